@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The layout of the arena, as in runtime/arena.h, version 1.
+// The layout of the arena, as in runtime/arena.h, version 2.
 const (
 	arenaMagic     = "XRAY-ARENA-1\x00\x00\x00\x00"
-	arenaVersion   = 1
+	arenaVersion   = 2
 	arenaHeader    = 4096
 	slotSize       = 256
 	maxSlots       = 1 << 16
@@ -43,6 +43,13 @@ const (
 	arenaBellAt    = 104
 	arenaClosedAt  = 108
 	arenaFreeAt    = 116
+	arenaLimitsAt  = 120
+	arenaSpentAt   = 128
+	arenaDecidedAt = 132
+	arenaBurstAt   = 136
+	arenaPlanAt    = 1160
+	maxBurst       = 255
+	maxLimits      = 1 << 22
 )
 
 // States of a slot and of a process.
@@ -72,6 +79,7 @@ const (
 	processFlushAskedAt, processFlushDoneAt, processModeAt      = 24, 28, 32
 	processTextsAt, processTextAt, processTextSizeAt            = 36, 40, 56
 	processDroppedAt, processHookedAt, processNHookedAt         = 72, 80, 88
+	processWindowsAt, processNWindowsAt                         = 96, 104
 )
 
 // arena is memory that processes share with their observer, which creates it. Its contents may
@@ -116,7 +124,12 @@ func (a *arena) format(o *ObserverOptions) {
 		le.PutUint32(a.mem[16+4*i:], v)
 	}
 	le.PutUint64(a.mem[arenaSizeAt:], a.size)
-	le.PutUint64(a.mem[arenaNextAt:], (arenaHeadSize+chunkSize-1)&^(chunkSize-1))
+	next := uint64(arenaHeadSize+chunkSize-1) &^ (chunkSize - 1)
+	if o.Budget > 0 {
+		le.PutUint64(a.mem[arenaLimitsAt:], next)
+		next += 8 * maxLimits
+	}
+	le.PutUint64(a.mem[arenaNextAt:], next)
 	le.PutUint64(a.mem[arenaSessionAt:], o.Session)
 	le.PutUint64(a.mem[arenaSlotsAt:], slotsAt)
 	le.PutUint64(a.mem[arenaProcsAt:], processesAt)

@@ -13,9 +13,10 @@ import (
 )
 
 // Attach loads the runtime into a process that has none, and returns it as [Dial] does. The
-// process may be of any program with sleds that is not static. While nothing is recorded, the
-// runtime is idle there: some seconds after the last recording, nothing is left of it but its
-// memory. ring is the size of each thread's ring in bytes, or 0 for the default. An error other than [attach.FailedError] is before anything was changed.
+// process may run any program with sleds that is not static. The runtime is idle there while
+// nothing is recorded: a few seconds after the last recording, only its memory is left. ring is
+// the size of each thread's ring in bytes, or 0 for the default. An error other than
+// [attach.FailedError] means that nothing was changed.
 func Attach(ctx context.Context, target string, l Library, ring int64) (*Process, error) {
 	p, err := Dial(target)
 	if err != nil || p.PID == 0 {
@@ -40,8 +41,8 @@ func Attach(ctx context.Context, target string, l Library, ring int64) (*Process
 	return p, nil
 }
 
-// checkUnprepared is an error if nothing in a process could be recorded, or the runtime could not
-// be reached there, or is there already.
+// checkUnprepared returns an error if nothing in a process could be recorded, or if the runtime
+// could not be reached there or is already there.
 func checkUnprepared(pid int) error {
 	files, err := attach.Files(pid)
 	if err != nil {
@@ -59,8 +60,8 @@ func checkUnprepared(pid int) error {
 	return nil
 }
 
-// isPrepared reports whether a process has had the runtime from its start. What cannot be read has
-// not.
+// isPrepared reports whether a process has had the runtime from its start. It returns false if
+// the process cannot be read.
 func isPrepared(pid int) bool {
 	files, err := attach.Files(pid)
 	return err == nil && hasRuntime(files)

@@ -34,7 +34,7 @@ func sources() fs.FS {
 // Supported returns an error with the reason if the recorder does not work on this system.
 func Supported() error {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
-		return fmt.Errorf("the recorder works on Linux on amd64, and this is %s on %s", runtime.GOOS, runtime.GOARCH)
+		return fmt.Errorf("the recorder requires Linux on amd64; this is %s on %s", runtime.GOOS, runtime.GOARCH)
 	}
 	return nil
 }
@@ -95,11 +95,11 @@ func Build(ctx context.Context, cc string) (Library, error) {
 		return Library{dir}, nil
 	}
 	if err := os.MkdirAll(parent, 0o700); err != nil {
-		return Library{}, fmt.Errorf("%w; set XDG_CACHE_HOME to a folder that can be written", err)
+		return Library{}, fmt.Errorf("%w; set XDG_CACHE_HOME to a writable folder", err)
 	}
 	temp, err := os.MkdirTemp(parent, "build-*")
 	if err != nil {
-		return Library{}, fmt.Errorf("%w; set XDG_CACHE_HOME to a folder that can be written", err)
+		return Library{}, fmt.Errorf("%w; set XDG_CACHE_HOME to a writable folder", err)
 	}
 	defer os.RemoveAll(temp)
 	if err := c.build(ctx, temp); err != nil {
@@ -195,7 +195,7 @@ func (c *compiler) build(ctx context.Context, dir string, more ...string) error 
 	}
 	link := slices.Concat([]string{"-o", filepath.Join("..", "lib", preloadName)}, objects, linkFlags)
 	if _, err := run(ctx, src, c.command, link...); err != nil {
-		return fmt.Errorf("the recorder does not link: %w", err)
+		return fmt.Errorf("cannot link the recorder: %w", err)
 	}
 	linked := slices.DeleteFunc(slices.Clone(objects), isInterposed)
 	archive := slices.Concat([]string{"rcs", filepath.Join("..", "lib", archiveName)}, linked)
@@ -237,7 +237,7 @@ func (c *compiler) compileFiles(ctx context.Context, src string, files, more []s
 		g.Go(func() error {
 			args := slices.Concat(c.flags(), more, []string{"-c", "-o", o, f})
 			if _, err := run(ctx, src, c.command, args...); err != nil {
-				return fmt.Errorf("the recorder does not compile: %w", err)
+				return fmt.Errorf("cannot compile the recorder: %w", err)
 			}
 			return nil
 		})

@@ -15,7 +15,7 @@ var ErrNoRecorder = errors.New("no recorder listens in it")
 
 // ErrForkedFromThreads is the reason that a recorded child, forked from a process with several
 // threads, cannot be controlled.
-var ErrForkedFromThreads = errors.New("it is recorded, but cannot be controlled: its parent had several threads when it forked")
+var ErrForkedFromThreads = errors.New("it is recorded, but cannot be controlled: its parent had several threads when it forked, and one of them may have held the loader's lock")
 
 // ErrSealed is the reason that a recorded process with a seccomp filter cannot be controlled.
 var ErrSealed = errors.New("it is recorded, but cannot be controlled: a seccomp filter is in place")
@@ -29,6 +29,14 @@ type Status struct {
 	ThresholdNS int64  `json:"threshold_ns"`
 	Depth       int    `json:"depth"`
 	Recording   bool   `json:"recording"`
+	// Windows are those of the recording, or nil if it has none.
+	Windows *struct {
+		LengthNS   int64 `json:"length_ns"`
+		EveryNS    int64 `json:"every_ns"`
+		Count      int64 `json:"count"`       // that have begun
+		RecordedNS int64 `json:"recorded_ns"` // their duration so far
+		Open       bool  `json:"open"`        // one is open now
+	} `json:"windows"`
 	// Stream is the continuous recording to a file, or nil.
 	Stream *struct {
 		Bytes int64 `json:"bytes"`
@@ -73,11 +81,11 @@ func answer(data []byte, v any) error {
 		Error string `json:"error"`
 	}
 	if err := json.Unmarshal(data, &head); err != nil {
-		return fmt.Errorf("the recorder's answer makes no sense: %w", err)
+		return fmt.Errorf("invalid answer from the recorder: %w", err)
 	}
 	if !head.OK {
 		if head.Error == "" {
-			head.Error = "the recorder refused, and does not say why"
+			head.Error = "the recorder refused without a reason"
 		}
 		return errors.New(head.Error)
 	}
@@ -85,7 +93,7 @@ func answer(data []byte, v any) error {
 		return nil
 	}
 	if err := json.Unmarshal(data, v); err != nil {
-		return fmt.Errorf("the recorder's answer makes no sense: %w", err)
+		return fmt.Errorf("invalid answer from the recorder: %w", err)
 	}
 	return nil
 }
@@ -116,7 +124,7 @@ func (p *Process) Objects(ctx context.Context) ([]reader.Object, error) {
 		Objects []reader.Object `json:"objects"`
 	}
 	if err := json.Unmarshal(data, &list); err != nil {
-		return nil, fmt.Errorf("%s: its list of objects makes no sense: %w", p, err)
+		return nil, fmt.Errorf("%s: invalid list of objects: %w", p, err)
 	}
 	return list.Objects, nil
 }

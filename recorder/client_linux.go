@@ -43,7 +43,7 @@ func Dial(target string) (*Process, error) {
 	}
 	name, err := nameOf(pid)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
-		return nil, fmt.Errorf("process %d: there is none", pid)
+		return nil, fmt.Errorf("process %d does not exist", pid)
 	} else if err != nil {
 		return nil, fmt.Errorf("process %d: %w", pid, err)
 	}
@@ -96,11 +96,11 @@ func (p *Process) Alive() bool {
 // maxAnswer limits an answer, which is one packet.
 const maxAnswer = 256 << 10
 
-// timeout is for a whole command. The longest is a snapshot of all rings to a slow disk.
+// timeout limits a whole command. The longest is a snapshot of all rings to a slow disk.
 const timeout = 2 * time.Minute
 
-// Do lets the runtime run a command, with files that it may use, and decodes its answer into v
-// unless v is nil. It returns the raw answer.
+// Do sends a command to the runtime, with files that the command may use, and decodes the
+// answer into v unless v is nil. It returns the raw answer.
 func (p *Process) Do(ctx context.Context, v any, command string, files ...*os.File) ([]byte, error) {
 	data, conn, err := p.exchange(ctx, command, files)
 	if err == nil {
@@ -225,7 +225,7 @@ func (p *Process) checkPeer(conn *net.UnixConn) error {
 		return err
 	case p.anyone:
 	case p.PID == 0 && peer.Uid != p.owner:
-		return fmt.Errorf("user %d listens in its place, not its owner, user %d: not spoken to", peer.Uid, p.owner)
+		return fmt.Errorf("user %d listens there instead of the process's owner, user %d: not connecting", peer.Uid, p.owner)
 	case p.PID != 0 && int(peer.Pid) != p.PID:
 		return fmt.Errorf("%w: process %d listens in its place", ErrNoRecorder, peer.Pid)
 	}
@@ -260,7 +260,7 @@ func (p *Process) explainAbsence() error {
 	remedy := "start it with `xray record`, or link the recorder in (`xray runtime flags`) and start it with " + EnvVar + "=control=1,start=0"
 	if fields, err := statusFields(p.PID); err == nil && p.PID != 0 && len(fields["Seccomp"]) == 1 && fields["Seccomp"][0] != "0" {
 		return fmt.Errorf("%w: seccomp filters its system calls. If it installed the filter while the recorder was in it, the recorder's thread had to end, "+
-			"and the recording goes on as it was", ErrNoRecorder)
+			"and the recording continues unchanged", ErrNoRecorder)
 	}
 	if parent := parentOf(p.PID); p.PID != 0 && (isObserved(p.PID) || exeOf(parent) != "" && exeOf(parent) == exeOf(p.PID) && listens(parent) && isPrepared(p.PID)) {
 		return ErrForkedFromThreads
@@ -279,7 +279,7 @@ func sameNetwork(pid int) bool {
 }
 
 func inNetworkOf(pid int) string {
-	return "it is in another network namespace, where xray has to run too: nsenter -n -t " + strconv.Itoa(pid) + " xray ..."
+	return "it is in another network namespace: run xray there, with nsenter -n -t " + strconv.Itoa(pid) + " xray ..."
 }
 
 // listens reports whether a process's recorder listens under its usual name.

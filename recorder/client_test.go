@@ -114,8 +114,8 @@ func TestClientErrors(t *testing.T) {
 	}
 	serve(t, own(), func(command string, _ []*os.File) string { return answers[command] })
 	for command, want := range map[string]string{
-		"refuse": "already recording", "mute": "does not say why",
-		"babble": "makes no sense", "vanish": "without an answer",
+		"refuse": "already recording", "mute": "without a reason",
+		"babble": "invalid answer", "vanish": "without an answer",
 	} {
 		_, err := dialOwn(t).Do(context.Background(), nil, command)
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -143,7 +143,7 @@ func TestClientWithoutRecorder(t *testing.T) {
 		t.Errorf("without a listener: got error %v", err)
 	}
 	for target, want := range map[string]string{
-		"0": "neither", "-5": "neither", "x": "neither", "2000000000": "there is none", "/nowhere/socket": "no such file",
+		"0": "neither", "-5": "neither", "x": "neither", "2000000000": "does not exist", "/nowhere/socket": "no such file",
 	} {
 		if _, err := Dial(target); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Dial(%q): got error %v, want %q", target, err, want)
@@ -218,7 +218,7 @@ func TestClientTrustsOnlyTheOwnerOfASocket(t *testing.T) {
 	if err := os.Chown(path, nobody, -1); err != nil {
 		t.Fatal(err)
 	}
-	if err := dial(); err == nil || !strings.Contains(err.Error(), "not spoken to") {
+	if err := dial(); err == nil || !strings.Contains(err.Error(), "not connecting") {
 		t.Errorf("got error %v", err)
 	}
 }

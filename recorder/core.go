@@ -17,16 +17,28 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Core is the core file of a process with the runtime, or a ring file of the runtime, which has the
-// format of a core file. It is not safe for concurrent use.
+// Core is the memory of a process with the runtime, or with LLVM's: a core file, a ring file of the
+// runtime, which has the format of a core file, or a running process. It is not safe for concurrent use.
 type Core struct {
-	image *image
-	input *reader.Input
-	rings []*CoreRings
+	image   *image
+	file    io.Closer
+	rings   []*CoreRings
+	logs    []*Log
+	exe     string      // path of the program here, or ""
+	given   bool        // the user says that exe is the program
+	program string      // path of the program for the process, or "" if it is unknown
+	aux     []byte      // auxiliary vector
+	live    *liveMemory // nil for a file
 }
 
-var errNoRoot = errors.New("no recorder was in this process, or its data are not in the core file " +
-	"(/proc/PID/coredump_filter has to have bit 0 set)")
+// liveMemory is what is known of a running process besides its memory.
+type liveMemory struct {
+	micros func() uint64    // reads CLOCK_MONOTONIC
+	runs   func(int32) bool // reports whether it has the thread
+}
+
+var errNoRoot = errors.New("found no records, neither of xray's recorder nor of LLVM's: none was recording in this process, or its data are not in the core file " +
+	"(bit 0 of /proc/PID/coredump_filter must be set)")
 
 // maxRoots limits the number of runtimes: one linked in, one preloaded, and copies of them in other
 // memory.
@@ -42,7 +54,7 @@ func OpenCore(path string, stdin io.Reader) (*Core, error) {
 	if err != nil {
 		return nil, errors.Join(err, in.Close())
 	}
-	c.input = in
+	c.file = in
 	if in.Damage() != nil {
 		c.image.cut = true
 	}
@@ -55,9 +67,32 @@ func readCore(name string, in io.ReaderAt, size int64) (*Core, error) {
 		return nil, err
 	}
 	c := &Core{image: m}
-	for _, address := range m.search(rootMagic, maxRoots) {
+	c.readProgram()
+	roots := 0
+	for _, wanted := range searches {
+		found := m.searchSegments(rootMagic, maxRoots, wanted)
+		roots += len(found)
+		err = cmp.Or(err, c.findRings(found), c.findLogs(wanted))
+		if len(c.rings)+len(c.logs) > 0 {
+			return c, nil
+		}
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case roots > 0:
+		return nil, m.errorf("the recorder was in this process, but had recorded nothing")
+	case m.cut:
+		return nil, m.errorf("%w; the core file is truncated", errNoRoot)
+	}
+	return nil, m.errorf("%w", errNoRoot)
+}
+
+// findRings reads the rings of the runtimes at these addresses.
+func (c *Core) findRings(addresses []uint64) (err error) {
+	for _, address := range addresses {
 		var rings *CoreRings
-		root, rootErr := m.parseRoot(address)
+		root, rootErr := c.image.parseRoot(address)
 		if rootErr == nil && root.nthreads > 0 {
 			rings, rootErr = c.collect(root)
 		}
@@ -66,21 +101,11 @@ func readCore(name string, in io.ReaderAt, size int64) (*Core, error) {
 		}
 		err = cmp.Or(err, rootErr)
 	}
-	switch {
-	case len(c.rings) > 0:
-		return c, nil
-	case err != nil:
-		return nil, err
-	case len(m.search(rootMagic, 1)) > 0:
-		return nil, m.errorf("the recorder was in this process, but had recorded nothing")
-	case m.cut:
-		return nil, m.errorf("%w; the core file is truncated", errNoRoot)
-	}
-	return nil, m.errorf("%w", errNoRoot)
+	return err
 }
 
 // Close releases the core's resources.
-func (c *Core) Close() error { return c.input.Close() }
+func (c *Core) Close() error { return c.file.Close() }
 
 // Rings returns the rings of each runtime that recorded something. There are several if the runtime
 // was both linked in and preloaded.
@@ -89,8 +114,8 @@ func (c *Core) Rings() []*CoreRings { return c.rings }
 // Cut reports whether the core file is truncated.
 func (c *Core) Cut() bool { return c.image.cut }
 
-// Ending says how the process ended, for example "SIGSEGV in thread 12". It is "" if the core does
-// not tell, or if the process went on.
+// Ending says how the process ended, for example "SIGSEGV in thread 12". It is "" if the core
+// does not tell, or if the process kept running.
 func (c *Core) Ending() string {
 	b := c.image.note(elf.NT_PRSTATUS, 36)
 	if b == nil {
@@ -119,6 +144,7 @@ type CoreRings struct {
 	image   *image
 	root    *runtimeRoot
 	objects []reader.Object
+	windows []reader.RecordedWindow
 	hooked  []uint64 // addresses of functions without sleds, by ID
 	threads []*ringThread
 	first   uint64 // earliest TSC
@@ -135,6 +161,10 @@ func (c *Core) collect(root *runtimeRoot) (*CoreRings, error) {
 	}
 	if r.hooked, err = c.image.parseHooked(root); err != nil {
 		r.lose(1, "addresses-not-in-core", err)
+	}
+	if r.windows, err = c.image.readWindows(nil, &root.windows, 0); err != nil {
+		r.lose(root.windows.n, "windows-not-in-core", err)
+		r.windows = nil
 	}
 	seen := make(map[uint64]bool)
 	for i := range root.nthreads {
@@ -166,7 +196,7 @@ func (c *Core) collect(root *runtimeRoot) (*CoreRings, error) {
 	if chunks == 0 && root.mode != modeCount {
 		if r.missing != nil {
 			return nil, c.image.errorf("the rings of %d threads are not in the core file (%w): the recorder was told to leave them out (dontdump=1), "+
-				"they are in a file of rings (shm=), which is read like a core file, or xray record has them and writes the trace", len(r.threads), r.missing)
+				"they are in a ring file (shm=), which xray reads like a core file, or xray record has them and writes the trace", len(r.threads), r.missing)
 		}
 		return nil, nil
 	}
@@ -280,7 +310,7 @@ func (r *CoreRings) since(last time.Duration) (uint64, error) {
 		return 0, nil
 	}
 	if r.root.frequency == 0 {
-		return 0, r.image.errorf("the recorder had not measured its clock, so that the last %v cannot be told", last)
+		return 0, r.image.errorf("the recorder had not measured its clock, so xray cannot select the last %v", last)
 	}
 	latest := uint64(0)
 	w := blockWriter{}
@@ -376,10 +406,13 @@ func (r *CoreRings) recording() *reader.Recording {
 		Process: reader.Process{
 			PID: int32(root.pid), Exe: r.Program(), PageSize: 4096,
 			Mode: modeNames[root.mode], ThresholdNS: root.nanos(root.threshold), Depth: root.depth,
+			WindowNS: root.windows.length, EveryNS: root.windows.every,
 			Recorder: "1", Session: root.session, Complete: true,
 		},
 		Objects: r.objects, Addresses: r.hooked,
-		Clock: reader.RecordedClock{Frequency: root.frequency, Invariant: root.invariant},
+		// The rings have nothing of the others any more.
+		Windows: slices.DeleteFunc(slices.Clone(r.windows), func(w reader.RecordedWindow) bool { return w.To != 0 && w.To < r.first }),
+		Clock:   reader.RecordedClock{Frequency: root.frequency, Invariant: root.invariant},
 	}
 	if root.start.TSC != 0 {
 		recording.Clock.Anchors = []reader.Anchor{root.start}

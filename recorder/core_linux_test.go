@@ -24,15 +24,22 @@ import (
 	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
-// crash runs a program that dumps core. It returns the path of the core and the program's output.
+// crash runs a program that aborts and dumps core. It returns the path of the core and the program's
+// output.
 func crash(t *testing.T, env []string, program string, args ...string) (core, said string) {
+	t.Helper()
+	return crashBy(t, syscall.SIGABRT, env, program, args...)
+}
+
+// crashBy runs a program that dumps core because of a signal, as crash does.
+func crashBy(t *testing.T, signal syscall.Signal, env []string, program string, args ...string) (core, said string) {
 	t.Helper()
 	dir := t.TempDir()
 	cmd := exec.Command("sh", append([]string{"-c", `ulimit -c unlimited; exec "$0" "$@"`, program}, args...)...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
 	out, err := cmd.Output()
 	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGABRT {
+	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != signal {
 		t.Fatalf("%v: %v", cmd, err)
 	}
 	cores, _ := filepath.Glob(filepath.Join(dir, "core*"))
@@ -286,7 +293,13 @@ func TestCoreOfHookedFunctions(t *testing.T) {
 // waiting runs crash.c and returns after it has made its calls.
 func waiting(t *testing.T, env []string, program, calls string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.Command(program, "w", calls)
+	return startReady(t, env, program, "w", calls)
+}
+
+// startReady runs a program and returns when it says that it is ready. It ends with the test.
+func startReady(t *testing.T, env []string, program string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(program, args...)
 	cmd.Env = append(os.Environ(), env...)
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
@@ -476,7 +489,7 @@ func TestRingsInAFullFolder(t *testing.T) {
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("%v\n%s", err, &stderr)
 	}
-	if !strings.Contains(stderr.String(), "further rings cannot be kept in a file") {
+	if !strings.Contains(stderr.String(), "cannot keep more rings in a file") {
 		t.Errorf("the program printed %q", &stderr)
 	}
 	traces, _ := filepath.Glob(filepath.Join(filepath.Dir(outputOf(env)), "*"))

@@ -2,6 +2,7 @@ package recorder
 
 import (
 	"bytes"
+	"debug/elf"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -83,20 +84,30 @@ func newFakeCore() *fakeCore {
 }
 
 func (c *fakeCore) bytes() []byte {
-	le := binary.LittleEndian
-	parts := []struct {
-		address uint64
-		data    []byte
-	}{
+	return coreFile(c.header, []fakeMemory{
 		{fakeRoot, c.root}, {fakeObject, c.object}, {fakeTable, c.table}, {fakeThread, c.thread},
 		{fakeRing, c.chunks[0]}, {fakeRing + chunkSize, c.chunks[1]},
-	}[:c.segments]
-	le.PutUint16(c.header[56:], uint16(len(parts)))
-	file := bytes.Clone(c.header)
+	}[:c.segments])
+}
+
+// fakeMemory is a segment of a core file. Address 0 is for notes.
+type fakeMemory struct {
+	address uint64
+	data    []byte
+}
+
+// coreFile sets the number of segments in a header, and returns a core file with them.
+func coreFile(header []byte, parts []fakeMemory) []byte {
+	le := binary.LittleEndian
+	le.PutUint16(header[56:], uint16(len(parts)))
+	file := bytes.Clone(header)
 	var data []byte
 	for _, p := range parts {
 		b := make([]byte, segmentSize)
-		le.PutUint32(b, 1)
+		le.PutUint32(b, uint32(elf.PT_LOAD))
+		if p.address == 0 {
+			le.PutUint32(b, uint32(elf.PT_NOTE))
+		}
 		le.PutUint32(b[4:], 6)
 		le.PutUint64(b[8:], uint64(elfHeaderSize+len(parts)*segmentSize+len(data)))
 		le.PutUint64(b[16:], p.address)
@@ -285,11 +296,11 @@ func TestCoreThatCannotBeRead(t *testing.T) {
 		want   string
 	}{
 		{"xz", func(c *fakeCore) { copy(c.header, "\xfd7zXZ\x00") }, "compressed with xz"},
-		{"text", func(c *fakeCore) { copy(c.header, "#!/bin/sh") }, "does not begin as ELF"},
+		{"text", func(c *fakeCore) { copy(c.header, "#!/bin/sh") }, "not an ELF file"},
 		{"program", func(c *fakeCore) { c.header[16] = 2 }, "a program or library, not a core file"},
-		{"32 bits", func(c *fakeCore) { c.header[4] = 1 }, "another machine"},
-		{"arm64", func(c *fakeCore) { c.header[18] = 183 }, "another machine"},
-		{"big-endian", func(c *fakeCore) { c.header[5] = 2 }, "another machine"},
+		{"32 bits", func(c *fakeCore) { c.header[4] = 1 }, "not from x86-64"},
+		{"arm64", func(c *fakeCore) { c.header[18] = 183 }, "not from x86-64"},
+		{"big-endian", func(c *fakeCore) { c.header[5] = 2 }, "not from x86-64"},
 		{"headers elsewhere", func(c *fakeCore) { le.PutUint64(c.header[32:], 1<<40) }, "program headers at offset"},
 		{"newer layout", func(c *fakeCore) { c.root[16] = 2 }, "is of version 2; this program knows version 1"},
 		{"root is damaged", func(c *fakeCore) { c.root[24] = 1 }, "root at address 0x10000 is damaged"},
@@ -298,7 +309,7 @@ func TestCoreThatCannotBeRead(t *testing.T) {
 			c.root[44] = modeProfile
 			le.PutUint64(c.thread[64:], 0)
 		}, "profile mode"},
-		{"no recorder", func(c *fakeCore) { c.root[0] = 'x' }, "no recorder was in this process"},
+		{"no recorder", func(c *fakeCore) { c.root[0] = 'x' }, "found no records"},
 		{"rings left out", func(c *fakeCore) { c.segments = 4 }, "the rings of 1 threads are not in the core file"},
 		{"objects left out", func(c *fakeCore) { le.PutUint64(c.root[88:], 0x99000) }, "table of objects at address 0x99000: there was no such memory"},
 	} {
@@ -360,6 +371,7 @@ func FuzzCore(f *testing.F) {
 	binary.LittleEndian.PutUint64(counts.thread[16:], fakeThread)
 	binary.LittleEndian.PutUint64(counts.thread[128:], 6)
 	add(counts)
+	f.Add(newFakeLLVM().bytes())
 	f.Fuzz(func(t *testing.T, data []byte) {
 		data = append(data, make([]byte, chunkSize)...)
 		c, err := readCore("core", bytes.NewReader(data), int64(len(data)))
@@ -378,6 +390,12 @@ func FuzzCore(f *testing.F) {
 				if b.Len() > 1<<16+4*len(data)*maxRoots {
 					t.Errorf("got a trace of %d bytes from a core of %d", b.Len(), len(data))
 				}
+			}
+		}
+		for _, log := range c.Logs() {
+			var b bytes.Buffer
+			if err := log.WriteTrace(&b); err != nil || b.Len() > 2*len(data) {
+				t.Errorf("got a log of %d bytes from a core of %d, error %v", b.Len(), len(data), err)
 			}
 		}
 	})

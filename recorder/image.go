@@ -21,7 +21,7 @@ type image struct {
 	size     int64
 	segments []segment // disjoint, in order of addresses
 	cut      bool      // the file ends before a segment does
-	notes    []byte    // beginning of the notes
+	notes    segment   // where the notes are in the file
 }
 
 // segment is a range of memory.
@@ -37,9 +37,8 @@ const (
 	elfHeaderSize = 64
 	segmentSize   = 56
 	sectionSize   = 64
-	// maxNotes limits how much of the notes is read. Those of the process and of the thread
-	// that ended it come first.
-	maxNotes = 64 << 10
+	// maxNotes limits the notes that are read, and maxNote the body of one.
+	maxNotes, maxNote = 1 << 20, 4 << 20
 	// manySegments in the header means that the number of segments needs more than 16 bits and
 	// is in the first section's header.
 	manySegments = 0xffff
@@ -65,18 +64,18 @@ func openImage(name string, in io.ReaderAt, size int64) (*image, error) {
 	header = header[:n]
 	for _, a := range archives {
 		if strings.HasPrefix(string(header), a.magic) {
-			return nil, m.errorf("compressed with %s, which is not read here: unpack it first", a.name)
+			return nil, m.errorf("compressed with %s, which xray does not read here: unpack it first", a.name)
 		}
 	}
 	if !bytes.HasPrefix(header, []byte(elf.ELFMAG)) {
-		return nil, m.errorf("neither a core file nor a file of rings: it does not begin as ELF does")
+		return nil, m.errorf("neither a core file nor a ring file: not an ELF file")
 	}
 	if n < elfHeaderSize {
 		return nil, m.errorf("the core file ends within its header, after %d bytes", n)
 	}
 	machine := elf.Machine(binary.LittleEndian.Uint16(header[18:]))
 	if elf.Class(header[4]) != elf.ELFCLASS64 || elf.Data(header[5]) != elf.ELFDATA2LSB || machine != elf.EM_X86_64 {
-		return nil, m.errorf("of another machine than x86-64, the only one that the recorder is for")
+		return nil, m.errorf("not from x86-64, the only architecture that the recorder supports")
 	}
 	if t := elf.Type(binary.LittleEndian.Uint16(header[16:])); t != elf.ET_CORE {
 		return nil, m.errorf("a program or library, not a core file")
@@ -142,11 +141,8 @@ func (m *image) addSegment(entry []byte) {
 	}
 	switch elf.ProgType(le.Uint32(entry)) {
 	case elf.PT_NOTE:
-		if m.notes == nil {
-			m.notes = make([]byte, min(s.bytes, maxNotes))
-			if m.readFile(m.notes, s.offset) != nil {
-				m.notes = nil
-			}
+		if m.notes.bytes == 0 {
+			m.notes = s
 		}
 	case elf.PT_LOAD:
 		s.memory = max(s.memory, s.bytes)
@@ -163,6 +159,14 @@ func (m *image) order() error {
 		if a, b := &m.segments[i-1], &m.segments[i]; a.end() > b.address {
 			return m.errorf("segments overlap at address %#x: the core file is damaged", b.address)
 		}
+	}
+	left := uint64(m.size)
+	for i := range m.segments {
+		s := &m.segments[i]
+		if s.bytes > left {
+			return m.errorf("segments overlap at offset %#x: the core file is damaged", s.offset)
+		}
+		left -= s.bytes
 	}
 	return nil
 }
@@ -226,17 +230,41 @@ func (m *image) read(what string, address uint64, size int) ([]byte, error) {
 // largeSegment is the size from which a segment is assumed to be heap rather than a program's data.
 const largeSegment = 64 << 20
 
-// search returns the addresses of a text of data. It searches the segments that may be the
-// program's data first, and the others only if the text is not there.
-func (m *image) search(text string, most int) []uint64 {
-	found := m.searchSegments(text, most, func(s *segment) bool { return s.bytes <= largeSegment })
-	if found == nil {
-		found = m.searchSegments(text, most, func(s *segment) bool { return s.bytes > largeSegment })
+// searches select the segments that may be the program's data, which are searched first, and then the
+// others, which are searched only if nothing was found.
+var searches = []func(*segment) bool{isSmall, func(s *segment) bool { return !isSmall(s) }}
+
+func isSmall(s *segment) bool { return s.bytes <= largeSegment }
+
+// search returns the addresses of a text of data.
+func (m *image) search(text string, most int) (found []uint64) {
+	for _, wanted := range searches {
+		if found = m.searchSegments(text, most, wanted); found != nil {
+			break
+		}
 	}
 	return found
 }
 
 func (m *image) searchSegments(text string, most int, wanted func(*segment) bool) (found []uint64) {
+	m.eachWindow(len(text)-1, wanted, func(address uint64, p []byte) bool {
+		for at := 0; ; at++ {
+			n := bytes.Index(p[at:], []byte(text))
+			if n < 0 {
+				return true
+			}
+			at += n
+			if found = append(found, address+uint64(at)); len(found) == most {
+				return false
+			}
+		}
+	})
+	return found
+}
+
+// eachWindow calls each with the contents of the writable segments that are wanted, piece by piece,
+// until it returns false. Successive pieces of a segment overlap by this number of bytes.
+func (m *image) eachWindow(overlap int, wanted func(*segment) bool, each func(address uint64, p []byte) bool) {
 	window := make([]byte, 1<<20)
 	for i := range m.segments {
 		s := &m.segments[i]
@@ -248,42 +276,50 @@ func (m *image) searchSegments(text string, most int, wanted func(*segment) bool
 			if m.readFile(p, s.offset+from) != nil {
 				break
 			}
-			for at := 0; ; at++ {
-				n := bytes.Index(p[at:], []byte(text))
-				if n < 0 {
-					break
-				}
-				at += n
-				if found = append(found, s.address+from+uint64(at)); len(found) == most {
-					return found
-				}
+			if !each(s.address+from, p) {
+				return
 			}
 			if from+uint64(len(p)) == s.bytes {
 				break
 			}
-			from += uint64(len(p) - len(text) + 1)
+			from += uint64(len(p) - overlap)
 		}
 	}
-	return found
 }
 
 // note returns the body of the kernel's first note of a type, or nil if there is none of at least
 // that size.
-func (m *image) note(kind elf.NType, size int) []byte {
+func (m *image) note(kind elf.NType, size int) (found []byte) {
+	m.eachNote(func(k elf.NType, body []byte) bool {
+		if k == kind && len(body) >= size {
+			found = body
+		}
+		return found == nil
+	}, kind)
+	return found
+}
+
+// eachNote calls each with the kernel's notes of these types, until it returns false.
+func (m *image) eachNote(each func(kind elf.NType, body []byte) bool, kinds ...elf.NType) {
 	le := binary.LittleEndian
-	for p := m.notes; len(p) >= 12; {
-		name, body, t := uint64(le.Uint32(p)), uint64(le.Uint32(p[4:])), elf.NType(le.Uint32(p[8:]))
-		bodyAt := 12 + (name+3)&^3
-		next := bodyAt + (body+3)&^3
-		if bodyAt+body > uint64(len(p)) {
-			return nil
+	head := make([]byte, 20)
+	for at, n := uint64(0), 0; at+20 <= m.notes.bytes && n < maxNotes; n++ {
+		if m.readFile(head, m.notes.offset+at) != nil {
+			return
 		}
-		if t == kind && name == 5 && string(p[12:16]) == "CORE" && body >= uint64(size) {
-			return p[bodyAt : bodyAt+body]
+		name, size, kind := uint64(le.Uint32(head)), uint64(le.Uint32(head[4:])), elf.NType(le.Uint32(head[8:]))
+		from := at + 12 + (name+3)&^3
+		if from+size > m.notes.bytes {
+			return
 		}
-		p = p[min(next, uint64(len(p))):]
+		if slices.Contains(kinds, kind) && name == 5 && string(head[12:16]) == "CORE" && size <= maxNote {
+			body := make([]byte, size)
+			if m.readFile(body, m.notes.offset+from) != nil || !each(kind, body) {
+				return
+			}
+		}
+		at = from + (size+3)&^3
 	}
-	return nil
 }
 
 // places returns the addresses of the chunks in [from, to) whose beginning is in the file, in

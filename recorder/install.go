@@ -31,7 +31,7 @@ func XRayFlags(ctx context.Context, cc string, l Library) (Flags, error) {
 			return l.flags([]string{"-fxray-instrument"}, []string{"-fxray-instrument", flag}), nil
 		}
 	}
-	return Flags{}, fmt.Errorf("%s instruments (-fxray-instrument), but links compiler-rt's runtime always: it knows none of %s",
+	return Flags{}, fmt.Errorf("%s instruments (-fxray-instrument), but always links compiler-rt's runtime: it supports none of %s",
 		c, strings.Join(noStockRuntime, ", "))
 }
 

@@ -45,8 +45,8 @@ func List(ctx context.Context) ([]Listening, error) {
 	return list, ctx.Err()
 }
 
-// FindProgram returns the ID of the newest process whose program has this name, without those that
-// skip reports, or 0. Only processes whose program this user may see are found.
+// FindProgram returns the ID of the newest process whose program has this name, or 0. It
+// ignores processes that skip reports. It finds only processes whose program this user may see.
 func FindProgram(name string, skip func(pid int) bool) (int, error) {
 	dirs, err := os.ReadDir("/proc")
 	if err != nil {
@@ -117,8 +117,8 @@ func silent(list []Listening) []Listening {
 	dirs, _ := os.ReadDir("/proc")
 	for _, dir := range dirs {
 		pid, err := strconv.Atoi(dir.Name())
-		if err != nil || listening[pid] {
-			continue
+		if err != nil || listening[pid] || exeOf(pid) == exeOf(os.Getpid()) {
+			continue // our own program has no recorder, but observers share its memory
 		}
 		parent := parentOf(pid)
 		if why := silence(pid, listening[parent] && exeOf(parent) == exeOf(pid)); why != nil {

@@ -30,7 +30,8 @@ type Live struct {
 	kept    []*keptChunk
 	objects uint64 // in the process when its metadata was read
 	text    *reader.Recording
-	newest  uint64 // TSC when the rings were last read
+	newest  uint64       // TSC when the rings were last read
+	windows *liveWindows // nil if everything is recorded
 	scratch []byte
 }
 
@@ -92,7 +93,7 @@ func (l *Live) find(mem *os.File) (*runtimeRoot, error) {
 			writable.segments = append(writable.segments, segment{address: r[0], memory: r[1] - r[0], offset: r[0], bytes: r[1] - r[0], writable: true})
 		}
 	}
-	// All of the memory is one file. What is not mapped cannot be read.
+	// All of the memory is one file. Unmapped parts cannot be read.
 	l.image = &image{name: name, in: mem, size: userSpace, segments: []segment{{memory: userSpace, bytes: userSpace}}}
 	for _, address := range writable.search(rootMagic, maxRoots) {
 		if root, err := l.image.parseRoot(address); err == nil && int(root.pid) == inner && root.nobjects > 0 {
@@ -123,6 +124,7 @@ func (l *Live) describe(ctx context.Context, root *runtimeRoot) error {
 	r := *t.Recording(0)
 	nameCalls(&r)
 	r.Threads, r.Counters, r.Profiles, r.Pruned, r.Losses = nil, nil, nil, reader.Pruned{}, nil
+	r.Windows = nil
 	r.Process.CPUNS, r.Process.CPUFrom, r.Process.CPUTo = 0, 0, 0
 	r.Process.Complete = true
 	l.text, l.objects = &r, root.nobjects
@@ -147,6 +149,9 @@ func (l *Live) Read(ctx context.Context, each func(RootCall)) (s LiveState, err 
 			return s, err
 		}
 	}
+	if err := l.readWindows(root, now); err != nil {
+		return s, err
+	}
 	table, err := l.image.read("the table of threads", root.threads, int(root.nthreads)*8)
 	if err != nil {
 		return s, err
@@ -157,6 +162,7 @@ func (l *Live) Read(ctx context.Context, each func(RootCall)) (s LiveState, err 
 			return s, err
 		}
 		l.readThread(t, &s, each)
+		l.threads[t.address].scan.expire()
 		if open := l.threads[t.address].scan.open; len(open) > 0 && !t.free && (s.Oldest == 0 || open[0].start < s.Oldest) {
 			s.Oldest = open[0].start
 		}
@@ -166,11 +172,32 @@ func (l *Live) Read(ctx context.Context, each func(RootCall)) (s LiveState, err 
 	return s, nil
 }
 
+// readWindows reads the windows of the recording, if it has any.
+func (l *Live) readWindows(root *runtimeRoot, now uint64) error {
+	if root.windows.n == 0 {
+		return nil
+	}
+	if l.windows == nil {
+		l.windows = new(liveWindows)
+		l.windows.more = func() {
+			// If this fails, the process has ended.
+			now := rdtsc()
+			if root, err := l.image.parseRoot(l.root); err == nil {
+				_ = l.windows.update(l.image, &root.windows, now)
+			}
+		}
+		for _, t := range l.threads {
+			t.scan.windows = l.windows
+		}
+	}
+	return l.windows.update(l.image, &root.windows, now)
+}
+
 // readThread reads what is new in the ring of a thread.
 func (l *Live) readThread(now *ringThread, s *LiveState, each func(RootCall)) {
 	t := l.threads[now.address]
 	if t == nil || t.TID != now.TID || t.First != now.First && t.First != 0 || now.taken < t.taken {
-		t = &liveThread{number: 1, scan: rootScan{tid: now.TID}}
+		t = &liveThread{number: 1, scan: rootScan{tid: now.TID, windows: l.windows}}
 		t.scan.setRoots(&l.roots)
 		l.threads[now.address] = t
 	}
@@ -288,6 +315,9 @@ func (l *Live) WriteTrace(w io.Writer, from, to uint64, edit func(*reader.Record
 		if b.records > 0 {
 			blocks.Write(b.bytes)
 		}
+	}
+	if l.windows != nil {
+		r.Windows = l.windows.between(from, to)
 	}
 	r.Losses = losses(lost)
 	r.Clock.Anchors = append(slices.Clone(r.Clock.Anchors), readClocks())

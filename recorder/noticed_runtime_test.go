@@ -67,7 +67,7 @@ func tasks(t *testing.T, pid int) int {
 // recorder.
 func TestSystemCallFilter(t *testing.T) {
 	f := noticing(t)
-	for _, options := range []string{"control=1,start=0"} {
+	for _, options := range []string{"control=1,start=0", "control=1,stream=0,window=1000000,every=2000000"} {
 		for _, how := range []string{"prctl", "one", "all", "strict", "threads"} {
 			t.Run(how+"/"+options, func(t *testing.T) {
 				output, input, err := os.Pipe()
@@ -218,15 +218,15 @@ func TestWrongOptions(t *testing.T) {
 		"start=0,mod=record":    "character 9: mod is no option",
 		"start=0,ring=1M":       "character 14: ring=1M is not a number",
 		"start=0,quiet":         "character 9: quiet has no value",
-		"start=0,stream=2":      "character 16: stream=2 is neither 0 nor 1",
+		"start=0,stream=2":      "character 16: stream=2 must be 0 or 1",
 		"start=0,output=a%2g":   "character 17: output has a % without two hexadecimal digits",
-		"start=0,mode=fast":     "character 14: mode=fast is none of record, prune, count, profile, depth and off",
+		"start=0,mode=fast":     "character 14: mode=fast is not record, prune, count, profile, depth or off",
 		"start=0,,control=0,=5": "character 20:  is no option",
 	} {
 		cmd := exec.Command(f.program, "nothing")
 		cmd.Env = append(os.Environ(), EnvVar+"="+options, "LD_PRELOAD="+f.library.Preload())
 		out, _ := cmd.CombinedOutput()
-		if want = "xray recorder: XRAY_RECORDER has an option that is not understood: " + want + "\n"; string(out) != want {
+		if want = "xray recorder: XRAY_RECORDER has an invalid option: " + want + "\n"; string(out) != want {
 			t.Errorf("%s: got %q, want %q", options, out, want)
 		}
 	}
@@ -258,7 +258,7 @@ func TestDumpAtSignal(t *testing.T) {
 	}
 	f := variants(t, "workers.c")["Preloaded"]
 	for options, want := range map[string]string{
-		"dump=SIGWHAT": "dump= names no signal",
+		"dump=SIGWHAT": "dump= does not name a signal",
 		"dump=9":       "cannot be handled",
 	} {
 		cmd := exec.Command(f.program, "workers")

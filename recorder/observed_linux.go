@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/xray-tools/xray/internal/frames"
 	"github.com/xray-tools/xray/internal/tracewrite"
 	"github.com/xray-tools/xray/reader"
 )
@@ -43,6 +44,8 @@ type observedProcess struct {
 	writing     uint64    // CPU time to write the trace, ns
 	scheduled   time.Time // when scheduler events were last written
 	tasks       int       // scheduler events in the trace
+	windows     observedWindows
+	recorded    []uint64 // with a budget, the entries in the trace, by function
 }
 
 func (a *arenaObserver) newProcess(i uint32) *observedProcess {
@@ -70,7 +73,7 @@ func (p *observedProcess) begin(a *arenaObserver) {
 		return
 	}
 	if p.read(a); p.text != nil {
-		p.open()
+		p.open(a)
 	}
 }
 
@@ -159,37 +162,43 @@ func (p *observedProcess) write(a *arenaObserver, b *block) {
 	}
 	if p.trace == nil {
 		p.read(a)
-		p.open()
+		p.open(a)
 	}
 	t, limit := p.trace, p.observer.options.Limit
+	data := t.encode(b.bytes)
 	switch {
-	case limit > 0 && t.size+int64(len(b.bytes)) > limit:
+	case limit > 0 && t.size+int64(len(data)) > limit:
 		p.lose("size-limit", b.records)
-	case t.append(b.bytes) != nil:
+	case t.append(data) != nil:
 		p.lose("write-error", b.records)
 	}
 }
 
 // observedTrace is a file being written.
 type observedTrace struct {
-	path  string
-	file  *os.File // nil if it could not be made
-	size  int64
-	first uint64
-	err   error // the first error
+	path   string
+	file   *os.File // nil if it could not be made
+	size   int64
+	first  uint64
+	err    error           // the first error
+	frames *frames.Encoder // that of the arena; nil for a trace that is not compressed
 }
 
 // open makes the file of the process's trace, with the metadata known so far.
-func (p *observedProcess) open() {
+func (p *observedProcess) open(a *arenaObserver) {
 	recording, _ := reader.ParseRecording(p.text)
 	if recording == nil {
 		recording = &reader.Recording{}
 	}
 	p.amend(recording)
 	t := &observedTrace{first: p.since}
+	if p.observer.options.Compress {
+		t.frames = &a.frames
+	}
 	p.trace = t
 	t.path, t.file, t.err = createTrace(p.observer.options.Output, p.inner, filepath.Base(recording.Process.Exe))
-	_ = t.append(tracewrite.AppendRecording(traceHeader(&recording.Clock), recording, t.first))
+	header := slices.Clone(t.encode(traceHeader(&recording.Clock))) // in a frame of its own, which end replaces
+	_ = t.append(append(header, t.encode(tracewrite.AppendRecording(nil, recording, t.first))...))
 }
 
 // createTrace makes a new file from a template. If the name exists, it chooses another one, as the
@@ -207,6 +216,15 @@ func createTrace(template string, pid int, program string) (string, *os.File, er
 			path += "." + strconv.Itoa(attempt)
 		}
 	}
+}
+
+// encode returns how data is stored in the file. It is valid until the next call for a trace of the
+// same arena.
+func (t *observedTrace) encode(data []byte) []byte {
+	if t.frames == nil {
+		return data
+	}
+	return t.frames.Encode(data)
 }
 
 // append writes all of data or nothing.
@@ -228,7 +246,7 @@ func (t *observedTrace) append(data []byte) error {
 }
 
 func (t *observedTrace) metadata(r *reader.Recording) {
-	_ = t.append(tracewrite.AppendRecording(nil, r, t.first))
+	_ = t.append(t.encode(tracewrite.AppendRecording(nil, r, t.first)))
 }
 
 // amend replaces what the observer knows better than the process's own metadata, which may be its
@@ -264,6 +282,7 @@ func (a *arenaObserver) recording(p *observedProcess, complete bool) *reader.Rec
 			r.Clock.Frequency = scale(now.TSC-first.TSC, 1e9, now.Raw-first.Raw)
 		}
 	}
+	r.Windows = p.windows.pending(a.streams())
 	at := processAt(p.index)
 	r.Threads = slices.Clone(p.threads)
 	var seen []uint32
@@ -311,12 +330,16 @@ func (a *arenaObserver) addAddresses(r *reader.Recording, at uint64) {
 // addSums adds the counters, the sums of pruned calls and the profiles of threads.
 func (a *arenaObserver) addSums(r *reader.Recording, p *observedProcess, slots []uint32) {
 	sums := make(map[reader.FuncID]uint64)
+	counters := sums
+	if a.budget != nil {
+		counters = make(map[reader.FuncID]uint64)
+	}
 	pruned := make(map[reader.FuncID]*reader.PrunedFunction)
 	room := profileRoom{profileMaxPaths, profileMaxFolds}
 	for _, slot := range slots {
 		at := slotAt(slot)
 		a.words(a.u64(at+slotCountersAt), min(a.u64(at+slotNCountersAt), maxCounters), func(id, calls uint64) {
-			sums[reader.FuncID(id)] += calls
+			counters[reader.FuncID(id)] += calls
 		})
 		a.addPruned(pruned, slot)
 		address := a.u64(at + slotProfileAt)
@@ -332,6 +355,9 @@ func (a *arenaObserver) addSums(r *reader.Recording, p *observedProcess, slots [
 	}
 	for _, id := range slices.Sorted(maps.Keys(sums)) {
 		r.Counters = append(r.Counters, reader.Counter{Func: id, Calls: sums[id]})
+	}
+	if a.budget != nil {
+		a.budget.report(r, p, counters, pruned)
 	}
 	r.Pruned.From, r.Pruned.To = p.since, rdtsc()
 	for _, id := range slices.Sorted(maps.Keys(pruned)) {
@@ -404,6 +430,7 @@ func (a *arena) words(address, n uint64, each func(i, v uint64)) {
 
 // finish ends the trace of a process that has ended, and releases its resources.
 func (a *arenaObserver) finish(p *observedProcess) {
+	p.readWindows(a)
 	var own []uint32
 	for slot := range a.knownSlots() {
 		at := slotAt(slot)
@@ -420,7 +447,7 @@ func (a *arenaObserver) finish(p *observedProcess) {
 	recording := a.recording(p, true)
 	said := len(recording.Counters) + len(recording.Profiles) + len(recording.Pruned.Functions) + len(recording.Losses)
 	if p.trace == nil && (p.inner == a.inner || said > 0) && p.text != nil {
-		p.open()
+		p.open(a)
 	}
 	if p.trace != nil {
 		p.writeSched(true)
@@ -472,7 +499,7 @@ func (ob *Observer) end(p *observedProcess, r *reader.Recording) {
 	t := p.trace
 	t.metadata(r)
 	if t.file != nil {
-		_, err := t.file.WriteAt(traceHeader(&r.Clock), 0)
+		_, err := t.file.WriteAt(t.encode(traceHeader(&r.Clock)), 0)
 		t.err = cmp.Or(t.err, err, t.file.Close())
 	}
 	done := ObservedTrace{Path: t.path, PID: p.host, WaitedNS: r.Process.WaitedNS}

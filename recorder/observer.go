@@ -14,9 +14,14 @@ type ObserverOptions struct {
 	Rings bool  `json:"rings"`
 	Drop  bool  `json:"drop"`  // drop records instead of making threads wait
 	Limit int64 `json:"limit"` // maximum bytes written for each process; 0 means no limit
-	Sched bool  `json:"sched"` // also record scheduler events, if permitted
+	// Compress writes compressed traces.
+	Compress bool `json:"compress"`
+	Sched    bool `json:"sched"` // also record scheduler events, if permitted
 	// Interrupts says to record those of the threads with the scheduler events.
 	Interrupts bool `json:"interrupts"`
+	// Budget is how much CPU time recording may take, relative to that of the program without it,
+	// such as 0.03. 0 means no limit. The processes of an executed program and its forked children share it.
+	Budget float64 `json:"budget"`
 }
 
 // Name is the abstract socket name of the observer.

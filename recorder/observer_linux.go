@@ -1,6 +1,7 @@
 package recorder
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -14,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/xray-tools/xray/internal/frames"
 )
 
 // Observer writes the traces of processes with the runtime. It shares memory with them, an arena
@@ -30,6 +33,7 @@ type Observer struct {
 	arenas   []*arenaObserver // of processes that live, or may live
 	finished []ObservedTrace
 	problems []error
+	plan     uint64 // when a window begins in all arenas, in nanoseconds of CLOCK_MONOTONIC, or 0
 	asked    uint64 // rounds of Settle
 	settled  sync.Cond
 }
@@ -132,9 +136,14 @@ func (ob *Observer) handshake(fd int) error {
 	ob.mu.Lock()
 	for _, other := range ob.arenas {
 		other.replaced(ao.pid)
+		ob.plan = cmp.Or(ob.plan, other.plan())
 	}
+	a.follow(ob.plan)
 	ob.arenas = append(ob.arenas, ao)
 	ob.mu.Unlock()
+	if ob.options.Budget > 0 {
+		ao.budget = newBudget(ao, ob.options.Budget)
+	}
 	err = unix.Sendmsg(fd, []byte{0}, unix.UnixRights(memory), nil, unix.MSG_NOSIGNAL)
 	go ao.run()
 	return err
@@ -183,6 +192,8 @@ type arenaObserver struct {
 	slotsOf     []observedSlot
 	writer      blockWriter
 	chunk       []byte
+	frames      frames.Encoder
+	budget      *budget // nil without one
 
 	// After the observer's lock:
 	gone     []int  // processes that executed another program
@@ -204,7 +215,7 @@ func (a *arenaObserver) wake() {
 }
 
 const (
-	shortestSleep = 500 * time.Microsecond
+	shortestSleep = 10 * time.Millisecond
 	longestSleep  = 20 * time.Millisecond
 	// lookInterval is the interval at which processes are checked while there is work.
 	lookInterval = 20 * time.Millisecond
@@ -241,6 +252,9 @@ func (a *arenaObserver) run() {
 		}
 		a.sleep(sleep, func() bool { return a.hasWork() })
 		sleep = min(2*sleep, longestSleep)
+	}
+	if a.budget != nil {
+		a.budget.end()
 	}
 	// Nothing may wake an arena that is no longer mapped.
 	ob := a.observer
@@ -307,8 +321,10 @@ func (a *arenaObserver) look() {
 			continue
 		}
 		p.begin(a)
+		p.readWindows(a)
 		a.flush(p)
 		p.writeSched(false)
+		p.writeWindows()
 		if p.ended() || slices.Contains(replaced, p.host) {
 			a.finish(p)
 		}
@@ -326,6 +342,7 @@ func (a *arenaObserver) look() {
 	}
 	ob.mu.Lock()
 	a.running = running
+	ob.plan = cmp.Or(ob.plan, a.plan())
 	if asked > a.answered {
 		a.answered = asked
 		ob.settled.Broadcast()
@@ -378,11 +395,12 @@ func (a *arenaObserver) hasWork() bool {
 
 // observedSlot is what the observer knows about a thread's slot.
 type observedSlot struct {
-	owner    uint32
-	process  uint32
-	consumed uint64 // chunks written
-	partial  int    // of the next chunk, the end of what is written
-	over     bool   // this owner writes nothing more
+	owner     uint32
+	process   uint32
+	consumed  uint64     // chunks written
+	partial   int        // of the next chunk, the end of what is written
+	over      bool       // this owner writes nothing more
+	inspector *inspector // of a budget; nil before the first record
 }
 
 // knownSlots returns the number of slots. slotsOf has room for all of them.
@@ -510,6 +528,9 @@ func (a *arenaObserver) writeChunk(i uint32, s *observedSlot, number uint64, par
 		p.lose("damaged-chunk", 1)
 		return true
 	}
+	if first := f.u64(8); p.windows.oldest == 0 || first < p.windows.oldest {
+		p.windows.oldest = first
+	}
 	c := chunkPlace{number: number, first: f.u64(8), from: max(s.partial, int(f.u32(48))), used: usedOf(f), part: part}
 	a.writer.first = p.since
 	t := ringThread{}
@@ -517,6 +538,9 @@ func (a *arenaObserver) writeChunk(i uint32, s *observedSlot, number uint64, par
 	b := a.writer.chunk(&t, &c, data)
 	if b.unwritten > 0 && !part && a.canWait(at, number, chunks) {
 		return false
+	}
+	if a.budget != nil {
+		a.budget.written(s, p, c.from, b.reached, data)
 	}
 	p.write(a, b)
 	if part {

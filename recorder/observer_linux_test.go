@@ -2,6 +2,7 @@ package recorder
 
 import (
 	"encoding/binary"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -141,8 +142,15 @@ func observe(t testing.TB, a *arenaObserver) {
 // The trace of a process that has ended includes its full chunks, its current chunks, counters and
 // profiles.
 func TestObserverWritesWhatIsLeft(t *testing.T) {
+	for _, compress := range []bool{false, true} {
+		t.Run(fmt.Sprintf("compress=%v", compress), func(t *testing.T) { testWritesWhatIsLeft(t, compress) })
+	}
+}
+
+func testWritesWhatIsLeft(t *testing.T, compress bool) {
 	ob := testObserver(t)
 	ob.settled.L = &ob.mu
+	ob.options.Compress = compress
 	a := makeArena(t, ob)
 	defer a.close()
 	observe(t, a)
@@ -161,6 +169,9 @@ func TestObserverWritesWhatIsLeft(t *testing.T) {
 	_, stats, err := calls.Run(calls.Source(trace), calls.Options{}, func() countCalls { return countCalls{} })
 	if err != nil || stats.Calls != 6 || stats.Threads != 2 || trace.Losses().Count() != 0 {
 		t.Errorf("got %d calls of %d threads, losses %v, error %v; want 6 calls of 2 threads", stats.Calls, stats.Threads, trace.Losses(), err)
+	}
+	if format, _ := trace.Packed(0); (format != "") != compress {
+		t.Errorf("the trace is packed as %q", format)
 	}
 	r := trace.Recording(0)
 	if len(r.Counters) != 1 || r.Counters[0] != (reader.Counter{Func: 3, Calls: 14}) {

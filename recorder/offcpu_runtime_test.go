@@ -5,9 +5,13 @@ package recorder
 import (
 	"bufio"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/xray-tools/xray/reader"
 )
@@ -128,7 +132,7 @@ func checkOff(t *testing.T, path, out string) (wrong []string) {
 		if got.events > got.voluntary+got.involuntary || got.minor < want.minor {
 			differ("%s: got %d events with %d switches; %d faults, want %d", want.name, got.events, got.voluntary+got.involuntary, got.minor, want.minor)
 		}
-		if want.name == "signal" && want.signals == 0 || want.name == "sleep" && want.voluntary < 100 {
+		if want.name == "signal" && want.signals == 0 || want.name == "sleep" && want.voluntary < 100 || want.name == "page" && (want.voluntary < 50 || want.minor < 50 || want.off < 50*2_000_000) {
 			differ("%+v: the workload did not run as planned", want)
 		}
 	}
@@ -139,24 +143,45 @@ func checkOff(t *testing.T, path, out string) (wrong []string) {
 // busy machine, the kernel's own numbers may differ by a time slice: a preempted thread was off the
 // processor, but the run queue did not count it. So one of three recordings must match.
 func TestSwitches(t *testing.T) {
+	for _, c := range offCases {
+		recordOff(t, c.hogs, c.works...)
+	}
+}
+
+// recordOff records workloads of testdata/offcpu.c. One of three recordings must match.
+func recordOff(t *testing.T, hogs string, works ...string) {
+	t.Helper()
 	l := library(t)
 	program := buildProgram(t, "clang-22", "offcpu.c", "-O1")
-	for _, c := range offCases {
-		var wrong []string
-		for range 3 {
-			out, stderr, traces := recordProgram(t, &l, "", program, append([]string{c.hogs}, c.works...)...)
-			if stderr != "" || len(traces) != 1 {
-				t.Fatalf("%d traces; %s", len(traces), stderr)
-			}
-			verify(t, traces[0])
-			if wrong = checkOff(t, traces[0], out); len(wrong) == 0 {
-				break
-			}
+	var wrong []string
+	for range 3 {
+		out, stderr, traces := recordProgram(t, &l, "", program, append([]string{hogs}, works...)...)
+		if stderr != "" || len(traces) != 1 {
+			t.Fatalf("%d traces; %s", len(traces), stderr)
 		}
-		for _, w := range wrong {
-			t.Error(w)
+		verify(t, traces[0])
+		if wrong = checkOff(t, traces[0], out); len(wrong) == 0 {
+			break
 		}
 	}
+	for _, w := range wrong {
+		t.Error(w)
+	}
+}
+
+// A page fault that waits for its page is a voluntary switch, and one that does not is time on the
+// processor. The kernel counts both as minor faults.
+func TestSwitchesInPageFaults(t *testing.T) {
+	const userModeOnly = 1
+	fd, _, err := syscall.Syscall(unix.SYS_USERFAULTFD, userModeOnly, 0, 0)
+	if err != 0 {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("userfaultfd: %v; with CI=true it must work", err)
+		}
+		t.Skipf("userfaultfd: %v", err)
+	}
+	syscall.Close(int(fd))
+	recordOff(t, "0", "page", "fault")
 }
 
 // A runtime that notices switches only at a later record fails the test above: the event is not
@@ -201,10 +226,12 @@ func TestSwitchesElsewhere(t *testing.T) {
 	l := library(t)
 	archive := buildArchive(t)
 	noArea := buildArchive(t, edit{"offcpu.c", "static int libc_has_areas(void) { return ", "static int libc_has_areas(void) { return 0 && "})
-	preloaded := func(t *testing.T) (string, *Library) { return buildProgram(t, "clang-22", "sequences.c", "-O1"), &l }
+	preloaded := func(t *testing.T) (string, *Library) {
+		return buildProgram(t, "clang-22", "sequences.c", "-O1", "-fxray-instruction-threshold=1"), &l
+	}
 	linked := func(archive string, flags ...string) func(t *testing.T) (string, *Library) {
 		return func(t *testing.T) (string, *Library) {
-			return buildLinked(t, "clang-22", archive, "sequences.c", flags...), nil
+			return buildLinked(t, "clang-22", archive, "sequences.c", append(flags, "-fxray-instruction-threshold=1")...), nil
 		}
 	}
 	const off = "GLIBC_TUNABLES=glibc.pthread.rseq=0"
@@ -293,7 +320,7 @@ func TestSwitchesInProfiles(t *testing.T) {
 			t.Errorf("got %d ns off the processor in %d switches, want %d in 200", off, switches, want)
 		}
 	}
-	program := buildProgram(t, "clang-22", "sequences.c", "-O1")
+	program := buildProgram(t, "clang-22", "sequences.c", "-O1", "-fxray-instruction-threshold=1")
 	out, _, traces := recordProgram(t, &l, "mode=profile", program, "nap")
 	check(t, out, traces[0])
 	out, path := runObserved(t, l, "mode=profile", program, "nap")

@@ -1,6 +1,7 @@
 package recorder
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -28,6 +29,8 @@ type Recording struct {
 	Threshold time.Duration // for Prune
 	Depth     int           // record only calls at most this deep; 0 means no limit
 	Limit     int64         // maximum bytes written for each process; 0 means no limit
+	// Window is how long to record Every so long. Both are 0 to record all the time.
+	Window, Every time.Duration
 }
 
 func (r *Recording) words() []string {
@@ -52,7 +55,29 @@ func (r *Recording) words() []string {
 	if r.Limit > 0 {
 		number("limit", r.Limit)
 	}
+	if r.Every > 0 {
+		number("window", int64(r.Window))
+		number("every", int64(r.Every))
+	}
 	return words
+}
+
+// LeastWindow is the shortest window, and the shortest time between two.
+const LeastWindow = time.Millisecond
+
+// CheckWindows returns an error if the recorder cannot record in such windows.
+func (r *Recording) CheckWindows() error {
+	switch {
+	case r.Every == 0 && r.Window == 0:
+		return nil
+	case r.Window < LeastWindow || r.Every < r.Window+LeastWindow:
+		return fmt.Errorf("a window must take at least %v, and end at least %[1]v before the next one begins", LeastWindow)
+	case r.Depth > 0 || r.Mode == Profile:
+		return errors.New("windows need recorded or counted calls, without a limit of depth: after a window, the depth of a thread is unknown")
+	case r.Threshold >= r.Every-r.Window:
+		return fmt.Errorf("calls shorter than %v are dropped, which must be less than the time between windows, %v", r.Threshold, r.Every-r.Window)
+	}
+	return nil
 }
 
 // StartCommand returns the command that starts the recording. With stream, it needs a file to which
@@ -65,9 +90,11 @@ func (r *Recording) StartCommand(stream bool) string {
 	return strings.Join(words, " ")
 }
 
-// ModeCommand returns the command that changes what is recorded. It does not change a limit.
+// ModeCommand returns the command that changes what is recorded. It does not change a limit or windows.
 func (r *Recording) ModeCommand() string {
-	words := r.words()
+	what := *r
+	what.Window, what.Every = 0, 0
+	words := what.words()
 	words[0] = strings.TrimPrefix(words[0], "mode=")
 	return "mode " + strings.Join(words, " ")
 }
@@ -95,6 +122,8 @@ type Options struct {
 	NoOffCPU bool
 	// Idle does not record until a command says so.
 	Idle bool
+	// Limited does not record a process that cannot reach the observer, which has its budget.
+	Limited bool
 	// Quiet suppresses the runtime's warnings.
 	Quiet bool
 }
@@ -135,6 +164,9 @@ func (o *Options) Environment() string {
 	if o.NoOffCPU {
 		add("offcpu", "0")
 	}
+	if o.Limited {
+		add("limited", "1")
+	}
 	if o.Quiet {
 		add("quiet", "1")
 	}
@@ -163,7 +195,7 @@ func CheckTemplate(template string) error {
 		}
 		i++
 		if i == len(template) || !strings.ContainsRune("%pe", rune(template[i])) {
-			return fmt.Errorf("%q: behind %% may come p for the process, e for the program's name, and %% for itself", template)
+			return fmt.Errorf("%q: after %%, use p (process ID), e (program name) or %% (a percent sign)", template)
 		}
 	}
 	return nil

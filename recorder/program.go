@@ -112,7 +112,7 @@ func (p *Program) CheckPreload() error {
 		return fmt.Errorf("%s is linked statically, so nothing can be preloaded: link the recorder in; `xray runtime flags` says how", p.Path)
 	}
 	if why := privileged(p.Path); why != "" {
-		return fmt.Errorf("%s %s, so the loader ignores what is to be preloaded: record a copy without that, or link the recorder in; `xray runtime flags` says how", p.Path, why)
+		return fmt.Errorf("%s %s, so the loader ignores preloaded libraries: record a copy without that, or link the recorder in; `xray runtime flags` says how", p.Path, why)
 	}
 	return nil
 }

@@ -57,6 +57,7 @@ type runtimeRoot struct {
 	invariant              bool
 	hooked, nhooked        uint64 // functions without sleds
 	session                uint64
+	windows                windowTable
 }
 
 // modeNames are the modes by number.
@@ -94,6 +95,11 @@ func (m *image) parseRoot(address uint64) (*runtimeRoot, error) {
 		r.threadSize < threadSize || r.threadSize > maxStruct || r.objectSize < objectSize || r.objectSize > maxStruct ||
 		int(r.mode) >= len(modeNames) || r.nthreads > maxThreads || r.nobjects > maxObjects {
 		return nil, m.errorf("the recorder's root at address %#x is damaged", address)
+	}
+	if w := make(fields, 32); f.u32(20) >= rootWindowsAt+uint32(len(w)) {
+		if n, err := m.readSome(w, address+rootWindowsAt); n == len(w) && err == nil {
+			r.windows = windowTable{w.u64(0), w.u64(8), w.u64(16), w.u64(24)}
+		}
 	}
 	return r, nil
 }
@@ -135,7 +141,7 @@ func (m *image) parseHooked(r *runtimeRoot) ([]uint64, error) {
 		// Functions with sleds, of which there may be others in the process, have IDs, too.
 		id := f.u64(8)
 		if id == 0 || id > 4*maxHooked {
-			return addresses, m.errorf("the table of functions is damaged: there is an id of %d", id)
+			return addresses, m.errorf("the table of functions is damaged: it contains ID %d", id)
 		}
 		for uint64(len(addresses)) < id {
 			addresses = append(addresses, 0)

@@ -50,6 +50,9 @@ type rootScan struct {
 	// record will tell.
 	awaits   bool
 	awaitsAt uint64
+	// windows are nil if everything is recorded. The latest record was in the one from TSC from to to.
+	windows  *liveWindows
+	from, to uint64
 }
 
 type openRoot struct {
@@ -113,6 +116,9 @@ const (
 func (s *rootScan) function(word uint32, tsc uint64, each func(RootCall)) {
 	id, kind := reader.FuncID(word>>4), word>>1&7
 	isEnter := kind != functionExit && kind != functionTail
+	if !s.inWindow(tsc) {
+		return
+	}
 	if s.awaits {
 		s.awaits = false
 		top := len(s.open) - 1

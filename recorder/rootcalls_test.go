@@ -153,3 +153,36 @@ func FuzzRootScan(f *testing.F) {
 		}
 	})
 }
+
+// A call that is open when a window ends is forgotten, and a record outside of windows is ignored.
+func TestRootScanWindows(t *testing.T) {
+	const enter, exit, root = 0, functionExit, 2
+	words := []uint64{
+		functionWord(exit, root, 10), // entered before the window
+		functionWord(enter, root, 11), functionWord(exit, root, 12),
+		functionWord(enter, root, 13), // open at the end
+		functionWord(exit, root, 30),  // of the call at 25, while sleds are switched on
+		functionWord(exit, root, 41),  // entered before the second window
+		functionWord(enter, root, 42), functionWord(enter, root, 43), functionWord(exit, root, 44), functionWord(exit, root, 45),
+		functionWord(enter, root, 46), functionWord(exit, root, 47),
+		functionWord(enter, root, 48), functionWord(exit, root, 61), // known only after an update
+	}
+	s := scanOf([]bool{root: true})
+	s.windows = &liveWindows{list: []reader.RecordedWindow{{From: 10, To: 20}, {From: 40}}, asOf: 46}
+	updates := 0
+	s.windows.more = func() {
+		updates++
+		s.windows.list = []reader.RecordedWindow{{From: 10, To: 20}, {From: 40, To: 50}, {From: 60, To: 70}}
+		s.windows.asOf = 80
+	}
+	var got []RootCall
+	s.scan(chunkOf(words...), chunkHeader, false, func(c RootCall) { got = append(got, c) })
+	want := []RootCall{{root, 5, 11, 12}, {root, 5, 42, 45}, {root, 5, 46, 47}}
+	if diff := cmp.Diff(want, got); diff != "" || updates != 1 || len(s.open) != 0 {
+		t.Errorf("%d updates, %d open calls\n%s", updates, len(s.open), diff)
+	}
+	s.scan(chunkOf(functionWord(enter, root, 65)), chunkHeader, false, func(RootCall) {})
+	if s.expire(); len(s.open) != 0 {
+		t.Error("a call of a window that has ended is still open")
+	}
+}

@@ -133,5 +133,5 @@ func (f *SchedFollower) finished(ctx context.Context) error {
 		}
 		time.Sleep(time.Duration(tries+1) * time.Millisecond)
 	}
-	return fmt.Errorf("process %d goes on writing %s: the scheduler's events cannot be added", f.options.PID, f.options.Trace)
+	return fmt.Errorf("process %d is still writing %s: cannot add scheduler events", f.options.PID, f.options.Trace)
 }

@@ -245,9 +245,11 @@ func (p *observedProcess) writeSched(last bool) {
 		least = 0
 	}
 	block, events := s.take(p.host, least, p.trace.first, &p.tasks)
+	if block == nil {
+		return
+	}
 	t, limit := p.trace, p.observer.options.Limit
-	switch {
-	case block == nil:
+	switch block = t.encode(block); {
 	case limit > 0 && t.size+int64(len(block)) > limit:
 		p.lose("sched-size-limit", uint64(events))
 	case t.append(block) != nil:

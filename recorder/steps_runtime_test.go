@@ -77,7 +77,7 @@ func applyEdits(t *testing.T, src string, edits []edit) (files []string) {
 			t.Fatal(err)
 		}
 		if e.file == "trampoline_amd64.h" {
-			files = append(files, "trampoline_amd64.S", "gcc_amd64.S")
+			files = append(files, "trampoline_amd64.S", "gcc_amd64.S", "handlers_amd64.S")
 		} else {
 			files = append(files, e.file)
 		}
@@ -137,7 +137,8 @@ var steps = [][]string{
 
 // checkSteps runs the program in all ways. Each run can be interrupted after about 45 instructions
 // for each of two calls: two sleds of 2, two thunks of 2, two trampolines of 20.
-func checkSteps(t *testing.T, program string) {
+func checkSteps(t *testing.T, program string, steps [][]string) {
+	t.Helper()
 	for _, args := range steps {
 		n := numbers(t, program, args...)
 		if n["interruptions"] < 90 || n["faults"] != 0 || n["missing"] != 0 {
@@ -156,9 +157,14 @@ func TestSignalAfterEveryInstruction(t *testing.T) {
 	for clang := range clangs {
 		t.Run(clang, func(t *testing.T) {
 			program := buildLinked(t, clang, archive, "steps.c", prunable...)
-			checkSteps(t, program)
+			checkSteps(t, program, steps)
 		})
 	}
+}
+
+// So does one after any instruction of a call that a handler of the program gets, too.
+func TestSignalAfterEveryInstructionBesideHandlers(t *testing.T) {
+	checkSteps(t, buildLinked(t, "clang-22", buildArchive(t), "steps.c", prunable...), [][]string{{"record", "handler"}})
 }
 
 // Processors without rdpid, and programs without restartable sequences.
@@ -171,7 +177,7 @@ var (
 func TestSignalAfterEveryInstructionWithoutRseq(t *testing.T) {
 	for _, edits := range [][]edit{{noRseq}, {noRseq, noRdpid}} {
 		program := buildLinked(t, "clang-22", buildArchive(t, edits...), "steps.c", prunable...)
-		checkSteps(t, program)
+		checkSteps(t, program, steps)
 	}
 }
 
@@ -257,6 +263,8 @@ var (
 	clobbered = []edit{
 		{"trampoline_amd64.h", "	call	\\function\n", "	call	\\function\n" + scratch},
 		{"trampoline_amd64.S", "	call	xr_slow\n", "	call	xr_slow\n" + scratch},
+		{"handlers_amd64.S", "	call	xr_handler_begin\n", "	call	xr_handler_begin\n" + scratch},
+		{"handlers_amd64.S", "	call	xr_handler_end\n", "	call	xr_handler_end\n" + scratch},
 	}
 )
 
@@ -267,7 +275,7 @@ func TestRegisters(t *testing.T) {
 		nil, clobbered, slices.Concat(clobbered, []edit{noRseq}), slices.Concat(clobbered, []edit{noRseq, noRdpid}),
 	} {
 		program := buildLinked(t, "clang-22", buildArchive(t, edits...), "registers.c")
-		for _, mode := range []string{"off", "record", "prune", "depth", "count", "profile"} {
+		for _, mode := range []string{"off", "record", "prune", "depth", "count", "profile", "handlers"} {
 			lost, slow := registersLost(t, program, mode)
 			if lost != 0 {
 				t.Errorf("%s: %d calls found a changed register", mode, lost)
@@ -290,6 +298,8 @@ func TestRegistersFindsWhatIsClobbered(t *testing.T) {
 		"R11":         {r11, []string{"record", "prune", "profile"}},
 		"R9OfProfile": {edit{"trampoline_amd64.S", "	UNSAVE	r9\n	UNSAVE	r8\n	UNSAVE	rdi\n	UNSAVE	rsi\n	UNSAVE4\n	ret\n	END	xr_profile", "	addq	$8, %rsp\n	UNSAVE	r8\n	UNSAVE	rdi\n	UNSAVE	rsi\n	UNSAVE4\n	ret\n	END	xr_profile"}, []string{"profile"}},
 		"R11OfDepth":  {edit{"trampoline_amd64.h", "	.macro UNSAVE_ALL\n	UNSAVE	r11\n", "	.macro UNSAVE_ALL\n	UNSAVE	r11\n	movl	$0, %r11d\n"}, []string{"depth"}},
+		"Vectors":     {edit{"handlers_amd64.S", "	EACH_VECTOR 0, 15, movups, xmm, \\back\n", "	EACH_VECTOR 0, 14, movups, xmm, \\back\n"}, []string{"handlers"}},
+		"R11OfTails":  {edit{"handlers_amd64.S", "	UNSAVE	rbp\n	UNSAVE_ALL\n", "	UNSAVE	rbp\n	UNSAVE_ALL\n	movl	$0, %r11d\n"}, []string{"handlers"}},
 		"Slow":        {edit{"trampoline_amd64.S", "	UNSAVE	r8\n	UNSAVE	rdi\n	UNSAVE	rsi\n	UNSAVE	rdx\n	UNSAVE	rcx\n	ret\n	END	slow", "	addq	$8, %rsp\n	UNSAVE	rdi\n	UNSAVE	rsi\n	UNSAVE	rdx\n	UNSAVE	rcx\n	ret\n	END	slow"}, []string{"record"}},
 	} {
 		program := buildLinked(t, "clang-22", buildArchive(t, slices.Concat(clobbered, []edit{m.edit})...), "registers.c")

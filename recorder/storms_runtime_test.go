@@ -227,7 +227,7 @@ func TestUnreadableProgram(t *testing.T) {
 	if errors.Is(err, os.ErrPermission) {
 		t.Skipf("another user cannot reach %s: %v", program, err)
 	}
-	if err != nil || !strings.Contains(string(out), "leaf 100\n") || !strings.Contains(string(out), "its file cannot be opened: permission denied") {
+	if err != nil || !strings.Contains(string(out), "leaf 100\n") || !strings.Contains(string(out), "cannot open its file: permission denied") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

@@ -81,7 +81,12 @@ func runObserved(t *testing.T, l Library, options, program string, args ...strin
 
 func (f variant) runObserved(t *testing.T, options string, args ...string) (stdout, trace string) {
 	t.Helper()
-	o := ObserverOptions{Session: uint64(time.Now().UnixNano()), Output: filepath.Join(t.TempDir(), "%p")}
+	return f.runLimited(t, options, 0, args...)
+}
+
+// startObserver runs an observer. settle waits until no program records any more, and ends it.
+func startObserver(t *testing.T, o ObserverOptions) (ob *Observer, settle func() (*Observed, error)) {
+	t.Helper()
 	ob, err := Listen(o)
 	if err != nil {
 		t.Fatal(err)
@@ -89,6 +94,25 @@ func (f variant) runObserved(t *testing.T, options string, args ...string) (stdo
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- ob.Run(ctx) }()
+	return ob, func() (*Observed, error) {
+		awaitIdle(ob)
+		observed := ob.Settle()
+		cancel()
+		return observed, <-done
+	}
+}
+
+func awaitIdle(ob *Observer) {
+	for !ob.Idle() {
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// runLimited does the same within a budget; 0 is none.
+func (f variant) runLimited(t *testing.T, options string, budget float64, args ...string) (stdout, trace string) {
+	t.Helper()
+	o := ObserverOptions{Session: uint64(time.Now().UnixNano()), Output: filepath.Join(t.TempDir(), "%p"), Budget: budget}
+	_, settle := startObserver(t, o)
 	cmd := exec.Command(f.program, args...)
 	var out bytes.Buffer
 	cmd.Stdout = &out
@@ -97,12 +121,8 @@ func (f variant) runObserved(t *testing.T, options string, args ...string) (stdo
 		cmd.Env = append(cmd.Env, "LD_PRELOAD="+f.library.Preload())
 	}
 	_ = cmd.Run() // the program may kill itself
-	for !ob.Idle() {
-		time.Sleep(10 * time.Millisecond)
-	}
-	observed := ob.Settle()
-	cancel()
-	if err := <-done; err != nil || len(observed.Traces) == 0 {
+	observed, err := settle()
+	if err != nil || len(observed.Traces) == 0 {
 		t.Fatalf("%v; %+v", err, observed)
 	}
 	return out.String(), observed.Traces[0].Path

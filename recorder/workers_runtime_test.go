@@ -21,7 +21,7 @@ import (
 // running is a running program of testdata with the recorder in it.
 type running struct {
 	cmd   *exec.Cmd
-	stdin io.Closer
+	stdin io.WriteCloser
 	lines *bufio.Reader
 	dir   string // holds the traces, named by process ID
 }
@@ -108,10 +108,11 @@ func (f *found) callsOf(object string) (n uint64) {
 	return n
 }
 
-// Forked children can be controlled like their parents and have rings of their own.
+// Forked children can be controlled like their parents and have rings of their own, also if the
+// parent has threads of its own.
 func TestWorkers(t *testing.T) {
 	for name, f := range variants(t, "workers.c") {
-		for how, n := range map[string]int{"workers": 3, "daemon": 1} {
+		for how, n := range map[string]int{"workers": 3, "+workers": 3, "daemon": 1, "+daemon": 1} {
 			t.Run(name+"/"+how, func(t *testing.T) {
 				r := f.run(t, "control=1,stream=0", f.program, how)
 				var pids []int
@@ -142,7 +143,7 @@ func TestWorkers(t *testing.T) {
 						t.Errorf("process %d is missing from the list or has errors: %+v", pid, list)
 						continue
 					}
-					if how == "workers" && pid != r.cmd.Process.Pid && list[i].Parent != r.cmd.Process.Pid {
+					if n == 3 && pid != r.cmd.Process.Pid && list[i].Parent != r.cmd.Process.Pid {
 						t.Errorf("parent of %d: got %d, want %d", pid, list[i].Parent, r.cmd.Process.Pid)
 					}
 				}
@@ -155,31 +156,35 @@ func TestWorkers(t *testing.T) {
 func TestWorkerOpensObject(t *testing.T) {
 	plugin := buildPlugins(t, 1)[0]
 	for name, f := range variants(t, "workers.c") {
-		t.Run(name, func(t *testing.T) {
-			r := f.run(t, "control=1,stream=0", f.program, "plugin", plugin)
-			pid, err := strconv.Atoi(r.line(t))
-			if err != nil {
-				t.Fatal(err)
-			}
-			reach(t, pid)
-			before := mustAsk(t, pid, "status")["patched"].(float64)
-			if err := syscall.Kill(pid, syscall.SIGUSR1); err != nil {
-				t.Fatal(err)
-			}
-			if line := r.line(t); line != "plugged" {
-				t.Fatalf("the program printed %q", line)
-			}
-			await(t, pid, "status", func(s map[string]any) bool { return s["patched"].(float64) > before })
-			if f.library == nil {
-				return // only the preloaded recorder notices dlopen
-			}
-			file, path := createFile(t)
-			mustAsk(t, pid, "snapshot", file)
-			got := readTrace(t, path)
-			if n := got.callsOf("plugin.so"); n != 20 {
-				t.Errorf("got %d calls of the plugin, want 20", n)
-			}
-		})
+		for _, how := range []string{"plugin", "+plugin"} {
+			t.Run(name+"/"+how, func(t *testing.T) { opensObject(t, f, how, plugin) })
+		}
+	}
+}
+
+func opensObject(t *testing.T, f variant, how, plugin string) {
+	r := f.run(t, "control=1,stream=0", f.program, how, plugin)
+	pid, err := strconv.Atoi(r.line(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reach(t, pid)
+	before := mustAsk(t, pid, "status")["patched"].(float64)
+	if err := syscall.Kill(pid, syscall.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+	if line := r.line(t); line != "plugged" {
+		t.Fatalf("the program printed %q", line)
+	}
+	await(t, pid, "status", func(s map[string]any) bool { return s["patched"].(float64) > before })
+	if f.library == nil {
+		return // only the preloaded recorder notices dlopen
+	}
+	file, path := createFile(t)
+	mustAsk(t, pid, "snapshot", file)
+	got := readTrace(t, path)
+	if n := got.callsOf("plugin.so"); n != 20 {
+		t.Errorf("got %d calls of the plugin, want 20", n)
 	}
 }
 
@@ -198,12 +203,40 @@ func TestChildDoesNotAskTheLoader(t *testing.T) {
 	}
 }
 
-// A child of a process with several threads may do little before it calls exec, so the recorder
-// starts no thread in it.
-func TestChildOfThreads(t *testing.T) {
+// Nobody would close the windows of a child without the recorder's thread. So it is not recorded.
+func TestChildWithoutLoaderHasNoWindows(t *testing.T) {
 	for name, f := range variants(t, "workers.c") {
 		t.Run(name, func(t *testing.T) {
-			r := f.run(t, "control=1,stream=0", f.program, "threads")
+			r := f.run(t, "control=1,window=3600000000000,every=7200000000000", f.program, "stuck")
+			parent := r.cmd.Process.Pid
+			r.line(t)
+			if status := mustAsk(t, parent, "status"); status["windows"].(map[string]any)["open"] != true {
+				t.Fatalf("got %v", status)
+			}
+			if _, err := r.stdin.Write([]byte{1}); err != nil {
+				t.Fatal(err)
+			}
+			pid := r.line(t)
+			r.end(t)
+			if _, err := os.Stat(filepath.Join(r.dir, pid)); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("process %s has a trace, or %v", pid, err)
+			}
+		})
+	}
+}
+
+// If a thread of the parent holds the loader's lock at fork, nobody ever releases it in the child.
+// So the recorder starts no thread there.
+func TestChildWithoutLoader(t *testing.T) {
+	for name, f := range variants(t, "workers.c") {
+		t.Run(name, func(t *testing.T) {
+			r := f.run(t, "control=1,stream=0", f.program, "stuck")
+			parent := r.cmd.Process.Pid
+			r.line(t)
+			mustAsk(t, parent, "stop") // the parent's recorder would wait for the loader, too
+			if _, err := r.stdin.Write([]byte{1}); err != nil {
+				t.Fatal(err)
+			}
 			pid, err := strconv.Atoi(r.line(t))
 			if err != nil {
 				t.Fatal(err)
@@ -217,7 +250,7 @@ func TestChildOfThreads(t *testing.T) {
 				t.Fatal(err)
 			}
 			i := slices.IndexFunc(list, func(l Listening) bool { return l.PID == pid })
-			if i < 0 || !errors.Is(list[i].Err, ErrForkedFromThreads) || list[i].Parent != r.cmd.Process.Pid {
+			if i < 0 || !errors.Is(list[i].Err, ErrForkedFromThreads) || list[i].Parent != parent {
 				t.Errorf("process %d is not listed as uncontrollable: %+v", pid, list)
 			}
 			p, err := Dial(strconv.Itoa(pid))

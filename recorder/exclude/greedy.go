@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/xray-tools/xray/internal/probecost"
+	"github.com/xray-tools/xray/internal/ranking"
 	"github.com/xray-tools/xray/reader"
 )
 
@@ -23,17 +24,14 @@ type node struct {
 
 func (n *node) isExcluded() bool { return n.excluded }
 
-// excludedBefore orders the functions with the highest cost for their value first.
+// excludedBefore orders functions as [ranking.Compare] does.
 func excludedBefore(a, b *node) bool {
-	// Compare cost / self crosswise, because self may be 0.
-	x, y := float64(a.Cost)*float64(b.Self), float64(b.Cost)*float64(a.Self)
-	if a.Self == 0 && b.Self == 0 {
-		x, y = float64(a.Cost), float64(b.Cost)
-	}
-	if c := cmp.Compare(x, y); c != 0 {
-		return c > 0
-	}
-	return a.ID < b.ID
+	c := ranking.Compare(a.rank(), b.rank())
+	return c < 0 || c == 0 && a.ID < b.ID
+}
+
+func (n *node) rank() ranking.Function {
+	return ranking.Function{Cost: float64(n.Cost), Value: float64(n.Self)}
 }
 
 // greedy yields functions in the order in which they are left out.

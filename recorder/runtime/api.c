@@ -1,4 +1,4 @@
-/* The functions of xray/recorder.h. */
+/* The functions declared in xray/recorder.h. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 
 #include "xray/recorder.h"
 
-/* Why the thread's latest call failed. */
+/* The reason why the thread's latest call failed. */
 static __thread char last_error[128] __attribute__((tls_model("initial-exec")));
 
 static int fail(const char *what, const char *why)
@@ -26,7 +26,7 @@ static int fail(const char *what, const char *why)
 
 static const char *error(void) { return last_error; }
 
-/* The same, with the reason from the answer to a command. */
+/* The same, with the reason taken from the answer to a command. */
 static int fail_as_answered(const char *what, char *answer)
 {
 	static const char before[] = "{\"ok\":false,\"error\":\"";
@@ -40,14 +40,14 @@ static int fail_as_answered(const char *what, char *answer)
 static int command(const char *line, char *answer, size_t size)
 {
 	if (!line || !answer || size < 128)
-		return fail("an answer needs at least 128 bytes", "");
+		return fail("the buffer for the answer needs at least 128 bytes", "");
 	xr_init();
 	if (xr_command(line, NULL, 0, answer, size))
-		return fail("the answer says why: ", answer);
+		return fail("command failed: ", answer);
 	return 0;
 }
 
-/* What the program asks for takes system calls, so the program expects them. */
+/* Allows system calls: the program asked for something that takes them, so it expects them. */
 static uint32_t may_call(void)
 {
 	uint32_t was = xr_unsealed;
@@ -55,7 +55,7 @@ static uint32_t may_call(void)
 	return was;
 }
 
-/* Runs a command with options. Of the answer, only failure matters. */
+/* Runs a command with options. Only the error in the answer matters. */
 static int run(const char *command, const char *what, const char *options)
 {
 	struct xr_text line = {0};
@@ -90,8 +90,8 @@ static uint64_t ticks(uint64_t ns)
 	return xr_ticks(ns);
 }
 
-/* Writes a snapshot beside path and puts it there when it is complete.
- * XR_LOCK_CONTROL is held. */
+/* Writes a snapshot beside path and renames it to path when it is complete. The caller holds
+ * XR_LOCK_CONTROL. */
 static int write_snapshot(const char *path, uint64_t since)
 {
 	char room[4096];
@@ -102,7 +102,7 @@ static int write_snapshot(const char *path, uint64_t since)
 		return fail(path, ": the name is too long");
 	room[part.n] = 0;
 
-	xr_sys1(SYS_unlink, (intptr_t)room); /* from a process that has ended */
+	xr_sys1(SYS_unlink, (intptr_t)room); /* left by a process that has ended */
 	int fd = xr_open(room, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	int64_t err = fd;
 	if (fd >= 0) {
@@ -119,7 +119,7 @@ static int write_snapshot(const char *path, uint64_t since)
 static int snapshot(const char *path, uint64_t since)
 {
 	if (!path)
-		return fail("a snapshot needs the name of a file", "");
+		return fail("a snapshot needs a file name", "");
 	xr_init();
 	uint32_t was = may_call();
 	uint64_t signals = xr_block_signals();
@@ -134,7 +134,7 @@ static int snapshot(const char *path, uint64_t since)
 static int keep(const char *path, uint64_t *longest, uint64_t begin, uint64_t took)
 {
 	if (!path)
-		return fail("a snapshot needs the name of a file", "");
+		return fail("a snapshot needs a file name", "");
 	int result = 0;
 	uint32_t was = may_call();
 	uint64_t signals = xr_block_signals();
@@ -159,7 +159,7 @@ static void event(const void *data, size_t size)
 		xr_custom_event(data, size);
 }
 
-/* Records metadata as an event of the thread: head, which may be empty, and text. */
+/* Records metadata as an event of the thread: head, which may be empty, then text. */
 static void put_note(uint16_t kind, const void *head, uint64_t n, const char *text)
 {
 	char room[1024];
@@ -201,7 +201,7 @@ void xr_thread_named(uint32_t tid, const char *text)
 		xr_arena_named(t);
 		found = 1;
 	}
-	/* A thread that has not recorded yet reads its name when it does. */
+	/* A thread that has not recorded yet reads its name when it starts to. */
 	if (found && xr_tls && xr_keeps_records())
 		put_note(XR_META_NAME, &tid, sizeof tid, room);
 }

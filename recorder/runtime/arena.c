@@ -1,6 +1,6 @@
 /* The program's side of the arena. See arena.h.
  *
- * No libc: the slow path comes here. */
+ * No libc, because the slow path calls this code. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/futex.h>
@@ -11,15 +11,16 @@
 #include "ring.h"
 #include "syscall.h"
 #include "trace.h"
+#include "window.h"
 
 static struct xr_arena *arena;
-static struct xr_process *self; /* null where there is no entry left */
+static struct xr_process *self; /* null if no entry is left */
 static uint32_t forked_from;    /* process id of the parent, in a forked child */
-static struct xr_text latest;   /* metadata that was published last */
+static struct xr_text latest;   /* the latest published metadata */
 
 /* Joining. */
 
-/* The first packet of a program, and its answer is one byte with the descriptor. */
+/* The program's first packet. The answer is one byte with the descriptor. */
 struct hello {
 	char magic[16];
 	uint32_t version, pid;
@@ -35,8 +36,8 @@ static socklen_t abstract(struct sockaddr_un *a, const char *name)
 	return offsetof(struct sockaddr_un, sun_path) + 1 + n;
 }
 
-/* Anyone can listen under an abstract name. The program hands its calls only to its own
- * user or to root. */
+/* Anyone can listen on an abstract name. The program gives its calls only to its own user or to
+ * root. */
 static int trusted(int fd, uint32_t *pid)
 {
 	struct ucred peer = {.uid = -1};
@@ -93,7 +94,7 @@ static int ask(int fd, const char *name, uint32_t *observer)
  * (mlockall) would otherwise make all of it resident. */
 static uint64_t opened;
 
-/* How much of it is mapped. */
+/* The mapped size. */
 static uint64_t reach;
 
 enum { AHEAD = 16 << 20 };
@@ -117,16 +118,16 @@ static int open_up_to(uint64_t base, uint64_t end, uint64_t size)
 
 static int open_more(uint64_t end) { return open_up_to(arena->base, end, reach); }
 
-/* Also opens what other processes use, because they may leave it to this one. */
+/* Also opens what other processes use, because they may leave those slots to this one. */
 static int open_all(void) { return open_more(__atomic_load_n(&arena->next, __ATOMIC_ACQUIRE)); }
 
-/* Where the tables of the arena end. */
+/* The offset of the end of the arena's tables. */
 static uint64_t processes_end(void)
 {
 	return XR_THREAD_PAGE + XR_ARENA_SLOTS * sizeof(struct xr_slot) + XR_ARENA_PROCESSES * sizeof(struct xr_process);
 }
 
-/* Maps as much as the process may use. Nothing takes memory before it is used. */
+/* Maps as much of the arena as this process may use. Memory is allocated only when used. */
 static int map_arena(int fd)
 {
 	enum { LEAST = 64 << 20 };
@@ -159,6 +160,10 @@ static int map_arena(int fd)
 	}
 	if (!p)
 		return -ENOMEM;
+	if (p->limits_at && !open_up_to((uintptr_t)p, p->limits_at + XR_LIMITS * sizeof(uint64_t), p->size)) {
+		xr_unmap(p, p->size);
+		return -ENOMEM;
+	}
 	reach = p->size;
 	xr_sys3(SYS_madvise, (intptr_t)p, reach, MADV_DONTDUMP);
 	p->base = (uintptr_t)p;
@@ -185,9 +190,13 @@ int xr_arena_join(const char *name)
 	if (err)
 		return err;
 	arena->observer = observer;
+	if (arena->limits_at)
+		xr_budget_begin((uint64_t *)(arena->base + arena->limits_at), &arena->exhausted, &arena->decisions);
 	enroll();
 	return self ? 0 : -ENOMEM;
 }
+
+const struct xr_burst *xr_arena_burst(void) { return &arena->burst; }
 
 int xr_observed(void) { return arena != NULL; }
 int xr_arena_streams(void) { return arena && arena->stream; }
@@ -246,7 +255,7 @@ static void enroll(void)
 	p->since = xr_root.min_tsc;
 	p->mode = xr_root.mode;
 	p->texts = p->flush_asked = p->flush_done = 0;
-	p->dropped = p->nhooked = 0;
+	p->dropped = p->nhooked = p->nwindows = 0;
 	__atomic_store_n(&p->state, XR_PROCESS_LIVE, __ATOMIC_RELEASE);
 	self = p;
 }
@@ -344,6 +353,29 @@ void xr_arena_hooked(void)
 	__atomic_store_n(&self->nhooked, n, __ATOMIC_RELEASE);
 }
 
+struct xr_window *xr_arena_windows(void)
+{
+	if (!arena || !self || !open_all())
+		return NULL;
+	if (!self->windows)
+		self->windows = (uintptr_t)xr_keep(XR_WINDOWS * sizeof(struct xr_window));
+	return (struct xr_window *)self->windows;
+}
+
+void xr_arena_windows_are(uint64_t n)
+{
+	if (self && (uintptr_t)xr_root.windows == self->windows)
+		__atomic_store_n(&self->nwindows, n, __ATOMIC_RELEASE);
+}
+
+uint64_t xr_arena_schedule(uint64_t now)
+{
+	uint64_t known = 0;
+	if (!arena || __atomic_compare_exchange_n(&arena->schedule, &known, now, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		return now;
+	return known;
+}
+
 void xr_arena_dropped(void)
 {
 	if (self)
@@ -358,8 +390,8 @@ int xr_arena_attach(struct xr_thread *t)
 	if (!is_enrolled())
 		return 0;
 	uint32_t n = __atomic_load_n(&arena->nslots, __ATOMIC_ACQUIRE);
-	/* Reuse slots of processes that have ended. The search takes longer the more slots
-	 * there are. */
+	/* Reuse slots of processes that have ended. The search takes longer the more slots there
+	 * are. */
 	for (uint32_t i = 0; !s && __atomic_load_n(&arena->nfree, __ATOMIC_ACQUIRE) && i < n && i < XR_ARENA_SLOTS; i++) {
 		if (slot_at(i)->nchunks != xr_root.nchunks || !claim(&slot_at(i)->state, XR_SLOT_FREE, XR_SLOT_TAKEN))
 			continue;

@@ -1,6 +1,6 @@
-/* The time stamp counter: how fast it is, and how it relates to the kernel's
- * clocks. Nothing is believed but measurements: files, CPUID leaves and perf's
- * page that could tell the frequency are absent in virtual machines. */
+/* The time stamp counter: its frequency, and its relation to the kernel's clocks. The recorder
+ * relies only on measurements. Files, CPUID leaves and perf's page that could give the
+ * frequency are missing in virtual machines. */
 #include <cpuid.h>
 #include <fcntl.h>
 #include <time.h>
@@ -8,8 +8,7 @@
 #include "internal.h"
 #include "syscall.h"
 
-/* a * b / c, rounded; the result must fit. */
-static uint64_t muldiv(uint64_t a, uint64_t b, uint64_t c)
+uint64_t xr_muldiv(uint64_t a, uint64_t b, uint64_t c)
 {
 	uint64_t high, low, half = c / 2;
 	__asm__("mulq %3\n\t"
@@ -30,8 +29,8 @@ static uint64_t clock_ns(clockid_t clock)
 	return t.tv_sec * 1000000000ull + t.tv_nsec;
 }
 
-/* A bracket is a reading of a clock between two of the TSC; the narrowest of
- * some is one that nothing interrupted. */
+/* A bracket is a clock reading between two TSC readings. Of several, the narrowest is one that
+ * nothing interrupted. */
 void xr_anchor(struct xr_anchor *a)
 {
 	*a = (struct xr_anchor){.width = UINT64_MAX};
@@ -45,8 +44,8 @@ void xr_anchor(struct xr_anchor *a)
 		a->tsc = before + a->width / 2;
 		a->raw = raw;
 	}
-	/* REALTIME only dates the trace; reading RAW around it takes out the time
-	 * since the bracket. */
+	/* REALTIME only dates the trace. Reading RAW around it subtracts the time since the
+	 * bracket. */
 	uint64_t real = clock_ns(CLOCK_REALTIME);
 	a->real = real - (clock_ns(CLOCK_MONOTONIC_RAW) - a->raw);
 }
@@ -62,17 +61,17 @@ void xr_calibrate(const struct xr_anchor *a)
 	uint64_t ticks = a->tsc - xr_root.start.tsc, ns = a->raw - xr_root.start.raw;
 	if (a->tsc <= xr_root.start.tsc || a->raw <= xr_root.start.raw)
 		return;
-	/* More than 18 GHz is no clock but a bad reading. */
+	/* More than 18 GHz is a bad reading. */
 	if (ticks / ns >= 18)
 		return;
-	xr_root.frequency = muldiv(ticks, 1000000000, ns);
+	xr_root.frequency = xr_muldiv(ticks, 1000000000, ns);
 }
 
 void xr_calibrated(void)
 {
 	if (xr_root.frequency)
 		return;
-	enum { enough = 2000000 }; /* ns: errs by less than a millionth */
+	enum { enough = 2000000 }; /* ns; the error is less than a millionth */
 	struct xr_anchor a;
 	xr_anchor(&a);
 	uint64_t passed = a.raw - xr_root.start.raw;
@@ -89,7 +88,7 @@ uint64_t xr_ticks(uint64_t ns)
 	const uint64_t f = xr_root.frequency;
 	if (ns / 1000000000 >= UINT32_MAX)
 		return UINT64_MAX;
-	return muldiv(ns, f, 1000000000);
+	return xr_muldiv(ns, f, 1000000000);
 }
 
 uint64_t xr_ns(uint64_t ticks)
@@ -97,10 +96,10 @@ uint64_t xr_ns(uint64_t ticks)
 	const uint64_t f = xr_root.frequency;
 	if (!f || ticks / f >= UINT32_MAX)
 		return 0;
-	return muldiv(ticks, 1000000000, f);
+	return xr_muldiv(ticks, 1000000000, f);
 }
 
-/* Whether the kernel trusts the TSC enough to tell the time by it. */
+/* Returns whether the kernel trusts the TSC enough to use it as its clock. */
 static int kernel_uses_tsc(void)
 {
 	char name[16] = "";
@@ -120,8 +119,8 @@ int xr_invariant_tsc(void)
 	return kernel_uses_tsc();
 }
 
-/* What a probe does in a mode that records: takes registers, reads the clock, and reserves and
- * writes 8 bytes. A call has two of them. */
+/* Does what a probe does in a recording mode: saves registers, reads the clock, reserves and
+ * writes 8 bytes. A call has two probes. */
 static void probe_twice(uint64_t **cursor)
 {
 	for (int i = 0; i < 2; i++)

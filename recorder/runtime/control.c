@@ -1,8 +1,8 @@
-/* Commands, and the thread that takes them from outside.
+/* Commands, and the thread that accepts them from outside.
  *
- * A request is one packet, and so is its answer; then the connection is closed. The
- * thread sleeps in poll and never waits for a client: those that connect and say
- * nothing are closed after two seconds, or when others need their places. */
+ * A request is one packet, and so is its answer. Then the connection is closed. The thread
+ * sleeps in poll and never waits for a client. It drops clients that send nothing after two
+ * seconds, or earlier if others need their places. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -18,20 +18,23 @@
 #include "descriptors.h"
 #include "internal.h"
 #include "libcalls.h"
+#include "objects.h"
 #include "offcpu.h"
 #include "output.h"
 #include "syscall.h"
 #include "trace.h"
+#include "window.h"
 
 #define MAX_REQUEST (64 << 10)
 #define MAX_FILTER (64 << 20)
-#define CLIENT_TIMEOUT 2000000000ull /* ns a client has */
-#define LINGER 2000000000ull /* ns that the thread of a process stays that nothing records */
+#define CLIENT_TIMEOUT 2000000000ull /* ns that a client has */
+#define LINGER 2000000000ull /* ns that the thread stays after the last recording in a process it was loaded into */
 #define FORK_DELAY 10000000 /* ns before a forked child listens */
+#define STACK_SIZE (33 << 12) /* which no thread of the program is likely to have */
 #define DEFAULT_THRESHOLD 5000 /* ns */
 
-/* One command with its words and descriptors. The answer is an object whose first
- * field is "ok"; more are added to out. */
+/* One command with its words and descriptors. The answer in out is an object whose first field
+ * is "ok". */
 struct request {
 	char *words[16]; /* after the command: key=value, or one bare word */
 	int nwords;
@@ -55,10 +58,10 @@ const char *xr_errno_text(int64_t err)
 	case ENOENT: return "no such file or directory";
 	case ENOTDIR: return "not a directory";
 	case EEXIST: return "the file exists";
-	case ECONNREFUSED: return "nobody listens there, in this network namespace at least";
+	case ECONNREFUSED: return "nothing listens there in this network namespace";
 	case EAGAIN: return "no answer";
-	case EPROTO: return "it is of another version";
-	case ELOOP: return "a symbolic link is not followed";
+	case EPROTO: return "incompatible version";
+	case ELOOP: return "symbolic links are not followed";
 	}
 	return "input/output error";
 }
@@ -89,7 +92,7 @@ static const char *split(struct request *r, char *line)
 	}
 }
 
-/* The value of key in the request; null if it is not there. */
+/* Returns the value of key in the request, or null if it is not there. */
 static const char *value_of(const struct request *r, const char *key)
 {
 	uint64_t n = xr_strlen(key);
@@ -100,7 +103,7 @@ static const char *value_of(const struct request *r, const char *key)
 	return NULL;
 }
 
-/* The first word without a =. */
+/* Returns the first word without a =. */
 static const char *bare_word(const struct request *r)
 {
 	for (int i = 0; i < r->nwords; i++) {
@@ -113,7 +116,8 @@ static const char *bare_word(const struct request *r)
 	return NULL;
 }
 
-/* Whether all words are in allowed, a list that ends with null; "" stands for one bare word. */
+/* Checks that all words are in allowed, a list that ends with null; "" stands for one bare
+ * word. Returns the first word that is not, or null. */
 static const char *unknown_word(const struct request *r, const char *const *allowed)
 {
 	for (int i = 0; i < r->nwords; i++) {
@@ -130,7 +134,7 @@ static const char *unknown_word(const struct request *r, const char *const *allo
 	return NULL;
 }
 
-/* A reason with the word that it is about. XR_LOCK_CONTROL is held. */
+/* Returns a reason with the word that it is about. The caller holds XR_LOCK_CONTROL. */
 static const char *with_word(const char *word, const char *what)
 {
 	static char why[160];
@@ -142,20 +146,20 @@ static const char *with_word(const char *word, const char *what)
 	return why;
 }
 
-/* Reads the number of key if it is there. */
+/* Reads the number of key if the request has it. */
 static const char *number_of(const struct request *r, const char *key, uint64_t *v)
 {
 	const char *s = value_of(r, key);
 	return !s || xr_parse_number(s, v) ? NULL : with_word(key, "is not a number");
 }
 
-/* What start and mode have in common: how to record. */
+/* The settings that start and mode share: how to record. */
 struct settings {
 	enum xr_mode mode;
 	uint64_t threshold_ns, depth;
 };
 
-/* The threshold that mode prune had last in this recording. */
+/* The latest threshold of mode prune in this recording. */
 static uint64_t latest_threshold;
 
 static struct settings current_settings(void)
@@ -163,13 +167,13 @@ static struct settings current_settings(void)
 	return (struct settings){xr_root.mode, xr_threshold_ns, xr_root.depth};
 }
 
-/* Reads settings. What is not given is as if nothing had been recorded before, but that
- * prune keeps the threshold of the recording that is going on. */
+/* Reads settings. Missing ones get their defaults, except that prune keeps the threshold of the
+ * current recording. */
 static const char *parse_settings(const struct request *r, const char *mode, struct settings *m)
 {
 	*m = (struct settings){.mode = XR_RECORD};
 	if (mode && !xr_parse_mode(mode, &m->mode))
-		return "mode is one of record, prune, count, profile, depth and off";
+		return "mode must be record, prune, count, profile, depth or off";
 	const char *why = number_of(r, "threshold", &m->threshold_ns);
 	if (!why)
 		why = number_of(r, "depth", &m->depth);
@@ -180,7 +184,7 @@ static const char *parse_settings(const struct request *r, const char *mode, str
 	if (m->mode == XR_DEPTH && !m->depth)
 		return "mode depth needs depth=N";
 	if (m->depth > XR_MAX_DEPTH)
-		return "depth has to be between 1 and 256, or 0 for none";
+		return "depth must be between 1 and 256, or 0 for no limit";
 	return NULL;
 }
 
@@ -208,7 +212,7 @@ static void note_change(const char *what, const struct settings *m)
 	xr_change(room);
 }
 
-/* Commands: each returns null, or why it was not done. XR_LOCK_CONTROL is held. */
+/* Commands. Each returns null, or the reason for its failure. The caller holds XR_LOCK_CONTROL. */
 
 static uint64_t patched(void)
 {
@@ -248,7 +252,8 @@ static void put_status_mode(struct xr_text *t)
 	xr_put_field(t, "depth", xr_root.depth);
 }
 
-/* Whether another process writes the trace, and all of it or the rings at the end. */
+/* Puts whether another process writes the trace, and whether it writes everything or the rings
+ * at the end. */
 static void put_observed(struct xr_text *t)
 {
 	xr_put_field_bool(t, "observed", xr_observed() && !xr_arena_lost());
@@ -271,6 +276,7 @@ static const char *status(struct request *r)
 	xr_put_field(t, "pid", xr_sys0(SYS_getpid));
 	xr_put_exe(t);
 	put_status_mode(t);
+	xr_put_window_status(t);
 	xr_put_field_bool(t, "recording", xr_root.mode != XR_OFF && !xr_is_paused());
 	xr_put_key(t, "stream");
 	if (xr_root.stream) {
@@ -305,14 +311,14 @@ static const char *status(struct request *r)
 	return NULL;
 }
 
-/* The file to stream to, if any: the one in the request, or a new one. */
+/* Opens the file to stream to, if any: the one in the request, or a new one. */
 static const char *open_stream(const struct request *r, uint64_t stream, int64_t *fd)
 {
 	const char *output = value_of(r, "output");
 	if (!stream && !output)
 		return NULL;
 	if (xr_sealed)
-		return "a seccomp filter may forbid the program's threads to write a file: start without one";
+		return "a seccomp filter may forbid the program's threads to write a file: start without a file";
 	if (xr_root.stream)
 		return xr_errno_text(-EBUSY);
 	if (output) {
@@ -327,13 +333,13 @@ static const char *open_stream(const struct request *r, uint64_t stream, int64_t
 	return *fd < 0 ? xr_errno_text(*fd) : NULL;
 }
 
-/* How many recordings clients have started: tells one from the next. */
+/* Number of recordings that clients have started; distinguishes one from the next. */
 static uint64_t recordings;
 
 static const char *start(struct request *r)
 {
 	struct settings m;
-	uint64_t limit = 0, stream = 0, hold = 0;
+	uint64_t limit = 0, stream = 0, hold = 0, window = 0, every = 0;
 	const char *why = parse_settings(r, value_of(r, "mode"), &m);
 	if (!why)
 		why = number_of(r, "hold", &hold);
@@ -341,15 +347,22 @@ static const char *start(struct request *r)
 		why = number_of(r, "limit", &limit);
 	if (!why)
 		why = number_of(r, "stream", &stream);
+	if (!why)
+		why = number_of(r, "window", &window);
+	if (!why)
+		why = number_of(r, "every", &every);
 	if (why)
 		return why;
 	if (m.mode == XR_OFF)
 		return "start needs a mode that records";
+	if (every && !xr_control_runs())
+		return "windows need the recorder's thread: start the process with control=1";
 	int64_t fd = -1;
 	why = open_stream(r, stream, &fd);
 	if (why)
 		return why;
 	note_change("start", &m);
+	xr_windows_plan(window, every);
 	why = xr_start(m.mode, m.threshold_ns, m.depth, fd, limit);
 	if (why) {
 		if (fd >= 0)
@@ -379,7 +392,7 @@ static const char *stop(struct request *r)
 
 static const char *switch_to(struct request *r, const struct settings *m)
 {
-	keep_threshold(); /* that of the environment, say */
+	keep_threshold(); /* for example, from the environment */
 	const char *why = xr_switch(m->mode, m->threshold_ns, m->depth);
 	if (why)
 		return why;
@@ -394,10 +407,10 @@ static const char *mode(struct request *r)
 	struct settings m;
 	const char *name = bare_word(r);
 	if (!name)
-		return "mode needs the name of one";
+		return "mode needs a name, for example: mode record";
 	if (xr_equal(name, "on")) {
 		if (!xr_is_paused())
-			return "it is not paused";
+			return "recording is not paused";
 		m = current_settings();
 		xr_resume();
 		note_change("mode", &m);
@@ -416,7 +429,7 @@ static const char *threshold(struct request *r)
 	if (xr_root.mode == XR_COUNT || xr_root.mode == XR_PROFILE)
 		return with_word("mode", xr_root.mode == XR_COUNT ? "count has no threshold" : "profile has no threshold");
 	if (xr_is_paused())
-		return "it is paused: set the mode instead, as in mode prune threshold=N";
+		return "recording is paused: set the mode instead, for example: mode prune threshold=N";
 	if (m.mode == XR_RECORD && m.threshold_ns)
 		m.mode = XR_PRUNE;
 	else if (m.mode == XR_PRUNE && !m.threshold_ns)
@@ -424,7 +437,7 @@ static const char *threshold(struct request *r)
 	return switch_to(r, &m);
 }
 
-/* Reads all of a regular file. Returns its size or -errno. */
+/* Reads a whole regular file. Returns its size or -errno. */
 static int64_t read_file(int fd, char **text, uint64_t *mapped)
 {
 	struct stat st;
@@ -475,7 +488,7 @@ static const char *filter(struct request *r)
 		return why;
 	}
 	note_change(r->nfds ? "filter" : "filter all", NULL);
-	if (xr_root.mode != XR_OFF && !xr_is_paused())
+	if (xr_root.mode != XR_OFF && !xr_is_paused() && !xr_between_windows())
 		xr_patch(1);
 	put_objects_sums(r->out);
 	return NULL;
@@ -516,7 +529,7 @@ static const char *rescan(struct request *r)
 	return NULL;
 }
 
-/* Writes data to the request's file, and its size into the answer. */
+/* Writes data to the request's file, and its size to the answer. */
 static const char *give_data(struct request *r, const struct xr_text *data)
 {
 	if (data->cut)
@@ -543,7 +556,7 @@ static const char *objects(struct request *r)
 	if (r->nfds) {
 		why = give_data(r, &data);
 	} else if (data.cut || data.n + 64 > r->out->cap) {
-		why = "too many objects for an answer: give a file";
+		why = "too many objects for an answer: pass a file";
 	} else {
 		xr_put_comma(r->out);
 		xr_put(r->out, data.p + 1, data.n - 2); /* fields without the braces */
@@ -577,20 +590,49 @@ static const char *counters(struct request *r)
 	for (uint64_t i = 0; !why && reset && i < xr_root.nthreads; i++) {
 		uint64_t *c = __atomic_load_n(&xr_root.threads[i]->counters, __ATOMIC_ACQUIRE);
 		for (uint64_t id = 0; c && id < xr_root.threads[i]->ncounters; id++) {
-			if (c[id]) /* pages that were never written stay without memory */
+			if (c[id]) /* keeps pages that were never written free of memory */
 				c[id] = 0;
 		}
 	}
 	return why;
 }
 
+/* Applies the limits of a budget, and looks at what is off if that is asked for. */
+static const char *budget(struct request *r)
+{
+	uint64_t look_ns = 0;
+	struct xr_look seen;
+	const char *why = number_of(r, "look", &look_ns);
+	if (why)
+		return why;
+	if (!xr_limits)
+		return "it records without a budget";
+	if (xr_root.mode == XR_OFF || xr_is_paused())
+		return "it is not recording";
+	if (look_ns > 100000000)
+		return "a look takes at most 100 ms";
+	xr_budget_apply(look_ns, xr_arena_burst(), &seen);
+	xr_put_field(r->out, "look_ticks", seen.tsc);
+	xr_put_field(r->out, "look_cpu_ns", seen.cpu_ns);
+	xr_put_field(r->out, "patching_ns", seen.patching_ns);
+	xr_put_field(r->out, "cut_tsc", seen.cut_tsc);
+	xr_put_key(r->out, "cut");
+	xr_put_text(r->out, "[");
+	for (uint32_t i = 0; i < seen.ncut; i++) {
+		xr_put_comma(r->out);
+		xr_put_number(r->out, seen.cut[i]);
+	}
+	xr_put_text(r->out, "]");
+	return NULL;
+}
+
 static const struct command {
 	const char *name;
 	const char *(*run)(struct request *);
-	const char *words[9];
+	const char *words[10];
 } commands[] = {
 	{"status", status, {0}},
-	{"start", start, {"mode", "threshold", "depth", "limit", "stream", "output", "hold"}},
+	{"start", start, {"mode", "threshold", "depth", "limit", "stream", "output", "hold", "window", "every"}},
 	{"stop", stop, {0}},
 	{"mode", mode, {"", "threshold", "depth"}},
 	{"threshold", threshold, {""}},
@@ -599,6 +641,7 @@ static const struct command {
 	{"rescan", rescan, {0}},
 	{"objects", objects, {0}},
 	{"counters", counters, {"reset"}},
+	{"budget", budget, {"look"}},
 };
 
 static const struct command *find_command(const char *name)
@@ -617,11 +660,11 @@ static const char *run(struct request *r, char *line)
 		return why;
 	const struct command *c = r->nwords ? find_command(r->words[0]) : NULL;
 	if (!c)
-		return "no such command: there are status, start, stop, mode, threshold, filter, snapshot, rescan, objects and counters";
+		return "unknown command: use status, start, stop, mode, threshold, filter, snapshot, rescan, objects, counters or budget";
 	for (int i = 1; i < r->nwords; i++)
 		r->words[i - 1] = r->words[i];
 	r->nwords--;
-	/* A handler that records may need the lock, too. */
+	/* Signals are blocked because a handler that records may need the lock, too. */
 	uint64_t signals = xr_block_signals();
 	xr_lock(XR_LOCK_CONTROL);
 	const char *unknown = unknown_word(r, c->words);
@@ -632,7 +675,7 @@ static const char *run(struct request *r, char *line)
 	return why;
 }
 
-/* xr_command; *hold becomes 1 if the command asks for that. */
+/* Implements xr_command. Sets *hold to 1 if the command asks for that. */
 static int command(const char *line, const int *fds, int nfds, char *out, size_t size, int *hold)
 {
 	struct xr_text t = xr_text_in(out, size - 1);
@@ -677,9 +720,9 @@ int xr_command(const char *line, const int *fds, int nfds, char *out, size_t siz
 /* The server. */
 
 struct client {
-	struct xr_held at; /* fd -1: place is free */
+	struct xr_held at; /* fd -1: free */
 	uint64_t deadline; /* ns of the monotonic clock */
-	uint64_t holds;    /* the recording that ends with the connection; 0 for none */
+	uint64_t holds;    /* the recording that ends with the connection; 0: none */
 };
 
 static struct server {
@@ -687,13 +730,13 @@ static struct server {
 	struct client clients[16];
 	char *request, *answer;
 	const char *where;   /* address to listen at, or null */
-	uint32_t delayed;    /* the thread is that of a child, which may end or exec at once */
-	uint32_t users[2];   /* real and effective, of the beginning */
-	uint32_t state;      /* of the thread: a futex */
-	uint32_t leave;      /* the thread must end */
-	uint32_t visiting;   /* the thread must end when it is no longer needed */
-	uint32_t alone;      /* the process that forks has no other thread */
-	int32_t error;       /* why it failed */
+	uint32_t delayed;    /* the thread runs in a child, which may end or exec at once */
+	uint32_t users[2];   /* real and effective, from the start */
+	uint32_t state;      /* of the thread; a futex */
+	uint32_t leave;      /* set to make the thread end */
+	uint32_t visiting;   /* the thread ends when it is no longer needed */
+	uint32_t heritable;  /* a child of the process that forks may have the thread, too */
+	int32_t error;       /* the reason for a failure */
 	uint32_t tid;
 	pthread_t thread;
 } server = {.listening = {.fd = -1}};
@@ -710,8 +753,8 @@ static uint64_t now_ns(void)
 	return t.s * 1000000000ull + t.ns;
 }
 
-/* Closes a connection so that the answer arrives: with something unread left, the client
- * would get an error instead. */
+/* Closes a connection so that the answer arrives. If unread data were left, the client would
+ * get an error instead. */
 static void close_connection(int fd)
 {
 	char any;
@@ -721,7 +764,7 @@ static void close_connection(int fd)
 	xr_close(fd);
 }
 
-/* Ends the recording of a client that is gone. */
+/* Ends the recording of a client that has disconnected. */
 static void let_go(struct client *c)
 {
 	uint64_t holds = c->holds;
@@ -744,8 +787,8 @@ static void hang_up(struct client *c)
 		close_connection(fd);
 }
 
-/* Whether the process is in a user namespace where all ids are known: elsewhere, those that
- * have none look alike. */
+/* Returns whether all user IDs are known in the process's user namespace. Otherwise, unknown
+ * ones look alike. */
 static int knows_users(void)
 {
 	static const char all[] = "         0          0 4294967295";
@@ -758,7 +801,8 @@ static int knows_users(void)
 	return n == sizeof all - 1 && !xr_memcmp(map, all, n);
 }
 
-/* Root may control the process, and its user, also the one that it had in the beginning. */
+/* Returns whether the client may control the process: root, the process's user, or the user
+ * that it had at the start. */
 static int may_control(int fd)
 {
 	enum { NO_USER = 65534 };
@@ -774,7 +818,7 @@ static int may_control(int fd)
 	       peer.uid == server.users[1];
 }
 
-/* A free place, or that of the client that has waited longest. */
+/* Returns a free place, or that of the client that has waited longest. */
 static struct client *free_client(void)
 {
 	struct client *oldest = &server.clients[0];
@@ -788,7 +832,7 @@ static struct client *free_client(void)
 	return oldest;
 }
 
-/* Takes in one client. Returns 0 when none could be. */
+/* Accepts one client. Returns 0 if there was none. */
 static int accept_client(void)
 {
 	int listening = xr_held_fd(&server.listening);
@@ -808,7 +852,7 @@ static int accept_client(void)
 	return 1;
 }
 
-/* Takes a packet with the descriptors that come with it. Returns its size or -errno. */
+/* Receives a packet with its descriptors. Returns its size or -errno. */
 static int64_t receive(int fd, int *flags, int *fds, int *nfds)
 {
 	enum { MAX_FDS = 4 };
@@ -835,7 +879,7 @@ static int64_t receive(int fd, int *flags, int *fds, int *nfds)
 	return n;
 }
 
-/* Answers a client that has something to say, and hangs up. */
+/* Answers a client that has sent a request, and closes the connection. */
 static void serve(struct client *c)
 {
 	static const char too_long[] = "{\"ok\":false,\"error\":\"the request is too long\"}";
@@ -843,7 +887,7 @@ static void serve(struct client *c)
 	int64_t n = fd < 0 ? -EBADF : receive(fd, &flags, fds, &nfds);
 	if (n == -EAGAIN || n == -EINTR)
 		return;
-	if (n < 0 || c->holds) { /* the client may not send anything more */
+	if (n < 0 || c->holds) { /* the client must not send anything more */
 		hang_up(c);
 		return;
 	}
@@ -856,7 +900,7 @@ static void serve(struct client *c)
 	}
 	for (int i = 0; i < nfds; i++)
 		xr_close(fds[i]);
-	/* The packet is the connection's first, so there is room for it. */
+	/* This is the connection's first packet, so there is room for it. */
 	fd = xr_held_fd(&c->at);
 	if (n > 0 && fd >= 0)
 		xr_sys6(SYS_sendto, fd, (intptr_t)answer, xr_strlen(answer), MSG_NOSIGNAL | MSG_DONTWAIT, 0, 0);
@@ -868,7 +912,7 @@ static void serve(struct client *c)
 	}
 }
 
-/* Dumps at a signal. Its handler only leaves word for the thread. */
+/* Dumps on a signal. The handler only notifies the thread. */
 static struct {
 	int signal; /* 0: none */
 	uint32_t asked;
@@ -880,7 +924,7 @@ static void ask_for_dump(int signal)
 	__atomic_store_n(&dumps.asked, 1, __ATOMIC_RELAXED);
 }
 
-/* The number of a signal: USR2, SIGUSR2, 12 or RTMIN+3. */
+/* Returns the number of a signal given as USR2, SIGUSR2, 12 or RTMIN+3. */
 static int signal_number(const char *name)
 {
 	static const struct {
@@ -910,7 +954,7 @@ const char *xr_dump_at(const char *name)
 	struct sigaction now, ours = {.sa_handler = ask_for_dump, .sa_flags = SA_RESTART};
 	int signal = signal_number(name);
 	if (!signal || sigaction(signal, NULL, &now))
-		return "dump= names no signal";
+		return "dump= does not name a signal";
 	if (now.sa_handler != SIG_DFL)
 		return "the signal of dump= is handled or ignored by the program";
 	if (sigaction(signal, &ours, NULL))
@@ -919,7 +963,7 @@ const char *xr_dump_at(const char *name)
 	return NULL;
 }
 
-/* Dumps on request, and warns if the program has taken over the signal. */
+/* Dumps if the signal has arrived, and warns if the program has taken over the signal. */
 static void look_at_dumps(void)
 {
 	struct sigaction now;
@@ -932,12 +976,12 @@ static void look_at_dumps(void)
 	}
 	if (!sigaction(dumps.signal, NULL, &now) && now.sa_handler != ask_for_dump) {
 		dumps.signal = 0;
-		xr_warn("the program handles the signal of dump= itself: there will be no dumps", NULL);
+		xr_warn("the program handles the signal of dump= itself, so there will be no dumps", NULL);
 	}
 }
 
-/* Renews what a trace says of the process, less and less often: a process that is killed
- * leaves what was true not long before, in relation to its age. */
+/* Updates the metadata in the trace, at growing intervals. So the trace of a killed process is
+ * not much out of date, relative to its age. */
 static void renew_metadata(void)
 {
 	static uint64_t from, next;
@@ -953,7 +997,7 @@ static void renew_metadata(void)
 	xr_arena_publish();
 }
 
-/* What is done from time to time while something is recorded. */
+/* Periodic work while recording. */
 static void look_after(void)
 {
 	xr_lock(XR_LOCK_CONTROL);
@@ -966,7 +1010,18 @@ static void look_after(void)
 	xr_unlock(XR_LOCK_CONTROL);
 }
 
-/* Puts the address where clients look for process pid. */
+/* Opens or closes a window if it is time for it. Returns how many ns that will take. */
+static uint64_t step_windows(void)
+{
+	if (!xr_windows_on())
+		return UINT64_MAX;
+	xr_lock(XR_LOCK_CONTROL);
+	uint64_t left = xr_windows_step();
+	xr_unlock(XR_LOCK_CONTROL);
+	return left;
+}
+
+/* Puts the address where clients look for this process. Returns its length. */
 static socklen_t abstract_address(struct sockaddr_un *a)
 {
 	struct xr_text t = xr_text_in(a->sun_path + 1, sizeof a->sun_path - 1);
@@ -976,7 +1031,7 @@ static socklen_t abstract_address(struct sockaddr_un *a)
 	return offsetof(struct sockaddr_un, sun_path) + 1 + t.n;
 }
 
-/* Makes way for a socket at path: one that nobody listens to any more goes. */
+/* Removes a stale socket at path, on which nothing listens any more. */
 static void remove_stale(const struct sockaddr_un *a, socklen_t size)
 {
 	struct stat st;
@@ -1018,14 +1073,19 @@ static int listen_at(const char *where)
 	return fd;
 }
 
-/* Waits for clients, for at most 100 ms while recording: objects come and go. */
-static void wait_and_serve(int listening)
+/* Waits for clients, at most so many ns, and at most 100 ms while recording, because objects may be
+ * loaded or unloaded. */
+static void wait_and_serve(int listening, uint64_t most)
 {
 	struct pollfd polled[CLIENTS + 1];
 	for (int i = 0; i < CLIENTS; i++)
 		polled[i] = (struct pollfd){.fd = xr_held_fd(&server.clients[i].at), .events = POLLIN};
 	polled[CLIENTS] = (struct pollfd){.fd = listening ? xr_held_fd(&server.listening) : -1, .events = POLLIN};
-	xr_sys3(SYS_poll, (intptr_t)polled, CLIENTS + 1, xr_root.mode != XR_OFF || dumps.signal ? 100 : 1000);
+	uint64_t ns = xr_root.mode != XR_OFF || dumps.signal ? 100000000 : 1000000000;
+	if (most < ns)
+		ns = most;
+	struct { int64_t s, ns; } patience = {ns / 1000000000, ns % 1000000000};
+	xr_sys6(SYS_ppoll, (intptr_t)polled, CLIENTS + 1, (intptr_t)&patience, 0, 0, 0);
 
 	uint64_t now = now_ns();
 	for (int i = 0; i < CLIENTS; i++) {
@@ -1049,7 +1109,7 @@ static int begin_listening(const char *where)
 
 static int is_leaving(void) { return __atomic_load_n(&server.leave, __ATOMIC_ACQUIRE); }
 
-/* Whether the first thread has ended while others run. The process ends with them. */
+/* Returns whether the first thread has ended while others run. The process ends with them. */
 static int first_is_gone(void)
 {
 	char stat[512];
@@ -1062,7 +1122,7 @@ static int first_is_gone(void)
 	return n > 0 && n + 2 < (int64_t)sizeof stat && stat[n + 1] == 'Z';
 }
 
-/* Whether nobody has needed the thread for some time. */
+/* Returns whether the thread has been unneeded for some time. */
 static int is_unneeded(uint64_t now)
 {
 	static uint64_t needed;
@@ -1080,12 +1140,12 @@ static int is_unneeded(uint64_t now)
 static void serve_all(void)
 {
 	uint64_t looked = 0;
-	/* When a client could not be taken in, for want of descriptors perhaps, others
-	 * have to be served first. */
+	/* If a client could not be accepted, perhaps because there were no descriptors left, serve
+	 * others first. */
 	for (int listening = 1; !is_leaving();) {
 		if (xr_held_fd(&server.listening) < 0)
-			begin_listening("1"); /* the program closed it; a path may be another's by now */
-		wait_and_serve(listening);
+			begin_listening("1"); /* the program closed it; a path may belong to another program by now */
+		wait_and_serve(listening, step_windows());
 		listening = 1;
 		for (int i = 0; i < CLIENTS && listening && !is_leaving(); i++) {
 			struct pollfd more = {.fd = xr_held_fd(&server.listening), .events = POLLIN};
@@ -1112,12 +1172,11 @@ static void set_state(uint32_t state)
 
 static void *run_thread(void *none)
 {
-	/* All signals are the program's but for two of libc, by which it has every thread
-	 * change its user, and ends threads. A forked child has these blocked here. */
+	/* All signals belong to the program, except two of libc. With these, libc makes every
+	 * thread change its user, and ends threads. In a forked child they are blocked here. */
 	uint64_t blocked = ~(1ull << (32 - 1) | 1ull << (33 - 1));
 	xr_restore_signals(blocked);
 	(void)none;
-	/* Nobody else has a use for this, and the program's own clients must not get it. */
 	xr_sys6(SYS_prctl, 15 /* PR_SET_NAME */, (intptr_t)"xray-ctl", 0, 0, 0, 0);
 	server.tid = xr_sys0(SYS_gettid);
 	xr_unsealed = 1;
@@ -1125,8 +1184,10 @@ static void *run_thread(void *none)
 		struct { int64_t s, ns; } t = {0, FORK_DELAY};
 		xr_sys2(SYS_nanosleep, (intptr_t)&t, 0);
 	}
-	/* A thread that ends while the program goes on leaves nothing behind in the program's
-	 * table, if that is its own. */
+	/* In a descriptor table of its own, the program does not see the thread's sockets and its
+	 * children do not inherit them. A visiting thread may end before the program. It keeps the
+	 * program's table, because from another table it could not close what the recorder opened
+	 * in the program's. */
 	if (!server.visiting)
 		xr_leave_table();
 	server.error = begin_listening(server.where);
@@ -1136,6 +1197,11 @@ static void *run_thread(void *none)
 	}
 	set_state(SERVING);
 	serve_all();
+	if (!is_leaving() && xr_windows_on()) { /* nobody would close the window */
+		xr_lock(XR_LOCK_CONTROL);
+		xr_windows_end();
+		xr_unlock(XR_LOCK_CONTROL);
+	}
 	for (int i = 0; i < CLIENTS; i++)
 		hang_up(&server.clients[i]);
 	xr_release(&server.listening);
@@ -1147,13 +1213,13 @@ static void *run_thread(void *none)
 	return NULL;
 }
 
-/* Starts the thread with all signals blocked: they are the program's. */
+/* Starts the thread with all signals blocked, because they belong to the program. */
 static int start_thread(void)
 {
 	pthread_attr_t attr;
 	if (pthread_attr_init(&attr))
 		return -ENOMEM;
-	pthread_attr_setstacksize(&attr, 128 << 10);
+	pthread_attr_setstacksize(&attr, STACK_SIZE);
 	for (int i = 0; i < CLIENTS; i++)
 		server.clients[i].at.fd = -1;
 	server.listening.fd = -1;
@@ -1196,6 +1262,8 @@ int xr_control_start(const char *where)
 	return server.state == FAILED ? server.error : 0;
 }
 
+int xr_control_runs(void) { return server.state == SERVING; }
+
 int xr_control_attach(void)
 {
 	server.visiting = 1;
@@ -1209,7 +1277,7 @@ static void wake(void)
 	socklen_t size = abstract_address(&a);
 	int fd = xr_sys3(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
-		return; /* it looks within a second */
+		return; /* the thread looks within a second */
 	xr_sys3(SYS_connect, fd, (intptr_t)&a, size);
 	xr_close(fd);
 }
@@ -1221,7 +1289,7 @@ static void end_thread(void)
 	if (server.state == SERVING)
 		wake();
 	pthread_join(server.thread, NULL);
-	/* It is still one of the process for as long as the kernel needs to clear it away. */
+	/* The thread counts as part of the process until the kernel has removed it. */
 	while (xr_sys3(SYS_tgkill, xr_sys0(SYS_getpid), server.tid, 0) != -ESRCH)
 		xr_sys0(SYS_sched_yield);
 	server.state = NONE;
@@ -1241,26 +1309,34 @@ void xr_control_resume(void)
 	start_thread();
 }
 
-/* The threads of the process, the control thread among them; 0 if that is not known. */
+/* Returns the number of threads of the process, including the control thread, or 0 if unknown. */
 static uint64_t count_threads(void)
 {
 	struct stat st;
-	/* Each is a folder, besides . and .. */
+	/* Each thread is a directory, besides . and .. */
 	return xr_sys2(SYS_stat, (intptr_t)"/proc/self/task", (intptr_t)&st) || st.st_nlink < 2 ? 0 : st.st_nlink - 2;
 }
 
 int xr_control_is_second(void) { return server.state != NONE && count_threads() == 2; }
 
+/* A child of several threads must not allocate memory for a thread: the program's allocator may
+ * be locked. glibc gives a new thread the stack and the descriptor of one that is gone, like
+ * the parent's control thread, if their sizes agree. */
 int xr_control_fork(void)
 {
-	server.alone = !xr_sealed && count_threads() == (server.state == NONE ? 1 : 2);
-	return server.alone;
+	/* A seccomp filter may forbid to ask. */
+	int alone = !xr_sealed && count_threads() == (server.state == NONE ? 1 : 2);
+	server.heritable = !xr_sealed && (alone || server.state != NONE);
+	return alone;
 }
+
+/* Whether a forked child that does not have the thread may start it. */
+static int may_inherit(void) { return server.where && server.heritable && !xr_sealed && !xr_loader_is_lost(); }
 
 void xr_control_forked(void)
 {
-	/* The child's table is that of a thread of the program's: if the control thread has
-	 * one of its own, none of these are in it, and what has their numbers is left alone. */
+	/* The child's table is a copy of a program thread's table. If the control thread had its
+	 * own table, none of these descriptors are in it, and their numbers belong to the program. */
 	xr_release(&server.listening);
 	for (int i = 0; i < CLIENTS && server.where; i++)
 		xr_release(&server.clients[i].at);
@@ -1270,14 +1346,16 @@ void xr_control_forked(void)
 void xr_control_wanted(void)
 {
 	if (__atomic_load_n(&server.delayed, __ATOMIC_RELAXED) && server.state == NONE &&
-	    __atomic_exchange_n(&server.delayed, 0, __ATOMIC_RELAXED) && server.where && server.alone && !xr_sealed)
+	    __atomic_exchange_n(&server.delayed, 0, __ATOMIC_RELAXED) && may_inherit())
 		xr_control_resume();
 }
 
 void xr_control_again(void)
 {
+	if (xr_windows_on() && !may_inherit())
+		xr_set_mode(XR_OFF); /* nobody would close its windows */
 	server.delayed = 1;
-	/* What has nothing to record, as shells do, has no use for it. */
-	if (server.where && server.alone && !xr_sealed && (xr_root.nobjects || xr_root.nhooked))
+	/* A process with nothing to record, such as a shell, does not need the thread. */
+	if (may_inherit() && (xr_root.nobjects || xr_root.nhooked))
 		xr_control_resume();
 }

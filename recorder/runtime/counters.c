@@ -1,4 +1,4 @@
-/* Count mode: the sums of all threads. */
+/* Count mode: adds up the counters of all threads. */
 #include "internal.h"
 #include "syscall.h"
 
@@ -22,7 +22,7 @@ static uint64_t calls_of(uint64_t id)
 
 void xr_counters_dump(void (*put)(void *to, const void *p, uint64_t n), void *to)
 {
-	/* Counting continues, so read the calls of each function only once. */
+	/* Threads keep counting, so read each function's calls only once. */
 	uint64_t room = xr_root.max_function * sizeof(struct row), n = 0;
 	struct row *rows = room ? xr_map(room) : NULL;
 	for (uint64_t id = 1; rows && id <= xr_root.max_function; id++) {

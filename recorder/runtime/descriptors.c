@@ -1,10 +1,10 @@
-/* The recorder's descriptors in a process whose descriptors belong to the program.
+/* Keeps the recorder's descriptors out of the program's way.
  *
- * The control thread has its own descriptor table. So the program cannot close the
- * recorder's descriptors, finds all numbers free, and finds no unknown descriptors. If the
- * kernel does not support that, and for files that the program's threads write to, the
- * recorder uses high numbers and checks a descriptor before each use. If it is no longer
- * the same file or socket, it belongs to the program, and the recorder leaves it alone. */
+ * The control thread has its own descriptor table. So the program cannot close the recorder's
+ * descriptors, sees no unknown descriptors, and finds all numbers free. If the kernel does not
+ * support that, and for files that the program's threads write to, the recorder uses high
+ * numbers and checks a descriptor before each use. If the descriptor is no longer the same file
+ * or socket, it belongs to the program, and the recorder leaves it alone. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -39,7 +39,7 @@ static int move_high(int fd)
 	xr_sys2(SYS_getrlimit, RLIMIT_NOFILE, (intptr_t)&limit);
 	uint64_t end = limit.rlim_cur < HIGHEST ? limit.rlim_cur : HIGHEST;
 	if (xr_own_table || end < 2 * ROOM)
-		end = 3 + ROOM; /* but never the place of a standard stream */
+		end = 3 + ROOM; /* but never the number of a standard stream */
 	if ((uint64_t)fd >= end - ROOM)
 		return fd;
 	int64_t high = xr_sys3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, end - ROOM);
@@ -95,7 +95,7 @@ int xr_leave_table(void)
 	return xr_own_table;
 }
 
-/* Standard error at the start of the recorder. */
+/* What standard error was when the recorder started. */
 static struct xr_held stderr_then = {.fd = -1};
 
 void xr_remember_stderr(void)

@@ -1,15 +1,16 @@
-/* Custom and typed events: payloads of the program in the rings. */
+/* Custom and typed events: writes payloads of the program into the rings. */
 #include "internal.h"
 #include "landings.h"
 #include "ring.h"
 #include "syscall.h"
 #include "trace.h"
+#include "window.h"
 
-/* Who owns the memory of a payload. Compilers pass wrong pointers to typed events, so only
- * our own memory can be read without asking the kernel. */
+/* Owner of a payload's memory. Compilers pass wrong pointers to typed events, so the recorder
+ * reads only its own memory without asking the kernel. */
 enum owner { PROGRAM, OURS };
 
-/* Returns the number of bytes that could be read. */
+/* Returns the number of bytes that were readable. */
 static uint64_t copy_payload(void *to, const void *p, uint64_t n, enum owner owner)
 {
 	if (owner == PROGRAM)
@@ -18,8 +19,8 @@ static uint64_t copy_payload(void *to, const void *p, uint64_t n, enum owner own
 	return n;
 }
 
-/* Writes an event record. Header, payload and trailer are written in one piece, which
- * becomes part of the ring at the end. */
+/* Writes an event record. Header, payload and trailer are written in one piece, which becomes
+ * part of the ring at the end. */
 static void record(uint64_t head, const void *p, uint64_t n, enum owner owner)
 {
 	uint64_t size = n < XR_MAX_PAYLOAD ? n : XR_MAX_PAYLOAD, tsc;
@@ -34,7 +35,7 @@ static void record(uint64_t head, const void *p, uint64_t n, enum owner owner)
 		uint64_t copied = size ? copy_payload(q + 2, p, size, owner) : 0;
 		if (copied < n)
 			xr_tls->truncated++;
-		/* The bytes after the cursor in a chunk are zeros, and must stay zeros. */
+		/* The bytes after the cursor in a chunk must stay zero. */
 		uint64_t end = (copied + 7) & ~7ull;
 		xr_zero((uint8_t *)(q + 2) + copied, padded - copied);
 		q[0] = head | copied << 32;
@@ -45,11 +46,11 @@ static void record(uint64_t head, const void *p, uint64_t n, enum owner owner)
 	xr_leave(signals);
 }
 
-/* Modes that keep calls keep events. */
+/* Returns whether events are kept: where calls are. */
 static int wanted(void)
 {
 	uint32_t mode = __atomic_load_n(&xr_root.mode, __ATOMIC_RELAXED);
-	return mode == XR_RECORD || mode == XR_PRUNE || mode == XR_DEPTH;
+	return (mode == XR_RECORD || mode == XR_PRUNE || mode == XR_DEPTH) && !xr_between_windows();
 }
 
 void xr_custom_event(const void *p, uint64_t n)
@@ -70,7 +71,7 @@ void xr_typed_event(uint64_t type, const void *p, uint64_t n)
 		record(XR_REC_TYPED << 1 | 1 | (type & 0xffff) << 16, p, n, PROGRAM);
 }
 
-/* A landing as metadata. The exits of the calls that are left follow it. */
+/* A landing as metadata. The exits of the calls that it leaves follow it. */
 struct landing {
 	char magic[4];
 	uint16_t schema, kind;

@@ -1,20 +1,20 @@
-/* Profile mode: calls without a path of their own, because the tree is full or they are too
+/* Profile mode: calls that have no path of their own, because the tree is full or they are too
  * deep. Their sums are kept by function and caller, so the sums of functions are exact. The
  * tree shows such calls as one folded path below the last path that it has.
  *
- * All calls made from a folded call are folded too. So at any time, the open folded calls
- * were made from one path, the profile's folding.
+ * All calls made from a folded call are folded too. So at any time, all open folded calls were
+ * made from one path, the profile's folding.
  *
- * Nothing here calls libc or uses vector registers. A signal handler may come between any
- * two instructions, as in profile.c. */
+ * Nothing here calls libc or uses vector registers. A signal handler may run between any two
+ * instructions, as in profile.c. */
 #include "arena.h"
 #include "profile.h"
 #include "ring.h"
 #include "syscall.h"
 
-/* All threads together can distinguish this many pairs of function and caller: 30 MB.
- * Beyond that, the sums of a function have any caller. There are as many of those as
- * threads have functions without a path, and at most 120 MB. */
+/* Maximum number of function and caller pairs, for all threads together: 30 MB. Beyond that, a
+ * function's sums have no particular caller. There are as many of those as threads have
+ * functions without a path, and they take at most 120 MB. */
 enum { MAX_PAIRS = 1 << 16, MAX_ANY = 1 << 18 };
 
 static struct xr_quota pairs, any_callers;
@@ -35,7 +35,7 @@ static struct xr_fold *find(struct xr_profile *p, uint32_t caller, uint32_t id)
 	return f;
 }
 
-/* Signals are blocked in this function and the next two. */
+/* The caller blocks signals for this function and the next two. */
 static struct xr_fold *make(struct xr_profile *p, uint32_t caller, uint32_t id)
 {
 	uint32_t at = p->nfolds % XR_PAGE_FOLDS;
@@ -100,9 +100,8 @@ int xr_path_has(const struct xr_profile *p, const struct xr_path *c, uint32_t id
 
 static struct xr_fold *fold_at(struct xr_profile *p, uint64_t n) { return (struct xr_fold *)xr_frame_at(p, n - 1)->path; }
 
-/* Whether another folded call of the function is open, further out than the nth. This
- * checks what first says, because a signal handler can leave calls by longjmp at any
- * instruction. */
+/* Returns whether another folded call of the function is open, further out than the nth. Checks
+ * what any->first says, because a signal handler can leave calls by longjmp at any instruction. */
 static int is_open_before(struct xr_profile *p, const struct xr_fold *any, uint64_t n)
 {
 	if (any->first + 1 >= n)

@@ -1,16 +1,16 @@
-/* Functions that call hooks instead of having sleds, as gcc compiles them:
+/* Functions that call hooks instead of having sleds. gcc compiles them this way:
  *
  *   -finstrument-functions                    __cyg_profile_func_enter and _exit, with
  *                                             the function's address
  *   -pg -mfentry -minstrument-return=call     __fentry__ and __return__, with nothing
  *
- * An address gets an id when it is first met, from the same row as those of sleds. With
- * it, the hooks go on to the trampolines of sleds, so that all that is after these is
- * as it is there. The trace has the table of addresses.
+ * An address gets an ID when it is first seen, from the same sequence as functions with sleds.
+ * The hooks find the ID and jump to the trampolines of sleds, so everything after that is the
+ * same. The trace has the table of addresses.
  *
- * An exit by __return__ does not say of which function: a thread's open calls are kept,
- * by where their return addresses are. Nothing here calls libc or uses vector registers,
- * and a signal handler may come in between. */
+ * __return__ does not say which function exits. So each thread keeps its open calls with the
+ * addresses of their return addresses. Nothing here calls libc or uses vector registers, and a
+ * signal handler may interrupt it. */
 #include "arena.h"
 #include "gcc.h"
 #include "landings.h"
@@ -18,32 +18,32 @@
 #include "ring.h"
 #include "syscall.h"
 
-/* The maximum numbers of functions, and of open calls of a thread whose exits get an id. */
+/* The maximum number of functions, and of open calls per thread whose exits get an ID. */
 enum { MAX_FUNCTIONS = XR_MAX_HOOKED, SLOTS = 2 * MAX_FUNCTIONS, MAX_OPEN = 1 << 14 };
 
 struct function {
-	uint64_t key;    /* what hooks are called with; 0 in a free slot */
+	uint64_t key;    /* the hook's argument or return address; 0 in a free slot */
 	uint64_t id;
 };
 
-/* In the table, a function's slot depends on its key. known has all functions in the order
- * of their first calls, with addresses in place of keys. */
+/* In the table, a function's key determines its slot. known has all functions in the order of
+ * their first calls, with addresses instead of keys. */
 static struct {
 	uint64_t n;
 	struct function *table, *known;
 } functions;
 
 struct xr_open {
-	uint64_t frame;  /* where the return address is */
+	uint64_t frame;  /* address of the return address */
 	uint64_t id;
 };
 
-/* What the hooks jump to: these do nothing but return, or find the id; and where those
- * go on with it. */
+/* Targets of the hooks: either xr_nothing or code that finds the ID. Below: where that code
+ * jumps next. */
 void (*xr_gcc_hooks[XR_GCC_HOOKS])(void) = {xr_nothing, xr_nothing, xr_nothing, xr_nothing};
 void (*xr_gcc_next[XR_GCC_HOOKS])(void);
 
-/* Functions that are neighbours in memory are neighbours in the table. */
+/* Neighbouring functions are neighbours in the table. */
 static inline uint64_t slot_of(uint64_t key) { return ((key >> 4) + (key >> 21) * 0x9e37) % SLOTS; }
 
 static inline struct function *search(struct function *table, uint64_t key)
@@ -56,7 +56,7 @@ static inline struct function *search(struct function *table, uint64_t key)
 	}
 }
 
-/* A function that calls __fentry__ begins with that call, or with an endbr64 before it. */
+/* A function that calls __fentry__ starts with that call, or with an endbr64 before it. */
 static uint64_t start_of(uint64_t behind_call)
 {
 	static const uint8_t endbr[4] = {0xf3, 0x0f, 0x1e, 0xfa};
@@ -70,7 +70,7 @@ static uint64_t start_of(uint64_t behind_call)
 	return (uint64_t)(xr_memcmp(p - 4, endbr, 4) ? p : p - 4);
 }
 
-/* Signals are blocked, and the lock is held. */
+/* The caller blocks signals and holds the lock. */
 static uint64_t add(uint64_t key, int behind_call)
 {
 	if (!functions.known) {
@@ -107,7 +107,7 @@ static uint64_t meet(uint64_t key, int behind_call)
 		xr_leave(signals);
 	}
 	if (!id && !xr_sealed) {
-		xr_warn("more functions than can be told apart", NULL);
+		xr_warn("too many functions: calls of the others are lost", NULL);
 		__atomic_fetch_add(&xr_root.dropped, 1, __ATOMIC_RELAXED);
 	}
 	return id;
@@ -122,7 +122,7 @@ static inline uint64_t id_of(uint64_t key, int behind_call)
 
 uint64_t xr_gcc_id(uint64_t function) { return id_of(function, 0); }
 
-/* The thread's open calls, or null. */
+/* Returns the thread's open calls, or null. */
 static struct xr_open *open_calls(void)
 {
 	struct xr_thread *t = xr_tls;
@@ -143,7 +143,7 @@ static struct xr_open *open_calls(void)
 	return t->open;
 }
 
-/* Calls with frames below this one have been left. */
+/* Drops calls whose frames are below this one: they have been left. */
 static inline uint64_t leave_below(const struct xr_open *open, uint64_t n, uint64_t frame)
 {
 	while (n && frame - open[n - 1].frame - 1 < XR_SAME_STACK)
@@ -163,7 +163,8 @@ uint64_t xr_gcc_enter(uint64_t behind_call, uint64_t frame)
 		xr_tls->dropped++;
 		return 0;
 	}
-	/* A handler between the first store and the last leaves its own call there. */
+	/* A signal handler that runs between the first and the last store leaves its own call
+	 * there. */
 	do {
 		open[n].id = id;
 		open[n].frame = frame;
@@ -225,7 +226,7 @@ void xr_gcc_switch(int on)
 		__atomic_store_n(&xr_gcc_hooks[i], on ? hooks[i] : xr_nothing, __ATOMIC_RELEASE);
 }
 
-/* What was met. */
+/* Known functions. */
 
 uint64_t xr_gcc_functions(void) { return __atomic_load_n(&functions.n, __ATOMIC_ACQUIRE); }
 
@@ -237,7 +238,7 @@ int xr_gcc_any_in(uint64_t but, uint64_t first, uint64_t end)
 	return 0;
 }
 
-/* Functions with sleds are in the table too, because a reader takes it for the table of all
+/* Functions with sleds are in the table too, because a reader takes it for a table of all
  * functions. */
 static void put_sleds(uint64_t *addresses, uint64_t max)
 {

@@ -1,14 +1,14 @@
-/* The hooks that functions call which gcc has instrumented. They find out the id of the
- * function and go on to a trampoline as a sled would: with the word of the record in
- * r10d, and for profile mode with its place on the stack in r11. */
+/* The hooks that gcc's instrumentation calls. They find the ID of the function and jump to a
+ * trampoline as a sled would: with the record's word in r10d and, for profile mode, the
+ * function's place on the stack in r11. */
 #include "gcc.h"
 #include "internal.h"
 #include "trampoline_amd64.h"
 
 	.text
 
-	/* What the program calls, and what that is while hooks are on. Weak: a program
-	 * may have hooks of its own. */
+	/* What the program calls. Each hook jumps to its current target. Weak, because a program
+	 * may have its own hooks. */
 	.macro HOOK name, number
 	.weak	\name
 	.type	\name, @function
@@ -25,7 +25,7 @@
 	HOOK	__fentry__, XR_FENTRY
 	HOOK	__return__, XR_RETURN
 
-	/* These are called like any function: registers for arguments are free. */
+	/* The program calls these like any function, so the argument registers are free. */
 	.macro CYG name, kind, number
 	BEGIN	\name
 	subq	$8, %rsp
@@ -45,10 +45,10 @@
 	CYG	xr_on_cyg_enter, XR_ENTER, XR_CYG_ENTER
 	CYG	xr_on_cyg_exit, XR_EXIT, XR_CYG_EXIT
 
-	/* These are called where no call is expected: before the prologue and behind the
-	 * epilogue, or before a tail call. Any register may hold something, r10 and r11
-	 * as well. What is on the stack are 9 registers, the return address to the
-	 * function, and that of the function. */
+	/* The program calls these where no call is expected: before the prologue, and after the
+	 * epilogue or before a tail call. Any register may be in use, including r10 and r11. The
+	 * stack holds 9 registers, the return address into the function, and the function's own
+	 * return address. */
 	BEGIN	xr_on_fentry
 	SAVE_ALL
 	leaq	80(%rsp), %rsi

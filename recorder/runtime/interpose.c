@@ -1,5 +1,5 @@
-/* Functions of libc that the recorder has to notice. They are in the shared object alone,
- * where the program's calls find them before libc's. Each does what libc's does. */
+/* libc functions that the recorder must notice. They are only in the shared object, where the
+ * program's calls reach them before libc's. Each does what libc's does. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -16,6 +16,7 @@
 #include "objects.h"
 #include "ring.h"
 #include "syscall.h"
+#include "window.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -30,8 +31,8 @@ static long result(int64_t r)
 
 /* Namespaces. */
 
-/* What the kernel denies processes with several threads, it does for one whose second
- * thread is the recorder's, too: then that ends, and begins again. */
+/* The kernel denies some calls to multithreaded processes. If the recorder's thread is the
+ * second and last thread, it ends for the call and starts again afterwards. */
 static int64_t alone(long number, long a, long b)
 {
 	int64_t r = xr_sys2(number, a, b);
@@ -49,12 +50,12 @@ static int64_t alone(long number, long a, long b)
 EXPORT int unshare(int flags) { return result(alone(SYS_unshare, flags, 0)); }
 EXPORT int setns(int fd, int type) { return result(alone(SYS_setns, fd, type)); }
 
-/* Limits on addresses. */
+/* Address-space limits. */
 
-/* The arena has more addresses than a program that limits its own has to spare. */
+/* The arena maps more addresses than a program with a limit can spare. */
 static int64_t limit(pid_t pid, int resource, const void *limits, void *old)
 {
-	enum { ADDRESSES = 9 }; /* RLIMIT_AS, without the header: libcs disagree about types */
+	enum { ADDRESSES = 9 }; /* RLIMIT_AS, without the header, because libcs disagree about types */
 	if (resource == ADDRESSES && limits && (!pid || pid == (pid_t)xr_sys0(SYS_getpid)))
 		xr_arena_trim();
 	return xr_sys4(SYS_prlimit64, pid, resource, (intptr_t)limits, (intptr_t)old);
@@ -71,15 +72,31 @@ EXPORT int mlockall(int flags)
 	return result(xr_sys1(SYS_mlockall, flags));
 }
 
-/* Filters of system calls. */
+/* System-call filters. */
 
-/* Puts a filter in place. One for all threads would end the process with the control
- * thread's next system call; and one that ends a thread, or allows no more than that, is
- * to end a process of one thread. */
+/* Nobody would close a window. */
+static void end_windows(const char *why)
+{
+	if (!xr_windows_on())
+		return;
+	uint64_t signals = xr_block_signals();
+	xr_lock(XR_LOCK_CONTROL);
+	xr_windows_end();
+	xr_unlock(XR_LOCK_CONTROL);
+	xr_restore_signals(signals);
+	xr_warn("there are no more windows, so nothing more is recorded", why);
+}
+
+/* Installs a filter, after ending the control thread if necessary. Under a filter for all
+ * threads, the control thread's next system call would kill the process. And if the program's
+ * only thread is killed, or may only exit, the process must end, but a control thread would
+ * keep it alive. */
 static int64_t seal(int all_threads, long number, long a, long b, long c, long d, long e)
 {
 	xr_lock(XR_LOCK_PAUSE);
 	int paused = (all_threads || xr_control_is_second()) && xr_control_pause();
+	if (paused)
+		end_windows("the program installs a seccomp filter");
 	xr_arena_seal();
 	uint32_t before = __atomic_exchange_n(&xr_sealed, 1, __ATOMIC_SEQ_CST);
 	int64_t r = xr_sys6(number, a, b, c, d, e, 0);
@@ -121,13 +138,13 @@ long xr_noticed_syscall(long number, long a, long b, long c, long d, long e)
 	}
 }
 
-/* Names of threads. */
+/* Thread names. */
 
 #ifdef __GLIBC__
 
 static int (*real_setname)(pthread_t, const char *);
 
-/* libc's function, which has one version or another. */
+/* Finds libc's function, which has one of several versions. */
 static void *real(const char *name)
 {
 	static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.12", "GLIBC_2.2.5"};
@@ -137,7 +154,7 @@ static void *real(const char *name)
 	return p;
 }
 
-/* The kernel's id of a thread is part of the id of its clock. */
+/* The ID of a thread's clock contains the kernel's thread ID. */
 static uint32_t kernel_id(pthread_t thread)
 {
 	clockid_t clock;
@@ -156,13 +173,19 @@ EXPORT int pthread_setname_np(pthread_t thread, const char *name)
 	return err;
 }
 
-/* A process ends with its last thread. When the first ends before, those that are left are
- * the program's. */
+static void end_windows_of_first(void)
+{
+	if (xr_control_pause())
+		end_windows("the first thread has ended");
+}
+
+/* A process ends with its last thread. If the first thread ends earlier, only the program's
+ * threads may remain. */
 EXPORT __attribute__((noreturn)) void pthread_exit(void *value)
 {
 	static __attribute__((noreturn)) void (*real_exit)(void *);
 	if (xr_thread_id() == (xr_sealed ? xr_root.pid : (uint32_t)xr_sys0(SYS_getpid)))
-		xr_control_pause();
+		end_windows_of_first();
 	if (!real_exit)
 		real_exit = real("pthread_exit");
 	real_exit(value);
@@ -175,7 +198,7 @@ void *(*xr_real_dlsym)(void *, const char *);
 
 static int is_watching(void) { return xr_root.mode != XR_OFF && !__atomic_load_n(&xr_sealed, __ATOMIC_RELAXED); }
 
-/* Records objects that were opened in the meantime from now on. */
+/* Starts recording objects that were opened in the meantime. */
 static void look_for_objects(void)
 {
 	int saved = errno;
@@ -195,8 +218,8 @@ struct caller {
 	int index, depends;
 };
 
-/* Whether an object says where to search: the caller for what it opens, any other but the
- * program for what it opened and that opens. */
+/* Finds out whether the search path depends on the caller: whether the calling object has a
+ * RUNPATH, or any object except the program has an RPATH. */
 static int look_at_paths(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	struct caller *c = arg;
@@ -212,8 +235,8 @@ static int look_at_paths(struct dl_phdr_info *info, size_t size, void *arg)
 	return c->depends;
 }
 
-/* Whether it makes no difference to dlopen who calls it. If it does, the call goes to libc
- * as it is, and what it opened is found at the next dlsym. */
+/* Returns whether dlopen gives the same result for any caller. If it does not, the call goes to
+ * libc unchanged, and the next dlsym finds what it opened. */
 int xr_dlopen_for_any(const char *file, uint64_t caller)
 {
 	int path = 0;
@@ -245,7 +268,7 @@ void xr_before_dlsym(void)
 		look_for_objects();
 }
 
-/* Called by the functions of interpose_amd64.S before their first use. */
+/* The functions in interpose_amd64.S call this before their first use. */
 void xr_find_real(void)
 {
 	xr_real_dlopen = real("dlopen");

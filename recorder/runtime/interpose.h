@@ -1,4 +1,4 @@
-/* Between interpose.c, interpose_amd64.S and what they notice things for. */
+/* The interface between interpose.c, interpose_amd64.S and the rest of the recorder. */
 #ifndef XRAY_RECORDER_INTERPOSE_H
 #define XRAY_RECORDER_INTERPOSE_H
 
@@ -6,10 +6,10 @@
 
 #pragma GCC visibility push(hidden)
 
-/* What of syscall() is looked at; the rest is done as libc does it. */
+/* Handles the system calls that the recorder notices. Others run as in libc. */
 long xr_noticed_syscall(long number, long a, long b, long c, long d, long e);
 
-/* dlopen and dlsym look at their return address, so jump to libc's functions. */
+/* dlopen and dlsym use their return address, so the recorder jumps to libc's functions. */
 extern void *(*xr_real_dlopen)(const char *, int);
 extern void *(*xr_real_dlsym)(void *, const char *);
 void xr_find_real(void);

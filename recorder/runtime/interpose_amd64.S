@@ -1,5 +1,5 @@
-/* Functions of libc that only assembly can stand in for: syscall, whose arguments are not
- * known, and dlopen and dlsym, for which it matters where the call comes from. */
+/* libc functions that only assembly can replace: syscall, whose arguments are unknown, and
+ * dlopen and dlsym, whose results depend on the caller's address. */
 #include <features.h>
 #include <sys/syscall.h>
 
@@ -44,8 +44,7 @@ syscall:
 
 #ifdef __GLIBC__
 
-/* Calls what with the arguments that dlopen or dlsym got, and its caller; they are
- * restored. */
+/* Runs what with the arguments of dlopen or dlsym and its caller, and restores the arguments. */
 	.macro	ASK what
 	subq	$24, %rsp
 	.cfi_adjust_cfa_offset 24

@@ -1,6 +1,6 @@
-/* Functions of libc that come before libc's when the recorder is preloaded: those that
- * leave calls without an exit. Not part of the archive, where a static program would get
- * nothing else than these. */
+/* Replacements for libc functions that leave calls without an exit. They apply if the recorder
+ * is preloaded. They are not in the archive: in a static program, they would replace libc's
+ * functions altogether. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <setjmp.h>
@@ -9,7 +9,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* The stack pointer in a jmp_buf. glibc hides it with a secret of the thread. */
+/* Returns the stack pointer in a jmp_buf. glibc encodes it with a per-thread secret. */
 static uint64_t saved_sp(const void *env)
 {
 	enum { RSP = 6 };
@@ -20,7 +20,7 @@ static uint64_t saved_sp(const void *env)
 	return sp;
 }
 
-/* The functions as the program would have found them. */
+/* The functions that the program would call without the recorder. */
 typedef void jump(struct __jmp_buf_tag env[1], int value);
 enum { LONGJMP, UNDERSCORE_LONGJMP, SIGLONGJMP, LONGJMP_CHK, JUMPS };
 static jump *jumps[JUMPS];
@@ -36,7 +36,7 @@ __attribute__((constructor(101))) static void find(void)
 static inline __attribute__((noreturn)) void go(int which, struct __jmp_buf_tag env[1], int value)
 {
 	if (!jumps[which])
-		find(); /* a constructor of somebody else's came before ours */
+		find(); /* another constructor ran before the recorder's */
 	xr_land(saved_sp(env), XR_LEFT_BY_JUMP);
 	jumps[which](env, value);
 	__builtin_unreachable();

@@ -1,15 +1,15 @@
-/* Calls that end without an exit. An exception, forced unwinding or longjmp lands in a
- * function further out. At the last moment at which the stack still has the calls in
- * between, the recorder writes an exit for each of them, so that a reader ends them there.
+/* Calls that end without an exit. An exception, forced unwinding or longjmp lands in a frame
+ * further out. While the stack still has the calls in between, the recorder writes an exit for
+ * each of them, so that a reader ends them there.
  *
- * Every language's unwinding calls _Unwind_SetIP when control goes to a handler or to
- * cleanup code: personality routines of C++, Rust and others call it with the frame to land
- * in. In dynamic programs, the recorder's version comes first. The functions of the longjmp
- * family are in jumps.c.
+ * In every language, unwinding calls _Unwind_SetIP when control goes to a handler or to cleanup
+ * code: the personality routines of C++, Rust and others pass the frame to land in. In dynamic
+ * programs, the recorder's version comes first. The functions of the longjmp family are in
+ * jumps.c.
  *
- * Each frame of an instrumented function on the stack is one call. The program's unwinder
- * walks the stack. Nothing here allocates or locks. Some frames are known without a walk:
- * those of depth and profile mode, and of gcc's -mfentry. */
+ * Each frame of an instrumented function on the stack is one call. The program's unwinder walks
+ * the stack. Nothing here allocates or locks. Some frames are known without a walk: those of
+ * depth and profile mode, and of gcc's -mfentry. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -19,6 +19,7 @@
 #include "landings.h"
 #include "objects.h"
 #include "syscall.h"
+#include "window.h"
 
 typedef void set_ip_function(struct _Unwind_Context *, _Unwind_Ptr);
 
@@ -33,8 +34,8 @@ static struct {
 
 /* Functions by address. */
 
-/* Whether an object's sled table is in the order of its functions, as linkers leave it.
- * Determined by the first search. */
+/* Whether an object's sled table is sorted by function, as linkers leave it. The first search
+ * determines this. */
 static struct {
 	uint64_t sleds;
 	int ordered;
@@ -54,7 +55,7 @@ static int is_ordered(const struct xr_object *o)
 	return ordered;
 }
 
-/* The index of the first sled whose function is not before this one. */
+/* Returns the index of the first sled whose function is not before this one. */
 static uint64_t first_sled(const struct xr_object *o, uint64_t function)
 {
 	const struct xr_sled *s = (const struct xr_sled *)o->sleds;
@@ -74,7 +75,7 @@ static uint64_t first_sled(const struct xr_object *o, uint64_t function)
 	return low;
 }
 
-/* The id that is in a sled's tail, or 0 when the sled is off. */
+/* Returns the ID in a sled's tail, or 0 if the sled is off. */
 static uint32_t id_in_sled(const struct xr_sled *sled)
 {
 	const uint8_t *p = (const uint8_t *)xr_sled_address(sled);
@@ -85,7 +86,7 @@ static uint32_t id_in_sled(const struct xr_sled *sled)
 	return word >> 4;
 }
 
-/* The id of the function that begins at this address, if its sleds are on; otherwise 0. */
+/* Returns the ID of the function at this address, or 0 if its sleds are off. */
 static uint32_t sled_id(uint64_t function)
 {
 	uint64_t n = __atomic_load_n(&xr_root.nobjects, __ATOMIC_ACQUIRE);
@@ -103,34 +104,41 @@ static uint32_t sled_id(uint64_t function)
 	return 0;
 }
 
-/* The calls that are left. */
+/* Calls that are left. */
 
-/* Ids are written in pieces of this size, because the stack may be small. */
+/* IDs are written in pieces of this size, because the stack may be small. */
 enum { PIECE = 64 };
 
 struct walk {
-	uint64_t sp;        /* of the frame to land in, where it makes the call that lands there */
+	uint64_t sp;        /* stack pointer of the landing frame, at the call that lands there */
 	enum xr_mode mode;
 	int cause, found;
-	uint64_t before;    /* the stack pointer of the frame before in the walk; 0 for none */
-	uint64_t function;  /* which that is of */
-	uint64_t n;         /* calls that are left so far */
-	int write;          /* pieces are written when they are full */
-	uint64_t depth, nopen; /* open calls further out that the mode and gcc's -mfentry know */
-	uint32_t ids[PIECE]; /* the latest of them */
+	uint64_t before;    /* stack pointer of the previous frame in the walk; 0: none */
+	uint64_t function;  /* function of that frame */
+	uint64_t n;         /* calls left so far */
+	int write;          /* whether to write full pieces */
+	uint64_t depth, nopen; /* open calls further out, as known to the mode and to gcc's -mfentry */
+	uint32_t ids[PIECE]; /* the latest IDs */
 };
 
-/* The id of the call whose return address is at slot; 0 if the call is not recorded. */
+/* Returns the ID of the call whose return address is at slot, or 0 if the call is not recorded. */
 static uint32_t call_of(struct walk *w, uint64_t function, uint64_t slot)
 {
 	uint32_t id = xr_gcc_open_at(slot, &w->nopen);
 	if (!id)
 		id = sled_id(function);
-	/* The hook has already reported the end of this call when it was unwound. */
+	/* Only for jumps: during unwinding, the hook has already reported the end of this call. */
 	if (!id && w->cause == XR_LEFT_BY_JUMP)
 		id = xr_gcc_known(function);
 	if (w->mode == XR_PROFILE)
 		xr_profile_open_at(slot, &w->depth);
+	if (xr_limits) {
+		/* Those that are never off are not noted if they are of libc. */
+		uint32_t open = xr_budget_open_at(slot, &w->depth);
+		if (open)
+			return open;
+		return id && (id >= XR_LIMITS || xr_limits[id] == XR_UNLIMITED) ? id : 0;
+	}
 	/* Deeper calls are not recorded. */
 	return w->mode != XR_DEPTH || xr_depth_open_at(slot, &w->depth) ? id : 0;
 }
@@ -179,16 +187,29 @@ static void walk(struct walk *w, int write)
 {
 	w->write = write;
 	w->before = w->n = w->found = 0;
-	w->depth = w->mode == XR_PROFILE ? xr_profile_depth() : xr_tls->depth;
+	w->depth = w->mode == XR_PROFILE ? xr_profile_depth() : xr_limits ? xr_budget_depth() : xr_tls->depth;
 	w->nopen = xr_tls->nopen;
 	unwinder.backtrace(look, w);
+}
+
+/* With a budget it is known which calls are open, without a walk: those whose return addresses are
+ * below the frame to land in are left. */
+static void land_within_budget(uint64_t sp, int cause)
+{
+	uint32_t ids[PIECE], n;
+	while ((n = xr_budget_take_left(sp, ids, PIECE)))
+		xr_record_left(cause, ids, n);
 }
 
 void xr_land(uint64_t sp, int cause)
 {
 	enum xr_mode mode = __atomic_load_n(&xr_root.mode, __ATOMIC_RELAXED);
-	if (!xr_tls || !unwinder.backtrace || mode == XR_OFF || mode == XR_COUNT || xr_is_forked())
+	if (!xr_tls || !unwinder.backtrace || mode == XR_OFF || mode == XR_COUNT || xr_between_windows() || xr_is_forked())
 		return;
+	if (xr_limits && !xr_gcc_functions()) {
+		land_within_budget(sp, cause);
+		return;
+	}
 	int error = errno;
 	enum { measured = 17 }; /* measure one landing in 17 */
 	static uint64_t landings;
@@ -207,6 +228,8 @@ void xr_land(uint64_t sp, int cause)
 	}
 	if (w.found && mode == XR_DEPTH)
 		xr_depth_leave(w.depth);
+	if (w.found && xr_limits)
+		xr_budget_leave(w.depth);
 	if (w.found)
 		xr_gcc_leave_open(w.nopen);
 	if (cpu)
@@ -240,9 +263,9 @@ static void *search_from(uint64_t caller, const char *name)
 	return p;
 }
 
-/* What the program would call without the recorder: the unwinder that is visible from here,
- * or else that of the caller. Looked up as rarely as possible, because that takes the
- * loader's lock. */
+/* Returns the function that the program would call without the recorder: from the unwinder
+ * visible here, or else from the caller's. Searches rarely, because that takes the loader's
+ * lock. */
 static set_ip_function *real_set_ip(uint64_t caller, int *ours)
 {
 	set_ip_function *next = __atomic_load_n(&unwinder.set_ip, __ATOMIC_RELAXED);

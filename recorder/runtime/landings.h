@@ -1,4 +1,4 @@
-/* The interface of landings.c for callers that know which calls are left. */
+/* The interface of landings.c for code that knows which calls are left. */
 #ifndef XRAY_RECORDER_LANDINGS_H
 #define XRAY_RECORDER_LANDINGS_H
 
@@ -6,35 +6,34 @@
 
 #pragma GCC visibility push(hidden)
 
-/* What a landing is written down with; docs/format.md has these numbers. */
+/* Causes of a landing. docs/format.md has these numbers. */
 enum { XR_LEFT_BY_UNWINDING = 1, XR_LEFT_BY_JUMP };
 
-/* landings.c: control goes to a frame further out, whose stack pointer is or was sp. Notes
- * the calls that are left. Where the frame cannot be found, as on another stack, it does
- * nothing. errno stays. */
+/* landings.c: records the calls that are left when control goes to a frame further out, whose
+ * stack pointer is or was sp. Does nothing if it cannot find the frame, for example on another
+ * stack. Preserves errno. */
 void xr_land(uint64_t sp, int cause);
-/* Once, in a constructor. Finds the program's unwinder, or loads one. */
+/* Finds the program's unwinder, or loads one. Called once, in a constructor. */
 void xr_landings_init(int load);
 
-/* Some open calls are known by where their return addresses are: those of depth mode, of
- * profile mode and of gcc's -mfentry. A walk of the stack goes through them from the
- * innermost outwards: n is how many are further out. These take off those at and below slot,
- * and tell whether one is at slot: gcc.c by its id. */
+/* Depth mode, profile mode and gcc's -mfentry identify open calls by the addresses of their
+ * return addresses. A stack walk visits these calls from the innermost outwards; n counts those
+ * further out. These functions remove the calls at and below slot from n. They return whether a
+ * call is at slot, gcc.c by its ID. */
 int xr_depth_open_at(uint64_t slot, uint64_t *n);
 uint64_t xr_profile_depth(void);
 void xr_profile_open_at(uint64_t slot, uint64_t *n);
 uint32_t xr_gcc_open_at(uint64_t slot, uint64_t *n);
-/* These end all but the outermost n. */
+/* These end all calls except the outermost n. */
 void xr_depth_leave(uint64_t n);
 void xr_profile_leave(uint64_t n);
 void xr_gcc_leave_open(uint64_t n);
 
-/* gcc.c: the id of the function with this address if it has called a hook of
- * -finstrument-functions, or 0. */
+/* gcc.c: returns the ID of the function at this address if it has called a hook of
+ * -finstrument-functions, otherwise 0. */
 uint32_t xr_gcc_known(uint64_t function);
 
-/* events.c: records a landing and the exits of the n calls that are left, the innermost
- * first. */
+/* events.c: records a landing and the exits of the n calls that it leaves, innermost first. */
 void xr_record_left(uint32_t cause, const uint32_t *ids, uint32_t n);
 
 #pragma GCC visibility pop

@@ -1,8 +1,8 @@
-/* What descriptors stand for: written into the trace of the thread that first uses one in a
- * recorded call of libc, before that call. Whether it was is a bit in a table of those
- * functions, which clear it when the descriptor is closed or comes new into being.
+/* Names of descriptors. Before the first recorded libc call that uses a descriptor, the thread
+ * writes into the trace what the descriptor refers to. A table has a bit for each named
+ * descriptor. The libc functions clear the bit when a descriptor is closed or created.
  *
- * No libc: the trampolines come here. */
+ * No libc, because the trampolines call this code. */
 #include <sys/socket.h>
 
 #include "internal.h"
@@ -12,22 +12,22 @@
 #include "text.h"
 #include "trace.h"
 
-/* Longest path that is written down whole. */
+/* The longest path that is recorded. */
 enum { MAX_PATH = 960 };
 
-/* The table, once there are bits in it. */
+/* The table; null while no bit is set. */
 static uint64_t *table;
 
-/* The body of the event but for the text at its end. */
+/* The body of the event, except the text at its end. */
 struct descriptor {
 	char magic[4];
 	uint16_t schema, kind;
 	int32_t fd;
-	uint16_t whose, size; /* whose address: XR_NO_ADDRESS and so on; its bytes, which follow */
+	uint16_t whose, size; /* which address: XR_NO_ADDRESS and so on; size of the address that follows */
 };
 enum { XR_NO_ADDRESS, XR_PEER_ADDRESS, XR_OWN_ADDRESS };
 
-/* Gets the address of a socket's peer, or its own when it has none. */
+/* Gets the address of a socket's peer, or the socket's own if it has no peer. */
 static void get_address(struct descriptor *d, struct sockaddr_storage *address)
 {
 	uint32_t size = sizeof *address;
@@ -44,8 +44,7 @@ static void get_address(struct descriptor *d, struct sockaddr_storage *address)
 		d->size = size;
 }
 
-/* Gets the path, or what the kernel says instead of one, as "socket:[7]". Returns its
- * length. */
+/* Gets the path, or the kernel's substitute for one, such as "socket:[7]". Returns its length. */
 static int64_t get_path(char *path, int64_t fd)
 {
 	char link[40];
@@ -71,11 +70,11 @@ void xr_name_descriptor(int64_t fd, uint64_t *named)
 		if (n > 7 && !xr_memcmp(e.path, "socket:", 7))
 			get_address(&e.head, &e.address);
 		char *behind = (char *)&e.address + e.head.size;
-		xr_copy(behind, e.path, n); /* forwards, so that they may overlap */
+		xr_copy(behind, e.path, n); /* copies forwards, so the two may overlap */
 		if (n < MAX_PATH)
 			xr_note_event(&e, behind + n - (char *)&e);
 	}
-	/* Whoever meets it meanwhile writes it down, too. */
+	/* A thread that uses the descriptor before this records it, too. */
 	__atomic_store_n(&table, named, __ATOMIC_RELEASE);
 	__atomic_fetch_or(&named[fd / 64], 1ull << fd % 64, __ATOMIC_RELEASE);
 }

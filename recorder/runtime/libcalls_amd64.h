@@ -1,9 +1,8 @@
-/* Trampolines for functions of libc, whose sleds bring a value in r11: an argument at the
- * entry, the result at the exit. They are like those of trampoline_amd64.S, whose macros they
- * use. In the registers that these save, the value is at 24(%rsp) and rax at 16(%rsp). */
+/* Trampolines for libc functions. Their sleds pass a value in r11: an argument at the entry,
+ * the result at the exit. They resemble those of trampoline_amd64.S and use its macros. In the
+ * registers that these save, the value is at 24(%rsp) and rax at 16(%rsp). */
 
-	/* Puts the argument or result in rcx at \at(%rax), as a record of this kind. rcx is
-	 * lost. */
+	/* Puts the argument or result as a record of this kind at \at(%rax). Clobbers rcx. */
 	.macro PUT_VALUE kind, at, from
 	movq	\from(%rsp), %rcx
 	shrq	$63, %rcx
@@ -15,7 +14,7 @@
 	movq	%rcx, \at + 8(%rax)
 	.endm
 
-	/* Goes to label 4 when a chunk may have no room for n bytes. */
+	/* Jumps to label 4 if the chunk may not have room for n bytes. */
 	.macro ROOM n
 	cmpw	$(XR_CHUNK_SIZE - \n), %cx
 	ja	4f
@@ -52,7 +51,7 @@
 	END	\name
 	.endm
 
-	/* A descriptor: what it stands for is recorded before the call that it is first met in. */
+	/* A descriptor. Before the first call that uses it, records what it refers to. */
 	.macro CALL_DESCRIPTOR name, next
 	BEGIN	\name
 	cmpq	$XR_NAMED, %r11
@@ -83,9 +82,9 @@
 	END	\name
 	.endm
 
-	/* Takes back an entry with n bytes, its arguments included, as PRUNE does with one of 8:
-	 * the words are kept on the stack, and put back if a signal handler recorded in between.
-	 * edx is the entry's word. Goes to label 3 when the call was too long. */
+	/* Removes an entry of n bytes, including its arguments, as PRUNE does with one of 8 bytes.
+	 * Keeps the words on the stack, and puts them back if a signal handler recorded in between.
+	 * edx is the entry's word. Jumps to label 3 if the call was too long. */
 	.macro TAKE_BACK n
 	movl	%eax, %edx
 	subl	4 - \n(%rcx), %edx
@@ -120,8 +119,8 @@
 	jmp	2b
 	.endm
 
-	/* An exit in prune mode. An argument is a word like that of no function before one that
-	 * is no trailer: what ends so is an entry with one argument, or two. */
+	/* An exit in prune mode. An argument ends with bit 0 set and is not a trailer. Before it
+	 * there is an entry with one argument, or with two. */
 	.macro CALL_PRUNE name, by, result
 	BEGIN	\name
 	SAVE4

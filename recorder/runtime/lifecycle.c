@@ -1,4 +1,4 @@
-/* Start, stop, fork and end: what the other files do then, and in which order. */
+/* Start, stop, fork and end: what the other files do at each, and in which order. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -17,8 +17,9 @@
 #include "ring.h"
 #include "syscall.h"
 #include "text.h"
+#include "window.h"
 
-/* Largest file of a filter. */
+/* Maximum size of a filter file. */
 #define MAX_FILTER (64 << 20)
 
 int xr_keeps_records(void) { return xr_root.mode == XR_RECORD || xr_root.mode == XR_PRUNE || xr_root.mode == XR_DEPTH; }
@@ -37,18 +38,20 @@ static void begin_stream(void)
 	else
 		xr_close(fd);
 	if (err)
-		xr_warn("the output cannot be written", xr_errno_text(err));
+		xr_warn("cannot write the output", xr_errno_text(err));
 }
 
-/* Leaves the writing to the observer that the environment names. Returns 0 if there is
- * none: then the process writes its trace itself. */
+/* Lets the observer that the environment names write the trace. Returns 0 if there is none.
+ * Then the process writes its trace itself. */
 static int join_observer(void)
 {
 	if (!xr_options.observer)
 		return 0;
 	int err = xr_arena_join(xr_options.observer);
-	if (err)
-		xr_warn("xray record cannot be reached, so this process writes its own trace", xr_errno_text(err));
+	if (err && xr_options.limited)
+		xr_warn("cannot reach xray record, so this process has no budget and is not recorded", xr_errno_text(err));
+	else if (err)
+		xr_warn("cannot reach xray record, so this process writes its own trace", xr_errno_text(err));
 	else
 		xr_arena_publish();
 	return !err;
@@ -59,8 +62,11 @@ void xr_open_pending(void)
 	if (xr_sealed || !__atomic_exchange_n(&pending, 0, __ATOMIC_ACQ_REL))
 		return;
 	xr_lock(XR_LOCK_CONTROL);
-	if (!xr_root.stream && xr_root.mode != XR_OFF && !join_observer() && xr_options.stream && xr_options.template[0])
+	if (!xr_root.stream && xr_root.mode != XR_OFF && !join_observer() && xr_options.stream && xr_options.template[0] && !xr_options.limited)
 		begin_stream();
+	xr_windows_share();
+	if (xr_limits || (xr_options.limited && !xr_observed()))
+		xr_set_mode(xr_limits ? xr_root.mode : XR_OFF);
 	xr_unlock(XR_LOCK_CONTROL);
 }
 
@@ -71,7 +77,7 @@ static const char *check_mode(enum xr_mode *mode, uint32_t depth)
 	if (depth && (*mode == XR_RECORD || *mode == XR_PRUNE))
 		*mode = XR_DEPTH;
 	if (*mode == XR_DEPTH && (!depth || depth > XR_MAX_DEPTH))
-		return "depth has to be between 1 and 256";
+		return "depth must be between 1 and 256";
 	return NULL;
 }
 
@@ -80,7 +86,7 @@ static const char *set_recording(enum xr_mode mode, uint64_t threshold_ns, uint3
 	const char *why = check_mode(&mode, depth);
 	if (why)
 		return why;
-	/* Status and traces say what holds: other modes have no use for these. */
+	/* Status and traces show these values; other modes do not use them. */
 	if (mode != XR_PRUNE && mode != XR_DEPTH)
 		threshold_ns = 0;
 	if (threshold_ns)
@@ -91,19 +97,24 @@ static const char *set_recording(enum xr_mode mode, uint64_t threshold_ns, uint3
 	return xr_set_mode(mode) ? "this mode is not there" : NULL;
 }
 
-/* Sleds are off, and the mode is that of before and after. */
+/* Sleds are off. The mode is the one from before the pause. */
 static uint32_t paused;
 
 int xr_is_paused(void) { return paused; }
 
+/* Whether sleds are to be on now. */
+static int wants_sleds(void) { return !paused && !xr_between_windows(); }
+
 const char *xr_start(enum xr_mode mode, uint64_t threshold_ns, uint32_t depth, int fd, uint64_t limit)
 {
 	if (xr_root.mode != XR_OFF)
-		return paused ? "it is recording already, and paused" : "it is recording already";
+		return paused ? "it is recording already, and paused; stop it first" : "it is recording already; stop it first";
 	if (!xr_root.nchunks)
-		return "there was no memory for the recorder";
+		return "no memory for the recorder";
 	uint64_t cpu = xr_cpu_ns(), now = xr_rdtsc();
-	const char *why = set_recording(mode, threshold_ns, depth);
+	const char *why = xr_windows_check(depth ? XR_DEPTH : mode, threshold_ns, 1);
+	if (!why)
+		why = set_recording(mode, threshold_ns, depth);
 	if (why)
 		return why;
 	xr_cpu_before = cpu;
@@ -114,12 +125,17 @@ const char *xr_start(enum xr_mode mode, uint64_t threshold_ns, uint32_t depth, i
 	xr_sums_begin();
 	xr_probe_cost();
 	xr_root.stream_limit = limit;
+	xr_windows_begin();
 	int err = fd < 0 ? 0 : xr_stream_begin(fd);
 	if (err) {
+		xr_windows_end();
 		xr_set_mode(XR_OFF);
 		return xr_errno_text(err);
 	}
-	xr_patch(1);
+	if (xr_windows_on())
+		xr_windows_step();
+	else
+		xr_patch(1);
 	xr_spent.setup_ns = xr_cpu_ns() - cpu;
 	xr_arena_publish();
 	return NULL;
@@ -128,11 +144,19 @@ const char *xr_start(enum xr_mode mode, uint64_t threshold_ns, uint32_t depth, i
 const char *xr_switch(enum xr_mode mode, uint64_t threshold_ns, uint32_t depth)
 {
 	if (xr_root.mode == XR_OFF)
-		return "it is not recording";
-	const char *why = mode == XR_OFF ? NULL : set_recording(mode, threshold_ns, depth);
+		return "not recording";
+	const char *why = NULL;
+	if (xr_windows_on() && mode != XR_OFF)
+		why = xr_windows_check(depth ? XR_DEPTH : mode, threshold_ns, 0);
+	if (!why && mode != XR_OFF)
+		why = set_recording(mode, threshold_ns, depth);
 	if (!why) {
 		paused = mode == XR_OFF;
-		xr_patch(!paused);
+		if (paused)
+			xr_windows_close();
+		else
+			xr_windows_resume();
+		xr_patch(wants_sleds());
 		xr_arena_publish();
 	}
 	return why;
@@ -141,24 +165,23 @@ const char *xr_switch(enum xr_mode mode, uint64_t threshold_ns, uint32_t depth)
 void xr_resume(void)
 {
 	paused = 0;
-	xr_patch(1);
+	xr_windows_resume();
+	xr_patch(wants_sleds());
 	xr_arena_publish();
 }
 
-static void stop(int unpatch)
+void xr_stop(void)
 {
 	uint64_t cpu = xr_cpu_ns();
 	pending = paused = 0;
-	if (unpatch)
-		xr_patch(0);
+	xr_windows_end();
+	xr_patch(0);
 	xr_spent.setup_ns += xr_cpu_ns() - cpu;
 	xr_stream_end();
 	xr_arena_publish();
 	xr_arena_flush();
 	xr_set_mode(XR_OFF);
 }
-
-void xr_stop(void) { stop(1); }
 
 /* Processes. */
 
@@ -171,6 +194,8 @@ void xr_forked(void)
 	xr_control_forked();
 	xr_offcpu_forked();
 	xr_ring_forked();
+	xr_budget_forked();
+	xr_windows_forked();
 	xr_forget_names();
 	xr_cpu_before = 0;
 	xr_cpu_from = xr_cpu_from ? xr_rdtsc() : 0;
@@ -181,12 +206,11 @@ void xr_forked(void)
 		pending = 1;
 }
 
-/* 1 in a child of a process that had several threads. One of those may have held the lock of
- * the loader's list, which libc does not reset: the child must not ask for the list. */
-static uint32_t no_loader, had_threads;
+static uint32_t had_threads;
 
 static void before_fork(void)
 {
+	xr_budget_before_fork();
 	had_threads = !xr_control_fork();
 	xr_lock(XR_LOCK_LOADER);
 	xr_offcpu_fork();
@@ -201,7 +225,7 @@ static void after_fork(void)
 static void after_fork_in_child(void)
 {
 	xr_locks_forked();
-	no_loader |= had_threads;
+	xr_loader_forked(had_threads);
 	xr_forked();
 	if (xr_options.follow)
 		xr_control_again();
@@ -214,11 +238,18 @@ static void share_rings(void)
 	xr_put_base_name(&t);
 	program[t.n] = 0;
 	if (xr_options.shm[0] != '/' || xr_share_begin(xr_options.shm, program))
-		xr_warn("the folder of rings has to be a short absolute path", xr_options.shm);
+		xr_warn("the rings stay in memory: their folder must be a short absolute path", xr_options.shm);
 }
 
-/* In the data, not in the memory that has no place in the file. */
+/* In .data, not .bss, because the attaching process sets it in the object file. */
 volatile int32_t xray_recorder_late __attribute__((section(".data"))) = 0;
+
+/* Rings get their size before there is any. */
+static void size_rings(void)
+{
+	uint64_t n = xr_options.ring / XR_CHUNK_SIZE;
+	xr_root.nchunks = n < 2 ? 2 : n;
+}
 
 void xr_init(void)
 {
@@ -236,13 +267,13 @@ void xr_init(void)
 	xr_anchor(&xr_root.start);
 	xr_root.invariant = xr_invariant_tsc();
 	xr_patch_init();
+	xr_loader_init();
 	xr_root.ring_budget = xr_options.budget;
 	if (xr_ring_init(xr_options.dontdump)) {
 		xr_warn("no memory", NULL);
 		return;
 	}
-	uint64_t n = xr_options.ring / XR_CHUNK_SIZE;
-	xr_root.nchunks = n < 2 ? 2 : n;
+	size_rings();
 	pthread_atfork(before_fork, after_fork, after_fork_in_child);
 }
 
@@ -256,16 +287,16 @@ static void load_filter(void)
 	if (fd >= 0)
 		xr_close(fd);
 	if (k < 0)
-		xr_warn("the filter cannot be read", xr_errno_text(k));
+		xr_warn("cannot read the filter", xr_errno_text(k));
 	else if (n == MAX_FILTER)
 		xr_warn("the filter is too large", NULL);
 	else if (xr_set_filter(text, n))
-		xr_warn("the filter has a line that is not understood", xr_options.filter);
+		xr_warn("the filter has an invalid line", xr_options.filter);
 	if (text)
 		xr_unmap(text, MAX_FILTER);
 }
 
-/* Whether anything can be recorded now. */
+/* Returns whether anything can be recorded now. */
 static int has_sleds(void)
 {
 	for (uint64_t i = 0; i < xr_root.nobjects; i++)
@@ -279,20 +310,23 @@ static void start_as_asked(void)
 	if (xr_options.filter)
 		load_filter();
 	if (xr_options.start && xr_options.mode != XR_OFF) {
-		/* A program without sleds leaves no output, unless it loads some. */
+		/* A program without sleds gets no output, unless it loads some. */
 		xr_rescan();
 		int stream = xr_options.template[0] && xr_options.stream, fd = -1;
 		pending = (stream || xr_options.observer) && !has_sleds();
 		if (!pending && join_observer())
 			stream = 0;
+		else if (!pending && xr_options.limited)
+			return;
 		if (stream && !pending) {
 			fd = xr_open_output(xr_options.template);
 			if (fd < 0)
-				xr_warn("the output cannot be written", xr_errno_text(fd));
+				xr_warn("cannot write the output", xr_errno_text(fd));
 		}
+		xr_windows_plan(xr_options.window, xr_options.every);
 		const char *why = xr_start(xr_options.mode, xr_options.threshold_ns, xr_options.depth, fd, xr_options.limit);
 		if (why)
-			xr_warn("recording does not start", why);
+			xr_warn("cannot start recording", why);
 		if (why && fd >= 0)
 			xr_close(fd);
 	}
@@ -312,12 +346,17 @@ __attribute__((constructor(101))) static void begin(void)
 	xr_lock(XR_LOCK_CONTROL);
 	start_as_asked();
 	xr_unlock(XR_LOCK_CONTROL);
-	if (xr_options.dump && (!xr_options.control || xr_equal(xr_options.control, "0")))
-		xr_options.control = "1"; /* whose thread writes them */
+	if ((xr_options.dump || xr_windows_on()) && (!xr_options.control || xr_equal(xr_options.control, "0")))
+		xr_options.control = "1"; /* the control thread writes dumps, and opens and closes windows */
 	if (xr_options.control && !xr_equal(xr_options.control, "0")) {
 		int err = xr_control_start(xr_options.control);
 		if (err)
-			xr_warn("it cannot be controlled", xr_errno_text(err));
+			xr_warn("this process cannot be controlled", xr_errno_text(err));
+		if (err && xr_windows_on()) {
+			xr_lock(XR_LOCK_CONTROL);
+			xr_windows_end();
+			xr_unlock(XR_LOCK_CONTROL);
+		}
 	}
 	if (xr_options.dump) {
 		const char *why = xr_dump_at(xr_options.dump);
@@ -325,38 +364,39 @@ __attribute__((constructor(101))) static void begin(void)
 			xr_warn(why, xr_options.dump);
 	}
 	if (xr_cpu_from) {
-		/* Of a program that is recorded from its start, all CPU time counts. */
+		/* For a program that is recorded from its start, all CPU time counts. */
 		xr_cpu_before = 0;
 		xr_spent.setup_ns = xr_cpu_ns() - cpu;
 	}
 }
 
-/* Who has loaded the recorder calls this, each time that it wants to control the process. The
- * result becomes 1, or -errno. Until then it is 0. */
+/* Called by the process that loaded the recorder, each time that it wants to control this one.
+ * *result becomes 1 or -errno. Until then it is 0. */
 __attribute__((visibility("default"))) void xray_recorder_attach(const char *options, int32_t *result)
 {
 	static uint32_t known;
 	if (!known) {
 		known = 1;
 		xr_read_options(options);
+		size_rings();
 		xr_landings_init(1);
 	}
 	int err = xr_control_attach();
 	*result = err ? err : 1;
 }
 
-/* Rings that are not streamed are written when the program ends. */
+/* Writes rings that are not streamed, when the program ends. */
 static void write_rings(void)
 {
 	int fd = xr_open_output(xr_options.template);
 	if (fd < 0) {
-		xr_warn("the output cannot be written", xr_errno_text(fd));
+		xr_warn("cannot write the output", xr_errno_text(fd));
 		return;
 	}
 	struct xr_written w;
 	int64_t n = xr_snapshot(fd, 0, &w);
 	if (n < 0)
-		xr_warn("the output cannot be written", xr_errno_text(n));
+		xr_warn("cannot write the output", xr_errno_text(n));
 	xr_close(fd);
 }
 
@@ -376,7 +416,7 @@ void xr_dump(void)
 		xr_close(fd);
 	}
 	if (n < 0)
-		xr_warn("a dump cannot be written", xr_errno_text(n));
+		xr_warn("cannot write a dump", xr_errno_text(n));
 }
 
 __attribute__((destructor(101))) static void end(void)
@@ -386,16 +426,15 @@ __attribute__((destructor(101))) static void end(void)
 	xr_forked();
 	xr_lock(XR_LOCK_CONTROL);
 	if (xr_observed() && !xr_arena_lost()) {
-		if (!no_loader)
-			xr_rescan();
-		xr_arena_publish(); /* other threads go on until the process is gone */
+		xr_rescan();
+		xr_arena_publish(); /* other threads continue until the process has ended */
 	} else if (xr_root.mode != XR_OFF) {
-		if (!no_loader)
-			xr_patch(0);
+		xr_windows_end();
+		xr_patch(0);
 		int rings = xr_observed() || (!xr_root.stream && !xr_options.stream);
 		if (rings && xr_options.template[0] && xr_root.nthreads)
 			write_rings();
-		stop(!no_loader);
+		xr_stop();
 	}
 	xr_share_end();
 	xr_unlock(XR_LOCK_CONTROL);

@@ -4,13 +4,13 @@
 #include "locks.h"
 #include "syscall.h"
 
-/* Whether to check the order of locks: a thread that takes a lock out of order ends the
+/* Whether to check the lock order. If so, a thread that takes a lock out of order ends the
  * process. A test compiles the recorder with this on. */
 enum { CHECKED = 0 };
 
 static uint32_t words[XR_LOCKS];
 
-/* The locks that the thread holds, as a bit set. */
+/* Locks held by the thread, as a bit set. */
 static __thread uint32_t held __attribute__((tls_model("initial-exec")));
 
 void xr_lock_one(enum xr_lock_id lock, uint32_t *word)
@@ -20,8 +20,7 @@ void xr_lock_one(enum xr_lock_id lock, uint32_t *word)
 	uint32_t was = 0;
 	if (!__atomic_compare_exchange_n(word, &was, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		while (__atomic_exchange_n(word, 2, __ATOMIC_ACQUIRE)) {
-			/* Behind a filter, the holder may have to release the lock without
-			 * waking anyone. */
+			/* Behind a filter, the holder may have to release the lock without waking anyone. */
 			struct { int64_t s, ns; } patience = {0, 10000000};
 			if (xr_sealed)
 				__builtin_ia32_pause();

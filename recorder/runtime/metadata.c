@@ -1,6 +1,6 @@
-/* What a trace says about the process that it is of: custom events whose payloads
- * begin with "XRYM", in blocks of process 0 and thread 0. No libc: the last block may
- * have to be written anywhere. */
+/* Metadata about the recorded process: custom events whose payloads begin with "XRYM", in
+ * blocks of process 0 and thread 0. No libc, because the last block may have to be written
+ * anywhere. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sys/utsname.h>
@@ -10,13 +10,14 @@
 #include "offcpu.h"
 #include "syscall.h"
 #include "trace.h"
+#include "window.h"
 
-/* llvm-xray takes the first record it meets for the oldest, and meets threads by the
- * hash of their ids. These two, of process 0, hash to the first bucket: that of LLVM
- * 19 and 22, and that of older ones. */
+/* llvm-xray takes the first record it sees for the oldest, and visits threads by the hash of
+ * their IDs. With process 0, these two hash to the first bucket: one in LLVM 19 and 22, the
+ * other in older versions. */
 enum { METADATA_THREAD = 0, MARKER_THREAD = 908620 };
 
-/* A custom event is open from begin to end: its size is filled in by the latter. */
+/* A custom event is open from begin_event to end_event, which fills in its size. */
 static uint64_t begin_event(struct xr_text *t, uint16_t kind)
 {
 	static const uint8_t custom_event[16] = {0x0b};
@@ -37,7 +38,7 @@ static void end_event(struct xr_text *t, uint64_t at)
 	__builtin_memcpy(t->p + at + 1, &size, sizeof size);
 }
 
-/* The same for a block. The first record's CPU stamp is in its head. */
+/* The same for a block. The CPU stamp of the first record is in its head. */
 static uint64_t begin_block(struct xr_text *t)
 {
 	static const uint8_t head[XR_BLOCK_HEAD + XR_CPU_RECORD];
@@ -55,8 +56,7 @@ static void end_block(struct xr_text *t, uint64_t at, uint32_t tid, const struct
 	xr_cpu_record(out, 0, trace->since);
 }
 
-/* Puts what is in a small file, at most max bytes of it, between strings: zeros end
- * them. */
+/* Puts the content of a small file, at most max bytes, between strings. Zeros end the strings. */
 static void put_strings_of(struct xr_text *t, const char *path, uint64_t max)
 {
 	char *p = xr_map(max);
@@ -85,7 +85,7 @@ static void put_strings_of(struct xr_text *t, const char *path, uint64_t max)
 
 void xr_put_exe(struct xr_text *t)
 {
-	enum { MAX_PATH = 4096 }; /* more than a small stack has */
+	enum { MAX_PATH = 4096 }; /* more than a small stack has room for */
 	char *path = xr_map(MAX_PATH);
 	int64_t n = path ? xr_sys3(SYS_readlink, (intptr_t)"/proc/self/exe", (intptr_t)path, MAX_PATH) : 0;
 	xr_put_key(t, "exe");
@@ -119,6 +119,7 @@ void xr_put_mode(struct xr_text *t)
 	xr_put_field_text(t, "mode", xr_mode_name(xr_root.mode));
 	xr_put_field(t, "threshold_ns", xr_threshold_ns);
 	xr_put_field(t, "depth", xr_root.depth);
+	xr_put_schedule(t);
 }
 
 static void put_process(struct xr_text *t, int complete)
@@ -218,8 +219,8 @@ void xr_put_refusals(struct xr_text *t)
 	xr_put_text(t, "]");
 }
 
-/* The name that a running thread has now goes before the one it had when its latest
- * chunk was handed over. */
+/* Puts a running thread's current name, or else the name it had when its latest chunk was
+ * handed over. */
 static void put_thread_name(struct xr_text *t, const struct xr_thread *thread)
 {
 	char room[64], name[17];
@@ -243,7 +244,7 @@ static void put_thread_name(struct xr_text *t, const struct xr_thread *thread)
 		xr_put_string(t, thread->name, xr_strnlen(thread->name, sizeof thread->name));
 }
 
-/* A row is an object of a JSON array. */
+/* A row is an object in a JSON array. */
 void xr_put_thread(struct xr_text *t, const struct xr_thread *thread, uint64_t overwritten)
 {
 	if (t->n)
@@ -261,7 +262,7 @@ void xr_put_thread(struct xr_text *t, const struct xr_thread *thread, uint64_t o
 	xr_put_text(t, "}");
 }
 
-/* How many chunks of a thread's earlier records the trace does not have: a stream has all. */
+/* Returns how many chunks of a thread's earlier records are not in the trace. A stream has all. */
 static uint64_t overwritten(const struct xr_thread *t, const struct xr_trace *trace)
 {
 	if (xr_root.stream && trace->fd == xr_root.stream_fd)
@@ -284,8 +285,8 @@ static void put_threads(struct xr_text *t, const struct xr_trace *trace)
 	xr_put_text(t, "]}");
 }
 
-/* Clock readings so far: the first is that of the start. When the table is full, every
- * other one goes. */
+/* Clock readings so far. The first is from the start. When the table is full, every other one
+ * is dropped. */
 static struct xr_anchor anchors[64];
 static uint64_t monotonic[64]; /* CLOCK_MONOTONIC of each; 0 if it was not read */
 static uint32_t nanchors;
@@ -402,12 +403,13 @@ static void put_changes(struct xr_text *t)
 
 static void collect(void *to, const void *p, uint64_t n) { xr_put(to, p, n); }
 
+#define EVENT(kind, put) (event = begin_event(t, kind), put, end_event(t, event))
+
 void xr_put_metadata(struct xr_text *t, struct xr_trace *trace, int complete)
 {
 	keep_anchor();
 	uint64_t block = begin_block(t), event;
 
-#define EVENT(kind, put) (event = begin_event(t, kind), put, end_event(t, event))
 	EVENT(XR_META_PROCESS, put_process(t, complete));
 	EVENT(XR_META_OBJECTS, xr_put_objects(t));
 	EVENT(XR_META_THREADS, put_threads(t, trace));
@@ -415,6 +417,8 @@ void xr_put_metadata(struct xr_text *t, struct xr_trace *trace, int complete)
 	EVENT(XR_META_LOSSES, put_losses(t, trace));
 	if (nchanges)
 		EVENT(XR_META_CHANGES, put_changes(t));
+	if (trace->fd >= 0 && xr_windows_from(trace) < xr_root.nwindows)
+		EVENT(XR_META_WINDOWS, xr_put_windows(t, trace)); /* the observer reads the table */
 	if (xr_gcc_functions())
 		EVENT(XR_META_ADDRESSES, xr_gcc_dump(collect, t));
 	if (complete && xr_root.mode == XR_COUNT)
@@ -427,11 +431,18 @@ void xr_put_metadata(struct xr_text *t, struct xr_trace *trace, int complete)
 		EVENT(XR_META_PRUNED, xr_sums_dump(collect, t));
 	end_block(t, block, METADATA_THREAD, trace);
 	if (!trace->blocks) {
-		/* A thread without a record would not count. */
+		/* Without a record, the marker thread would not count. */
 		block = begin_block(t);
 		EVENT(XR_META_PROCESS, put_process(t, complete));
 		end_block(t, block, MARKER_THREAD, trace);
 	}
 	trace->blocks++;
-#undef EVENT
+}
+
+void xr_put_window_block(struct xr_text *t, struct xr_trace *trace)
+{
+	uint64_t block = begin_block(t), event;
+	EVENT(XR_META_WINDOWS, xr_put_windows(t, trace));
+	end_block(t, block, METADATA_THREAD, trace);
+	trace->blocks++;
 }

@@ -1,6 +1,6 @@
-/* Finds the objects of the program that have sleds, and assigns ids to their functions. All
- * objects are treated alike: the loader says what is mapped, and the section headers of the
- * mapped file say where the sled table is. */
+/* Finds the instrumented objects of the program and assigns IDs to their functions. All objects
+ * are treated alike: the loader says what is mapped, and the section headers of the mapped file
+ * say where the sled table is. */
 #define _GNU_SOURCE
 #include <elf.h>
 #include <errno.h>
@@ -9,6 +9,7 @@
 
 #include "gcc.h"
 #include "libcalls.h"
+#include "llvm_api.h"
 #include "objects.h"
 #include "syscall.h"
 #include "text.h"
@@ -29,22 +30,22 @@ struct xr_root xr_root = {
 	.stream_fd = -1,
 };
 
-/* Objects that are known to have no sleds, by the hashes of their keys. */
+/* Objects known to have no sleds, as hashes of their keys. */
 static uint64_t without_sleds[1024];
 
-/* Limits for what a file may claim. */
+/* Limits for the values in a file. */
 enum { MAX_SECTIONS = 1 << 16, MAX_NAMES = 1 << 24, MAX_NOTES = 1 << 16, MAX_HEADERS = 1 << 16 };
 
-/* What is found out about an object. */
+/* What is known about an object during discovery. */
 struct finding {
 	const struct dl_phdr_info *info;
-	const char *name;      /* to open it by */
+	const char *name;      /* name to open the file by */
 	const uint8_t *build_id;
 	uint32_t build_id_size;
 	uint64_t key;
 	int fd;
 	uint64_t table, size;  /* the sled table: address, bytes */
-	const char *why;       /* it is refused */
+	const char *why;       /* why the object is refused */
 	int64_t error;
 };
 
@@ -63,7 +64,7 @@ static int refuse(struct finding *f, const char *why, int64_t error)
 	return -1;
 }
 
-/* The segment of the given kind that holds an address, or null. */
+/* Returns the segment with these flags that holds an address, or null. */
 static const ElfW(Phdr) *segment_at(const struct dl_phdr_info *info, uint32_t flags, uint64_t address, uint64_t size)
 {
 	for (int i = 0; i < info->dlpi_phnum; i++) {
@@ -107,7 +108,7 @@ static int read_at(struct finding *f, void *to, uint64_t n, uint64_t offset)
 		if (k == -EINTR)
 			continue;
 		if (k <= 0)
-			return refuse(f, "its file cannot be read", k);
+			return refuse(f, "cannot read its file", k);
 		done += k;
 	}
 	return 0;
@@ -128,7 +129,7 @@ static int same_bytes(struct finding *f, const void *p, uint64_t n, uint64_t off
 	return err;
 }
 
-/* The file may have been replaced since it was mapped. */
+/* Checks that the file is still the mapped one: it may have been replaced. */
 static int check_identity(struct finding *f, const ElfW(Ehdr) *e)
 {
 	const struct dl_phdr_info *info = f->info;
@@ -211,11 +212,11 @@ static int read_sleds(struct finding *f, struct xr_object *o, struct xr_mapping 
 		const struct xr_sled *s = &sleds[i];
 		uint64_t at = xr_sled_address(s);
 		if (s->version < 2)
-			return refuse(f, "its sled table is of a version before 2", 0);
+			return refuse(f, "its sled table has a version before 2", 0);
 		if (s->kind >= XR_SLED_KINDS)
 			return refuse(f, "it has sleds of an unknown kind", 0);
 		if (s->call > XR_CALLS)
-			return refuse(f, "it has sleds of a newer recorder", 0);
+			return refuse(f, "it needs a newer recorder", 0);
 		uint64_t behind = at + sled_sizes[s->kind];
 		if (at < seg_first || behind > seg_end)
 			return refuse(f, "its sleds are in several segments", 0);
@@ -314,7 +315,7 @@ static struct xr_object *add_to_table(struct xr_object *o)
 		o->missed = old->missed;
 	} else if (o->nfunctions && !(o->first_id = xr_take_ids(o->nfunctions))) {
 		o->nfunctions = 0;
-		xr_refuse(o, "there are more functions than ids", 0);
+		xr_refuse(o, "there are not enough function IDs", 0);
 	}
 	xr_copy(to, o, sizeof *o);
 	if (!old)
@@ -337,8 +338,8 @@ static uint64_t dynamic_address(const struct dl_phdr_info *info, uint64_t value)
 	return value < info->dlpi_addr ? info->dlpi_addr + value : value;
 }
 
-/* Whether an object calls the hooks of gcc's instrumentation. The string table follows the
- * symbol table, though other tables may lie between. */
+/* Returns whether an object calls the hooks of gcc's instrumentation. The string table follows
+ * the symbol table, though other tables may lie between. */
 static int imports_hooks(const struct dl_phdr_info *info)
 {
 	static const char *const hooks[] = {"__cyg_profile_func_enter", "__fentry__"};
@@ -364,11 +365,11 @@ static int imports_hooks(const struct dl_phdr_info *info)
 	return 0;
 }
 
-/* Functions found by their hooks. The last discovery has examined those before the first. */
+/* Functions known by their hooks. The last discovery examined those before this index. */
 static uint64_t first_hooked;
 
-/* Finds the code of an object without sleds that has such functions, or may have some that
- * no hook has reported yet. */
+/* Finds the code of an object that has no sleds but calls hooks, or may call hooks that have
+ * not run yet. */
 static int find_hooked(const struct dl_phdr_info *info, struct xr_object *o, int hooked)
 {
 	for (int i = 0; i < info->dlpi_phnum; i++) {
@@ -383,17 +384,17 @@ static int find_hooked(const struct dl_phdr_info *info, struct xr_object *o, int
 	return 0;
 }
 
-/* Too large for the caller's stack. */
+/* Static, because it is too large for the caller's stack. */
 static struct xr_object candidate;
 
 static int add(struct finding *f, int is_program)
 {
 	struct xr_object *o = &candidate;
-	struct xr_mapping place = {.key = f->key, .seen = 1, .absent = xr_last_scan};
+	struct xr_mapping place = {.key = f->key, .seen = 1, .program = is_program, .absent = xr_last_scan};
 	xr_zero(o, sizeof *o);
 	f->fd = xr_open(is_program ? "/proc/self/exe" : f->name, O_RDONLY | O_CLOEXEC, 0);
 	if (f->fd < 0)
-		refuse(f, "its file cannot be opened", f->fd);
+		refuse(f, "cannot open its file", f->fd);
 	else if (!find_table(f) && f->size)
 		read_sleds(f, o, &place);
 	if (!f->size && !f->why && !find_hooked(f->info, o, imports_hooks(f->info))) {
@@ -412,12 +413,13 @@ static int add(struct finding *f, int is_program)
 		xr_refuse(o, f->why, f->error);
 	o = add_to_table(o);
 	if (!o) {
-		xr_warn("more objects with sleds than can be recorded", f->name);
+		xr_warn("too many objects with sleds: one is not recorded", f->name);
 		return 0;
 	}
 	xr_mappings[o - objects] = place;
 	if (o->state == XR_OBJECT_NEW) {
 		xr_filter_object(o);
+		xr_program_admit(o);
 		int err = o->nsleds ? xr_make_thunks(o) : 0;
 		if (err)
 			xr_refuse(o, "no memory near it", err);
@@ -447,7 +449,8 @@ struct discovery {
 	int first;
 };
 
-/* Whether an object is the recorder, loaded late: its file is gone. */
+/* Returns whether an object is a recorder loaded into a running process, whose file has been
+ * removed. */
 static int is_recorder(const struct dl_phdr_info *info)
 {
 	uint64_t own = (uintptr_t)&xray_recorder_late;
@@ -469,7 +472,7 @@ static int discover_one(struct dl_phdr_info *info, size_t size, void *arg)
 	if (is_program)
 		f.name = "/proc/self/exe";
 	if (!is_path(f.name) || is_recorder(info))
-		return 0; /* or the kernel's, without a file */
+		return 0; /* or the vDSO, which has no file */
 	find_build_id(&f);
 	f.key = hash(0xcbf29ce484222325ull, &info->dlpi_addr, sizeof info->dlpi_addr);
 	f.key = hash(f.key, f.name, xr_strlen(f.name));
@@ -481,20 +484,6 @@ static int discover_one(struct dl_phdr_info *info, size_t size, void *arg)
 	else if (without_sleds[f.key % 1024] != f.key || find_hooked(info, &candidate, 0))
 		d->changed += add(&f, is_program);
 	return 0;
-}
-
-static int read_changes(struct dl_phdr_info *info, size_t size, void *arg)
-{
-	(void)size;
-	*(uint64_t *)arg = info->dlpi_adds + info->dlpi_subs;
-	return 1;
-}
-
-uint64_t xr_loader_changes(void)
-{
-	uint64_t changes = 0;
-	dl_iterate_phdr(read_changes, &changes);
-	return changes;
 }
 
 int xr_discover(void)
@@ -516,28 +505,4 @@ int xr_discover(void)
 		d.changed++;
 	}
 	return d.changed;
-}
-
-struct locked {
-	void (*what)(void *arg);
-	void *arg;
-};
-
-static int call_locked(struct dl_phdr_info *info, size_t size, void *arg)
-{
-	struct locked *l = arg;
-	(void)info;
-	(void)size;
-	l->what(l->arg);
-	return 1;
-}
-
-void xr_with_loader(void (*what)(void *arg), void *arg)
-{
-	struct locked l = {what, arg};
-	uint64_t signals = xr_block_signals();
-	xr_lock(XR_LOCK_LOADER);
-	dl_iterate_phdr(call_locked, &l);
-	xr_unlock(XR_LOCK_LOADER);
-	xr_restore_signals(signals);
 }

@@ -1,15 +1,16 @@
-/* Notices that threads were switched out, by restartable sequences: whenever a thread was
- * off the processor, got a signal or was moved to another cpu, the kernel clears a pointer
- * of the thread's before it goes on, unless it is in the sequence that this points to. The
- * sequence here is one that nobody is ever in. Trampolines look whether the pointer is still
- * there, which takes the place of a look at the number of the cpu.
+/* Notices when threads were switched out, by restartable sequences. When the kernel switches a
+ * thread out, sends it a signal or moves it to another CPU, it clears a pointer in the thread's
+ * memory before the thread continues, unless the thread is in the sequence that the pointer
+ * names. The sequence here is one that no thread ever executes. Trampolines check whether the
+ * pointer is still there, instead of checking the number of the CPU.
  *
- * Any pointer serves for that, also another's, which is never overwritten: only a cleared
- * one is set. Who uses sequences of his own often leaves it cleared, or clears it, so that
- * the slow path would be taken all the time. Then the trampolines look at the cpu instead.
+ * Any pointer works for this, including one of other code. Such a pointer is never overwritten:
+ * only a cleared one is set. Code that uses sequences of its own often clears the pointer or
+ * leaves it cleared, so that the slow path would run all the time. Then the trampolines check
+ * the CPU instead.
  *
- * What there was since the look before is told by counters of the kernel. The thread is on
- * the processor between any two looks but for what is noticed, so the times add up.
+ * The kernel's counters tell what happened since the previous check. Between two checks a
+ * thread is on the CPU, except for the times that are noticed. So the times add up.
  *
  * No libc, general registers only. */
 #define _GNU_SOURCE
@@ -24,14 +25,14 @@
 #include "ring.h"
 #include "syscall.h"
 
-/* What libc says about its areas: at a distance from the thread's control block. */
+/* libc's description of its areas: the distance from the thread's control block. */
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned __rseq_size __attribute__((weak));
 
-/* The signature of libc's registrations, which others have to share. */
+/* The signature of libc's registrations. All registrations must share it. */
 #define SIGNATURE 0x53053053
 
-/* A thread's area: what the kernel reads and writes. */
+/* A thread's area, which the kernel reads and writes. */
 struct area {
 	uint32_t cpu_id_start;
 	int32_t cpu_id; /* below 0 while the area is not registered */
@@ -39,38 +40,42 @@ struct area {
 	uint32_t flags;
 } __attribute__((aligned(32)));
 
-/* A sequence, with what the kernel looks at before it ends one: where it goes on, and the
- * signature before that. None of this is code. It has a page of its own, which stays when
- * the object that the recorder is linked into is unloaded. */
+/* A sequence, and what the kernel reads before it aborts one: the address to continue at, and
+ * the signature before that address. None of this is code. It has its own page, which stays if
+ * the object with the recorder in it is unloaded. */
 struct sequence {
 	uint32_t version, flags;
 	uint64_t start, length, abort;
 	uint32_t signature, nowhere[7];
 } __attribute__((aligned(32)));
 
-/* When blocked time of a thread adds up to so much, the run queue is asked for: opening a
- * file takes some 5 us. */
+/* The run-queue time is read once a thread's blocked time adds up to this many ns, because
+ * opening a file takes some 5 us. */
 enum { ASK_AT = 250000 };
 
-/* So many looks without a switch in so many ticks, more than 10 ms: signals come less often. */
+/* This many checks without a switch in this many ticks, more than 10 ms. Signals are less
+ * frequent. */
 enum { IDLE_LOOKS = 512, IDLE_TICKS = 1 << 25 };
 
-/* How often something is read that should not be interrupted. */
+/* Number of attempts to read values without an interruption. */
 enum { TRIES = 4 };
+
+/* Reading the clocks takes this many ticks, some us, only if an interrupt came in between. */
+enum { INTERRUPTED = 1 << 13 };
 
 static const uint64_t always = 1;
 
 static struct {
-	const char *why;     /* it does not work; null while it does */
+	const char *why;     /* why switches cannot be noticed; null if they can */
 	struct sequence *sequence;
-	struct area *areas;  /* of our own that are free; as many as nareas */
+	struct area *areas;  /* free areas of the recorder, nareas of them */
 	uint32_t nareas;
-	uint32_t unsettled;  /* trampolines rely on it although it does not work */
+	uint32_t unsettled;  /* trampolines rely on this although it does not work */
 	uint32_t reading, forking;
-	int no_queue;        /* the kernel does not tell about the run queue */
+	int no_queue;        /* the kernel does not report run-queue time */
 } state = {.why = "the recorder has not started"};
 
-/* The area that was registered here for the thread; it stays registered in a forked child. */
+/* The area registered here for the thread. It stays registered in a forked child. */
 static __thread struct area *registered __attribute__((tls_model("initial-exec")));
 
 int xr_offcpu_on(void) { return !__atomic_load_n(&state.why, __ATOMIC_RELAXED); }
@@ -89,7 +94,8 @@ static int libc_has_areas(void) { return &__rseq_size && &__rseq_offset; }
 
 static int64_t register_area(struct area *a) { return xr_sys4(SYS_rseq, (intptr_t)a, sizeof *a, 0, SIGNATURE); }
 
-/* Whether the program registers areas itself: libraries that do so define these symbols. */
+/* Returns whether the program registers areas itself. Libraries that do so define these
+ * symbols. */
 static int others_have_areas(void) { return dlsym(RTLD_DEFAULT, "__rseq_abi") || dlsym(RTLD_DEFAULT, "rseq_register_current_thread"); }
 
 static const char *why_not(void)
@@ -104,7 +110,7 @@ static const char *why_not(void)
 		return "a library of the program uses restartable sequences";
 	state.sequence = xr_map(XR_THREAD_PAGE);
 	if (!state.sequence)
-		return "there was no memory";
+		return "no memory";
 	struct sequence *s = state.sequence;
 	*s = (struct sequence){.length = 1, .signature = SIGNATURE};
 	s->abort = (uintptr_t)&s->nowhere[0];
@@ -130,8 +136,8 @@ void xr_offcpu_settle(void)
 	xr_unlock(XR_LOCK_CONTROL);
 }
 
-/* An area for the calling thread. A thread's struct keeps what it got, for the next thread
- * that has the struct. */
+/* Returns an area for the calling thread. A thread's struct keeps its area for the next thread
+ * that uses the struct. */
 static struct area *own_area(struct xr_thread *t)
 {
 	if (registered)
@@ -171,15 +177,15 @@ int xr_offcpu_cpu(const struct xr_thread *t, uint32_t *cpu)
 	return 1;
 }
 
-/* Looks. */
+/* Checks. */
 
-/* Ns that the thread has waited in run queues; XR_UNKNOWN where that cannot be told. */
+/* Returns the ns that the thread has waited in run queues, or XR_UNKNOWN. */
 static uint64_t ask_queue(void)
 {
 	char text[80];
 	if (state.no_queue || xr_is_sealed())
 		return XR_UNKNOWN;
-	/* A child that is forked meanwhile would inherit the descriptor. */
+	/* A child that is forked now would inherit the descriptor. */
 	__atomic_fetch_add(&state.reading, 1, __ATOMIC_SEQ_CST);
 	int fd = -1;
 	int64_t n = 0;
@@ -190,8 +196,8 @@ static uint64_t ask_queue(void)
 		xr_close(fd);
 	}
 	__atomic_fetch_sub(&state.reading, 1, __ATOMIC_SEQ_CST);
-	/* Time on the cpu, in run queues, and how often it ran: none of them is 0 where they are
-	 * kept. */
+	/* Time on the CPU, time in run queues, and number of runs. If the kernel keeps them, none
+	 * is 0. */
 	uint64_t fields[3] = {0, 0, 0};
 	for (int64_t i = 0, k = 0; i < n && k < 3; i++) {
 		if (text[i] >= '0' && text[i] <= '9')
@@ -223,7 +229,7 @@ static uint64_t clock_ns(int clock)
 	return t.tv_sec * 1000000000ull + t.tv_nsec;
 }
 
-/* The kernel's counters, and time off the processor, at one moment. */
+/* The kernel's counters, and time off the CPU, at one moment. */
 struct totals {
 	uint64_t voluntary, involuntary, minor, major;
 	uint64_t off;
@@ -240,14 +246,31 @@ static void count(struct totals *now)
 	now->major = usage.ru_majflt;
 }
 
-/* The clocks are read one after the other, if possible without an interrupt in between. */
-static uint64_t off_so_far(void)
+/* Returns CLOCK_MONOTONIC_RAW. Asks the kernel only if the last time was some ms ago. In
+ * between, the time comes from the TSC, once it has been compared with the clock for long
+ * enough. */
+static uint64_t wall_ns(struct xr_offcpu *o)
 {
-	enum { INTERRUPTED = 1 << 13 };
+	enum { FRESH = 1 << 24, LONG_ENOUGH = 1 << 26 };
+	uint64_t now = xr_rdtsc();
+	if (o->rate && now - o->anchor_tsc < FRESH)
+		return o->anchor_raw + ((now - o->anchor_tsc) * o->rate >> 32);
+	o->anchor_raw = clock_ns(CLOCK_MONOTONIC_RAW);
+	uint64_t read = xr_rdtsc();
+	o->anchor_tsc = now + (read - now) / 2;
+	uint64_t ticks = o->anchor_tsc - xr_root.start.tsc, ns = o->anchor_raw - xr_root.start.raw;
+	int usable = xr_root.invariant && ticks > LONG_ENOUGH && ticks < 1ull << 62 && read - now < INTERRUPTED;
+	o->rate = usable ? xr_muldiv(ns, 1ull << 32, ticks) : 0;
+	return o->anchor_raw;
+}
+
+/* Reads the clocks one after the other, if possible without an interrupt in between. */
+static uint64_t off_so_far(struct xr_offcpu *o)
+{
 	uint64_t off = 0;
 	for (int i = 0; i < TRIES; i++) {
-		uint64_t start = xr_rdtsc(), raw = clock_ns(CLOCK_MONOTONIC_RAW);
-		off = raw - clock_ns(CLOCK_THREAD_CPUTIME_ID);
+		uint64_t start = xr_rdtsc(), wall = wall_ns(o);
+		off = wall - clock_ns(CLOCK_THREAD_CPUTIME_ID);
 		if (xr_rdtsc() - start < INTERRUPTED)
 			break;
 	}
@@ -277,7 +300,7 @@ static void begin(struct xr_thread *t)
 	for (int i = 0; i < TRIES; i++) {
 		arm(t);
 		count(&now);
-		now.off = off_so_far();
+		now.off = off_so_far(&t->off);
 		t->off = (struct xr_offcpu){.queued = ask_queue()};
 		if (!xr_interfered(t))
 			break;
@@ -304,8 +327,8 @@ void xr_offcpu_attach(struct xr_thread *t)
 		begin(t);
 }
 
-/* How much of a time off the processor was in the run queue. Of preemptions it is all. Of
- * short waits it is not asked for; it then goes to the next for which it is. */
+/* Returns how much off-CPU time was in the run queue. For preemptions it is all. For short
+ * waits it is not read. Their part then goes to the next wait for which it is. */
 static uint64_t queued_of(struct xr_offcpu *o, const struct xr_switch *s)
 {
 	uint64_t queued = 0;
@@ -326,7 +349,7 @@ static uint64_t queued_of(struct xr_offcpu *o, const struct xr_switch *s)
 	return queued;
 }
 
-/* Somebody else clears the pointer, if it was not signals. */
+/* Other code clears the pointer, unless signals did. */
 static void count_idle(struct xr_offcpu *o)
 {
 	uint64_t now = xr_rdtsc();
@@ -339,7 +362,7 @@ static void count_idle(struct xr_offcpu *o)
 		fail("the program uses restartable sequences of its own");
 }
 
-/* What there was between two looks; o becomes that of now. */
+/* Returns what happened between two checks, and updates o to the second. */
 static struct xr_switch since(struct xr_offcpu *o, const struct totals *now)
 {
 	struct xr_switch s = {
@@ -363,8 +386,8 @@ int xr_offcpu_look(struct xr_thread *t, struct xr_switch *s)
 		t->rseq = &always;
 		return 0;
 	}
-	/* What comes after a look belongs to the next, so that nothing may be between the look
-	 * and its time. */
+	/* Events after a check belong to the next one, so nothing may happen between the check and
+	 * its time. */
 	for (int i = 0; i < TRIES && xr_interfered(t); i++) {
 		arm(t);
 		if (xr_is_sealed()) {
@@ -380,7 +403,7 @@ int xr_offcpu_look(struct xr_thread *t, struct xr_switch *s)
 			count_idle(o);
 			return 0;
 		}
-		now.off = off_so_far();
+		now.off = off_so_far(&t->off);
 		next = *o;
 		*s = since(&next, &now);
 	}
@@ -408,8 +431,8 @@ void xr_offcpu_keep(struct xr_thread *t, int ours)
 	k->major += s.major;
 }
 
-/* Whether the latest record of the thread is of the recording that goes on, if that is one that
- * has a time. */
+/* Returns whether the latest record of the thread belongs to the current recording, if that
+ * record has a time. */
 static int has_recorded(const struct xr_thread *t)
 {
 	if (!(t->cursor & (XR_CHUNK_SIZE - 1)))
@@ -426,13 +449,13 @@ void xr_offcpu_resume(struct xr_thread *t)
 		o->looked = xr_cpu_from;
 	if (t->place && t->rseq == &always && xr_offcpu_on())
 		t->rseq = t->place;
-	o->again = t->cursor == o->cursor ? o->again + 1 : 0;
+	t->again = t->cursor == o->cursor ? t->again + 1 : 0;
 }
 
 void xr_offcpu_looked(struct xr_thread *t)
 {
 	enum { PATIENCE = 16 };
 	t->off.cursor = t->cursor;
-	if (t->off.again > PATIENCE)
+	if (t->again > PATIENCE)
 		t->rseq = &always;
 }

@@ -1,5 +1,5 @@
-/* Between offcpu.c, which notices that threads were switched out, and those who write
- * it down. */
+/* The interface between offcpu.c, which notices that threads were switched out, and the code
+ * that records it. */
 #ifndef XRAY_RECORDER_OFFCPU_H
 #define XRAY_RECORDER_OFFCPU_H
 
@@ -8,30 +8,32 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Once, after the options were read. Finds out whether switches can be noticed. */
+/* Called once, after the options were read. Finds out whether switches can be noticed. */
 void xr_offcpu_init(void);
-/* Whether they are, so that trampolines can rely on it in place of the cpu's number. */
+/* Returns whether switches are noticed, so that trampolines can rely on it instead of the CPU's
+ * number. */
 int xr_offcpu_on(void);
-/* Gives the calling thread its place of xr_thread.rseq, and notes what has been so far. */
+/* Sets xr_thread.rseq of the calling thread, and reads the kernel's counters so far. */
 void xr_offcpu_attach(struct xr_thread *t);
-/* Whether the kernel has interfered with the thread since it was looked at. */
+/* Returns whether the kernel has interrupted the thread since the previous check. */
 static inline int xr_interfered(const struct xr_thread *t) { return !*t->rseq; }
-/* Looks at the calling thread, with which the kernel has interfered, signals blocked. Returns
- * whether it was switched out; t->off.looked is when. From then on, the next time is noticed. */
+/* Checks the calling thread after the kernel has interrupted it, with signals blocked. Returns
+ * whether it was switched out; t->off.looked is the time. From then on, the next switch is
+ * noticed. */
 int xr_offcpu_look(struct xr_thread *t, struct xr_switch *s);
-/* The same for what is to be written down: adds it to t->off.kept. With ours, the recorder is
- * the reason for all since the look before. */
+/* The same, and adds the switch to t->off.kept for recording. With ours, the recorder caused
+ * all of it since the previous check. */
 void xr_offcpu_keep(struct xr_thread *t, int ours);
-/* A debugger that steps through a trampoline interferes at each instruction, so that no look
- * would be the last. After some without a record in between, the thread goes without looks
- * until the next slow path. These are called there, before all and after all. */
+/* A debugger that steps through a trampoline interrupts at each instruction, so checks would
+ * never end. After several checks without a record in between, the thread is not checked until
+ * the next slow path, which calls xr_offcpu_resume first and xr_offcpu_looked last. */
 void xr_offcpu_resume(struct xr_thread *t);
 void xr_offcpu_looked(struct xr_thread *t);
-/* The cpu that the calling thread runs on, if that is known. */
+/* Gets the CPU of the calling thread. Returns whether it is known. */
 int xr_offcpu_cpu(const struct xr_thread *t, uint32_t *cpu);
-/* Has all threads go without this once it turned out not to work. Called without a lock. */
+/* Makes all threads stop using this once it turned out not to work. Called without a lock. */
 void xr_offcpu_settle(void);
-/* Around fork: children inherit no descriptor. */
+/* Bracket fork, so that children inherit no descriptor. */
 void xr_offcpu_fork(void);
 void xr_offcpu_fork_done(void);
 void xr_offcpu_forked(void);

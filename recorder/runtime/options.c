@@ -1,4 +1,4 @@
-/* The options of the environment. */
+/* Reads the options in the environment. */
 #define _GNU_SOURCE
 #include <unistd.h>
 
@@ -6,8 +6,8 @@
 #include "syscall.h"
 #include "text.h"
 
-/* stdlib.h has inline functions of floating-point numbers, which these files are
- * compiled without. */
+/* stdlib.h has inline floating-point functions, and these files are compiled without floating
+ * point. */
 char *secure_getenv(const char *name);
 int setenv(const char *name, const char *value, int overwrite);
 
@@ -32,12 +32,12 @@ static const char *read_switch(const char *s, int *to)
 {
 	uint64_t v;
 	if (!xr_parse_number(s, &v) || v > 1)
-		return "is neither 0 nor 1";
+		return "must be 0 or 1";
 	*to = v;
 	return NULL;
 }
 
-/* Where the values of options go; of mode it is looked at separately. */
+/* Where the values of options are stored. read_option handles mode separately. */
 static const struct {
 	const char *key;
 	char **text;
@@ -48,12 +48,13 @@ static const struct {
 	{"observer", .text = &xr_options.observer}, {"control", .text = &xr_options.control}, {"dump", .text = &xr_options.dump},
 	{"threshold", .number = &xr_options.threshold_ns}, {"depth", .number = &xr_options.depth}, {"ring", .number = &xr_options.ring},
 	{"limit", .number = &xr_options.limit}, {"budget", .number = &xr_options.budget}, {"pid", .number = &xr_options.pid},
-	{"session", .number = &xr_options.session}, {"stream", .on = &xr_options.stream}, {"follow", .on = &xr_options.follow},
+	{"session", .number = &xr_options.session}, {"window", .number = &xr_options.window}, {"every", .number = &xr_options.every}, {"stream", .on = &xr_options.stream}, {"follow", .on = &xr_options.follow},
 	{"dontdump", .on = &xr_options.dontdump}, {"quiet", .on = &xr_quiet}, {"start", .on = &xr_options.start}, {"offcpu", .on = &xr_options.offcpu},
+	{"limited", .on = &xr_options.limited},
 };
 enum { KNOWN_OPTIONS = sizeof known_options / sizeof *known_options };
 
-/* The place of a key there; KNOWN_OPTIONS for mode, and -1 for none. */
+/* Returns the index of a key, KNOWN_OPTIONS for mode, or -1 for an unknown key. */
 static int find_option(const char *key)
 {
 	for (int i = 0; i < KNOWN_OPTIONS; i++)
@@ -65,7 +66,7 @@ static int find_option(const char *key)
 static const char *read_option(int i, char *value)
 {
 	if (i == KNOWN_OPTIONS)
-		return xr_parse_mode(value, &xr_options.mode) ? NULL : "is none of record, prune, count, profile, depth and off";
+		return xr_parse_mode(value, &xr_options.mode) ? NULL : "is not record, prune, count, profile, depth or off";
 	if (known_options[i].text)
 		*known_options[i].text = value;
 	else if (known_options[i].number)
@@ -75,7 +76,7 @@ static const char *read_option(int i, char *value)
 	return NULL;
 }
 
-/* Says which option is wrong, and at which character of the variable, from 1. */
+/* Warns of an invalid option, with its position in the variable, counted from 1. */
 static void warn_of_option(const char *key, const char *value, const char *what, uint64_t at)
 {
 	char room[256];
@@ -91,14 +92,14 @@ static void warn_of_option(const char *key, const char *value, const char *what,
 	xr_put_text(&t, " ");
 	xr_put_text(&t, what);
 	room[t.n] = 0;
-	xr_warn(VARIABLE " has an option that is not understood", room);
+	xr_warn(VARIABLE " has an invalid option", room);
 }
 
 static void read_options(const char *text)
 {
 	uint64_t n = xr_strlen(text);
 	if (n >= sizeof option_text) {
-		xr_warn(VARIABLE " is too long, and ignored", NULL);
+		xr_warn(VARIABLE " is too long and was ignored", NULL);
 		return;
 	}
 	xr_copy(option_text, text, n + 1);
@@ -127,8 +128,8 @@ static void read_options(const char *text)
 	}
 }
 
-/* Without follow, other processes find the number of this one in the environment,
- * and leave themselves alone. */
+/* Without follow, sets the process ID in the environment, so that other processes do not record
+ * themselves. */
 static void keep_to_itself(const char *text)
 {
 	static char longer[MAX_OPTIONS + 32];
@@ -139,12 +140,12 @@ static void keep_to_itself(const char *text)
 	setenv(VARIABLE, longer, 1);
 }
 
-/* Where the program goes later does not change where the output is. */
+/* Makes the template an absolute path, because the program may change its directory. */
 static void make_template(void)
 {
 	struct xr_text t = xr_text_in(xr_options.template, sizeof xr_options.template - 1);
 	if (xr_options.output[0] != '/' && getcwd(xr_options.template, sizeof xr_options.template - 1)) {
-		/* A percent sign of the path would be taken for the template's. */
+		/* A percent sign in the path would otherwise be part of the template. */
 		static char directory[sizeof xr_options.template];
 		uint64_t n = xr_strlen(xr_options.template);
 		xr_copy(directory, xr_options.template, n);
@@ -158,7 +159,7 @@ static void make_template(void)
 	xr_put_text(&t, xr_options.output);
 	xr_options.template[t.n] = 0;
 	if (t.cut)
-		xr_warn("the output's path is too long", NULL);
+		xr_warn("the path of the output is too long", NULL);
 	if (t.cut)
 		xr_options.template[0] = 0;
 }

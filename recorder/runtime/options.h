@@ -1,4 +1,4 @@
-/* What the environment asks for. */
+/* The options that the environment sets. */
 #ifndef XRAY_RECORDER_OPTIONS_H
 #define XRAY_RECORDER_OPTIONS_H
 
@@ -6,18 +6,19 @@
 
 #pragma GCC visibility push(hidden)
 
-/* docs/runtime.md describes the options. Texts are null where there is none. */
+/* docs/runtime.md describes the options. Unset texts are null. */
 struct xr_options {
 	int asked; /* the environment has options for this process */
 	enum xr_mode mode;
-	uint64_t threshold_ns, depth, ring, limit, budget, pid, session;
+	uint64_t threshold_ns, depth, ring, limit, budget, pid, session, window, every;
 	int stream, follow, dontdump, start, offcpu;
+	int limited; /* record only within a budget, which an observer has */
 	char *output, *control, *filter, *shm, *observer, *dump;
-	char template[4096]; /* of the output, an absolute path; empty if there is none */
+	char template[4096]; /* template of the output path, absolute; empty if there is none */
 };
 extern struct xr_options xr_options;
 
-/* Reads them, once: those of text, or with null those of the environment. */
+/* Reads the options, once: from text, or from the environment if text is null. */
 void xr_read_options(const char *text);
 
 #pragma GCC visibility pop

@@ -50,7 +50,7 @@ static int create(const char *path)
 
 int xr_open_output(const char *template)
 {
-	static char path[MAX_PATH]; /* the slow path's stack may be small */
+	static char path[MAX_PATH]; /* static, because the slow path's stack may be small */
 	struct xr_text t = xr_text_in(path, sizeof path - 32);
 	expand(&t, template);
 	if (t.cut)
@@ -74,11 +74,11 @@ int xr_open_output(const char *template)
 
 /* Descriptors. */
 
-/* The output is one file, which may be open in the program's table and in the control
- * thread's. One thread cannot close what is in the other's table, so an entry may belong to
- * an earlier output. */
+/* The output is one file. It may be open in the program's table and in the control thread's. A
+ * thread cannot close a descriptor in the other table, so an entry may belong to an earlier
+ * output. */
 static struct {
-	uint64_t id[2];       /* 0 when there is none */
+	uint64_t id[2];       /* 0 if there is none */
 	struct xr_held in[2]; /* by xr_own_table */
 	uint32_t tid;         /* of the control thread */
 	char path[512];
@@ -86,7 +86,7 @@ static struct {
 
 static int is_output(const uint64_t id[2]) { return id[1] && id[0] == output.id[0] && id[1] == output.id[1]; }
 
-/* Uses fd for the output if it is that file. */
+/* Uses fd for the output if it refers to that file. */
 static int take(int fd)
 {
 	uint64_t id[2];
@@ -131,7 +131,7 @@ int xr_output_fd(void)
 	if (fd < 0 && output.path[0])
 		fd = take(xr_open(output.path, O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0));
 	if (fd < 0)
-		xr_warn("the program closed the recorder's output, and it cannot be opened again: records are lost", output.path);
+		xr_warn("the program closed the recorder's output and it cannot be reopened: records are lost", output.path);
 	return fd;
 }
 
@@ -143,7 +143,7 @@ void xr_output_release(void)
 
 void xr_output_forked(void)
 {
-	/* The table is a copy of that of the program's threads. */
+	/* The child's table is a copy of the program's. */
 	xr_own_table = 0;
 	output.in[1].fd = -1;
 	xr_output_release();

@@ -1,13 +1,13 @@
-/* Switching sleds on and off while threads run through them.
+/* Switches sleds on and off while threads run through them.
  *
- * A sled is a head of 2 bytes, which is flipped, and a tail, which is written once:
- * the id of its function and a call of one of the object's near thunks. A thread may
- * have been interrupted anywhere in a tail, so a tail that was ever live stays as it
- * is; what is recorded is changed by where the thunks lead to.
+ * A sled has a head of 2 bytes, which is flipped, and a tail, which is written once: the ID of
+ * its function and a call of one of the object's near thunks. A thread may have been
+ * interrupted anywhere in a tail, so a tail that was ever live is never changed. To change what
+ * is recorded, the recorder changes the targets of the thunks.
  *
- * The tail also says what was done to a sled: it is either as the compiler left it,
- * or ours, or somebody else's. So nothing has to be remembered, and an object that
- * was closed and opened again at the same place, with fresh bytes, is no special case. */
+ * The tail also shows the state of a sled: it is as the compiler left it, or the recorder's, or
+ * somebody else's. So no state is kept elsewhere. An object that was closed and reopened at the
+ * same address, with fresh bytes, is not a special case. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -17,33 +17,50 @@
 #include "arena.h"
 #include "gcc.h"
 #include "libcalls.h"
+#include "llvm_api.h"
 #include "objects.h"
 #include "offcpu.h"
 #include "ring.h"
 #include "syscall.h"
 
 /* Near thunks: a page of jumps, followed by a page of their targets. */
-enum { ENTER, EXIT, ARG, CUSTOM, TYPED, KEEP, /* exits of what is never pruned */
-       CALL, THUNKS = CALL + XR_CALLS }; /* functions of libc: from XR_CALL_ARG on */
+enum { ENTER, EXIT, ARG, CUSTOM, TYPED, KEEP, /* exits of functions that are never pruned */
+       CALL, THUNKS = CALL + XR_CALLS }; /* libc functions, from XR_CALL_ARG on */
 enum { PAGE = 4096, THUNK_SIZE = 16 };
 
 /* trampoline_amd64.S */
 void xr_record(void), xr_record_nocpu(void), xr_record_rseq(void),
 	xr_record_arg(void), xr_record_arg_nocpu(void), xr_record_arg_rseq(void),
 	xr_prune(void), xr_prune_nocpu(void), xr_prune_rseq(void), xr_count(void), xr_profile(void), xr_depth_enter(void),
-	xr_depth_exit(void), xr_depth_arg(void), xr_depth_keep(void), __xray_CustomEvent(void), __xray_TypedEvent(void);
+	xr_depth_exit(void), xr_depth_arg(void), xr_depth_keep(void), xr_budget_enter(void), xr_budget_exit(void),
+	xr_budget_arg(void), xr_budget_keep(void), __xray_CustomEvent(void), __xray_TypedEvent(void);
 
 typedef void (*trampoline)(void);
 
-/* Targets of the thunks of all objects. */
-static trampoline targets[THUNKS] = {[0 ... THUNKS - 1] = xr_nothing};
+/* Targets of the thunks of all objects, and what the mode does with each event. A handler of the
+ * program comes before that. */
+static trampoline targets[THUNKS] = {[0 ... THUNKS - 1] = xr_nothing}, recording[THUNKS] = {[0 ... THUNKS - 1] = xr_nothing};
 
-/* Where depth mode passes the events that it records: entries, exits, entries with
- * argument, exits of functions that are never pruned, and the same as from CALL on. */
+/* Where depth mode passes the events that it records: entries, exits, entries with argument,
+ * exits of functions that are never pruned, and then as from CALL on. */
 trampoline xr_depth_next[4 + XR_CALLS];
+
+/* The same of recording within a budget, without libc's functions, which are always recorded. */
+trampoline xr_budget_next[4];
+
+/* handlers_amd64.S: the trampolines for the thunks up to CALL, and where they pass events. */
+void xr_handle_enter(void), xr_handle_exit(void), xr_handle_arg(void), xr_handle_custom(void), xr_handle_typed(void), xr_handle_keep(void);
+trampoline xr_handler_next[CALL] = {[0 ... CALL - 1] = xr_nothing};
+uint32_t xr_log_records;
 
 static int patched_on;
 static uint64_t seen_changes;
+
+static struct {
+	char *text;     /* null: all functions are wanted */
+	uint64_t size;
+	uint8_t *bits;  /* by id */
+} filter;
 
 /* Near thunks. */
 
@@ -86,7 +103,7 @@ static int64_t map_at(uint64_t address, uint64_t size, int prot, int flags, int 
 	return xr_sys6(SYS_mmap, address, size, prot, MAP_PRIVATE | flags, fd, 0);
 }
 
-/* Reserves two pages at address; 0, or -errno. */
+/* Reserves two pages at address. Returns 0 or -errno. */
 static int64_t reserve_at(uint64_t address)
 {
 	int64_t p = map_at(address, 2 * PAGE, PROT_NONE, MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1);
@@ -98,8 +115,8 @@ static int64_t reserve_at(uint64_t address)
 	return -EEXIST;
 }
 
-/* Finds a place for the pages: below the object first. Above it, only at a distance,
- * because the heap grows directly above a program. */
+/* Finds a place for the pages, preferably below the object. Above it, the place keeps a
+ * distance, because the heap grows directly above a program. */
 static uint64_t reserve_near(const struct xr_mapping *place, const struct xr_object *o)
 {
 	uint64_t first = place->seg_first, end = place->seg_end;
@@ -142,7 +159,7 @@ int xr_make_thunks(struct xr_object *o)
 	return 0;
 }
 
-/* Directs the sleds of functions of libc, for a mode that keeps records; by as in
+/* Sets the targets for sleds of libc functions, for a mode that keeps records. by is as in
  * xr_set_mode. */
 static void direct_calls(trampoline *to, int by, int prune)
 {
@@ -165,6 +182,34 @@ static const trampoline depth_calls[XR_CALLS] = {
 	xr_depth_call_arg, xr_depth_call_args, xr_depth_call_descriptor, xr_depth_call_exit, xr_depth_call_result,
 };
 
+void xr_set_targets(void)
+{
+	static const struct {
+		trampoline handle;
+		enum xr_events events;
+	} handlers[CALL] = {
+		[ENTER] = {xr_handle_enter, XR_CALLS_OF_FUNCTIONS}, [EXIT] = {xr_handle_exit, XR_CALLS_OF_FUNCTIONS},
+		[KEEP] = {xr_handle_keep, XR_CALLS_OF_FUNCTIONS}, [ARG] = {xr_handle_arg, XR_ARGUMENTS},
+		[CUSTOM] = {xr_handle_custom, XR_CUSTOM_EVENTS}, [TYPED] = {xr_handle_typed, XR_TYPED_EVENTS},
+	};
+	trampoline to[THUNKS];
+	xr_copy(to, recording, sizeof to);
+	for (int i = 0; i < CALL; i++) {
+		trampoline handler = xr_handler_of(handlers[i].events);
+		if (xr_log_records && (handler != xr_recorded || !patched_on))
+			to[i] = xr_nothing;
+		__atomic_store_n(&xr_handler_next[i], to[i], __ATOMIC_RELEASE);
+		/* Sleds may be on that only the program asked for. */
+		int checked = to[i] != xr_nothing && !xr_log_records && (filter.text || !patched_on);
+		if (xr_asked && (checked || (handler && handler != xr_recorded)))
+			to[i] = handlers[i].handle;
+	}
+	xr_copy(targets, to, sizeof to);
+	for (uint64_t i = 0; i < xr_root.nobjects; i++)
+		if (xr_root.objects[i].thunks && xr_root.objects[i].state != XR_OBJECT_GONE)
+			write_slots(&xr_root.objects[i]);
+}
+
 int xr_set_mode(enum xr_mode mode)
 {
 	enum { NONE, RDPID, RSEQ } by = xr_offcpu_on() ? RSEQ : xr_has_rdpid() ? RDPID : NONE;
@@ -174,12 +219,13 @@ int xr_set_mode(enum xr_mode mode)
 	trampoline to[THUNKS] = {[0 ... THUNKS - 1] = xr_nothing};
 	switch (mode) {
 	case XR_OFF:
+		xr_log_records = 0;
 		break;
 	case XR_RECORD:
 	case XR_PRUNE:
 		to[ENTER] = record;
 		to[EXIT] = mode == XR_PRUNE ? prune : record;
-		to[KEEP] = record;
+		to[KEEP] = xr_log_records ? to[EXIT] : record;
 		to[ARG] = arg;
 		direct_calls(&to[CALL], by, mode == XR_PRUNE);
 		break;
@@ -208,27 +254,26 @@ int xr_set_mode(enum xr_mode mode)
 	default:
 		return -1;
 	}
+	if (xr_limits && (mode == XR_RECORD || mode == XR_PRUNE)) {
+		xr_copy(xr_budget_next, (trampoline[]){to[ENTER], to[EXIT], to[ARG], to[KEEP]}, sizeof xr_budget_next);
+		to[ENTER] = xr_budget_enter;
+		to[EXIT] = xr_budget_exit;
+		to[ARG] = xr_budget_arg;
+		to[KEEP] = xr_budget_keep;
+	}
 	if (mode == XR_RECORD || mode == XR_PRUNE || mode == XR_DEPTH) {
 		to[CUSTOM] = __xray_CustomEvent;
 		to[TYPED] = __xray_TypedEvent;
 	}
 	__atomic_store_n(&xr_root.mode, mode, __ATOMIC_RELEASE);
-	xr_copy(targets, to, sizeof to);
-	for (uint64_t i = 0; i < xr_root.nobjects; i++)
-		if (xr_root.objects[i].thunks && xr_root.objects[i].state != XR_OBJECT_GONE)
-			write_slots(&xr_root.objects[i]);
+	xr_copy(recording, to, sizeof to);
+	xr_set_targets();
 	xr_gcc_set_mode(mode, to[ENTER], to[EXIT]);
 	xr_gcc_switch(patched_on);
 	return 0;
 }
 
 /* Filter. */
-
-static struct {
-	char *text;     /* null: everything is wanted */
-	uint64_t size;
-	uint8_t *bits;  /* by id */
-} filter;
 
 enum { FILTER_BITS = (XR_MAX_FUNCTION + 1) / 8 };
 
@@ -334,9 +379,9 @@ int xr_set_filter(const char *text, size_t size)
 
 static const struct shape {
 	uint16_t off, on;   /* heads, little-endian */
-	uint8_t tail;       /* where the tail begins: the id, or an event's displacement */
-	uint8_t call;       /* where its call or jump is */
-	uint8_t opcode;     /* of that */
+	uint8_t tail;       /* where the tail begins: at the ID, or at an event's displacement */
+	uint8_t call;       /* offset of its call or jump */
+	uint8_t opcode;     /* opcode of the call or jump */
 	uint8_t thunk;
 	uint8_t record;     /* kind */
 } shapes[XR_SLED_KINDS] = {
@@ -422,30 +467,41 @@ static int mode_wants(int kind)
 	return !is_event(kind) || xr_root.mode != XR_PROFILE;
 }
 
-/* Iterates over the sleds of an object. */
+/* Returns whether the budget has room for a sled of a function: bits as of xr_budget_wants. */
+static int budget_wants(unsigned wants, int kind)
+{
+	return is_event(kind) || wants & (kind == XR_SLED_ENTRY || kind == XR_SLED_ARG ? 1 : 2);
+}
+
+/* An iterator over the sleds of an object, from sled i up to end. */
 struct walk {
 	const struct xr_object *o;
 	uint64_t i, function;
 	uint32_t id;
+	uint64_t end; /* 0: all */
+	unsigned budget; /* what it wants of the function */
 };
 
 static int next(struct walk *w, struct target *t)
 {
-	if (w->i == w->o->nsleds)
+	if (w->i == (w->end ? w->end : w->o->nsleds))
 		return 0;
 	const struct xr_sled *s = (const struct xr_sled *)w->o->sleds + w->i;
 	uint64_t function = xr_sled_function(s);
-	if (!w->i)
+	if (!w->id)
 		w->id = w->o->first_id;
-	else if (function != w->function)
+	else if (w->function && function != w->function)
 		w->id++;
+	if (function != w->function)
+		w->budget = xr_budget_wants(w->id);
 	w->function = function;
 	w->i++;
 
 	const struct shape *shape = &shapes[s->kind];
 	t->p = (uint8_t *)xr_sled_address(s);
 	t->shape = shape;
-	t->want = patched_on && mode_wants(s->kind) && xr_filter_wants(w->id);
+	t->want = (patched_on && !xr_log_records && mode_wants(s->kind) && xr_filter_wants(w->id) && budget_wants(w->budget, s->kind)) ||
+		  (xr_program_wants(w->id) && !s->call);
 	/* Functions that the source marks as always instrumented are never pruned. */
 	int which = shape->thunk == EXIT && s->always ? KEEP : shape->thunk;
 	if (s->call)
@@ -471,8 +527,8 @@ struct pen {
 	int prot;
 };
 
-/* Whether no other thread can execute the code. Only then may it be written through a file,
- * because that copy need not be atomic. */
+/* Returns whether no other thread can execute the code. Only then may it be written through a
+ * file, because that copy need not be atomic. */
 static int is_alone(void)
 {
 	struct stat st;
@@ -532,20 +588,24 @@ static void barrier(void)
 /* The state of patching an object. */
 struct work {
 	int writing;   /* pen is taken */
-	int fresh;     /* tails were written, whose heads wait for a barrier */
+	int fresh;     /* tails were written, and their heads wait for a barrier */
 	struct pen pen;
 };
 static struct work works[XR_MAX_OBJECTS];
+
+/* How often code could not be made writable. */
+static uint64_t unwritable;
 
 /* Makes an object writable. Returns 0 if that fails. */
 static int begin_writing(struct xr_object *o, struct work *work)
 {
 	int64_t err = take_pen(&work->pen, o);
 	work->writing = !err;
+	unwritable += err != 0;
 	if (err && patched_on && !o->patched)
-		xr_refuse(o, "its code cannot be made writable", err);
+		xr_refuse(o, "cannot make its code writable", err);
 	else if (err)
-		xr_warn("sleds of an object stay as they are: its code cannot be made writable", o->path);
+		xr_warn("cannot make an object's code writable, so its sleds stay unchanged", o->path);
 	return !err;
 }
 
@@ -576,9 +636,9 @@ static void give_up(struct xr_object *o, struct work *work)
 	xr_refuse(o, "somebody else has changed its sleds", 0);
 }
 
-/* Goes through the sleds of an object only once, because memory access takes most of the
- * time. It checks each sled and flips its head, or writes the tail if there is none yet.
- * Before it writes the first tail, it checks all sleds. */
+/* Visits each sled of an object only once, because memory access takes most of the time. Checks
+ * the sled and flips its head, or writes the tail if there is none yet. Before it writes the
+ * first tail, it checks all sleds. */
 static void work_on(struct xr_object *o, struct work *work)
 {
 	struct walk w = {.o = o};
@@ -597,7 +657,7 @@ static void work_on(struct xr_object *o, struct work *work)
 		if (!work->writing && !begin_writing(o, work))
 			return;
 		if (c == FRESH) {
-			if (o->patched && !work->fresh) /* closed, and opened again at the same address */
+			if (o->patched && !work->fresh) /* closed and reopened at the same address */
 				xr_mappings[o - xr_root.objects].absent = xr_last_scan;
 			write_tail(&work->pen, &t);
 			work->fresh = 1;
@@ -617,7 +677,7 @@ static void flip_heads(struct xr_object *o, const struct work *work)
 			write_head(&work->pen, &t);
 }
 
-/* Records when patching of an object that was opened during the recording was complete. */
+/* Records when an object that was opened during the recording was completely patched. */
 static void note_recorded(struct xr_object *o)
 {
 	struct xr_mapping *place = &xr_mappings[o - xr_root.objects];
@@ -633,9 +693,88 @@ static void note_recorded(struct xr_object *o)
 	place->absent = 0;
 }
 
+/* Sleds of a budget: what is applied, by function, as of xr_budget_wants; and by object and function the
+ * first of its sleds, with the number of all at the end. */
+static uint8_t *applied;
+static uint32_t *first_sleds[XR_MAX_OBJECTS];
+
+int xr_only_exits_on(uint64_t id) { return applied && applied[id] == 2; }
+
+static unsigned wanted(uint64_t id) { return patched_on && xr_filter_wants(id) ? xr_budget_wants(id) : 0; }
+
+static void note_applied(const struct xr_object *o)
+{
+	for (uint64_t i = 0; i < o->nfunctions && o->first_id + i < XR_LIMITS; i++) {
+		uint8_t want = wanted(o->first_id + i);
+		if (applied[o->first_id + i] != want)
+			applied[o->first_id + i] = want;
+	}
+}
+
+/* Before all sleds are looked at. */
+static void prepare_budget(void)
+{
+	if (!applied)
+		applied = xr_map(XR_LIMITS);
+	xr_budget_note_open();
+	for (uint64_t i = 0; i < xr_root.nobjects; i++)
+		if (xr_root.objects[i].state == XR_OBJECT_READY)
+			xr_budget_admit(&xr_root.objects[i]);
+}
+
+static const uint32_t *sleds_of(const struct xr_object *o)
+{
+	uint32_t **first = &first_sleds[o - xr_root.objects];
+	if (*first)
+		return *first;
+	uint32_t *list = xr_map((o->nfunctions + 1) * sizeof *list);
+	if (!list)
+		return NULL;
+	uint64_t function = 0, n = 0;
+	const struct xr_sled *s = (const struct xr_sled *)o->sleds;
+	for (uint64_t i = 0; i < o->nsleds; i++)
+		if (!i || xr_sled_function(&s[i]) != function) {
+			function = xr_sled_function(&s[i]);
+			list[n++] = i;
+		}
+	list[n] = o->nsleds;
+	return *first = list;
+}
+
+/* Switches the sleds of a function. Returns 0 if its object has to be looked at as a whole. */
+static int switch_function(struct xr_object *o, struct work *work, const uint32_t *first, uint64_t i)
+{
+	struct walk w = {.o = o, .i = first[i], .end = first[i + 1], .id = o->first_id + i};
+	struct target t;
+	while (next(&w, &t)) {
+		if (head_is_on(&t) == t.want)
+			continue;
+		if (condition(&t) != OURS || (!work->writing && !begin_writing(o, work)))
+			return 0;
+		write_head(&work->pen, &t);
+	}
+	return 1;
+}
+
+static int switch_changed(struct xr_object *o, struct work *work)
+{
+	const uint32_t *first = sleds_of(o);
+	for (uint64_t i = 0; i < o->nfunctions && o->first_id + i < XR_LIMITS; i++) {
+		uint8_t want = wanted(o->first_id + i);
+		if (applied[o->first_id + i] == want)
+			continue;
+		if (!first || !switch_function(o, work, first, i))
+			return 0;
+		applied[o->first_id + i] = want;
+	}
+	return 1;
+}
+
 static void patch_all(void)
 {
 	int writing = 0, fresh = 0;
+	if (xr_limits)
+		prepare_budget();
 	for (uint64_t i = 0; i < xr_root.nobjects; i++) {
 		works[i].writing = works[i].fresh = 0;
 		if (xr_root.objects[i].state == XR_OBJECT_READY)
@@ -655,10 +794,13 @@ static void patch_all(void)
 		barrier();
 	for (uint64_t i = 0; i < xr_root.nobjects; i++)
 		note_recorded(&xr_root.objects[i]);
+	for (uint64_t i = 0; applied && xr_limits && i < xr_root.nobjects; i++)
+		if (xr_root.objects[i].state == XR_OBJECT_READY)
+			note_applied(&xr_root.objects[i]);
 }
 
 struct update {
-	int patch;    /* all sleds found */
+	int patch;    /* all sleds were found */
 	int changed;
 };
 
@@ -669,10 +811,38 @@ static void update(void *arg)
 	if (changes != seen_changes || u->patch) {
 		seen_changes = changes;
 		u->changed = xr_discover();
-		if (u->patch || patched_on)
+		if (u->patch || patched_on || xr_asked)
 			patch_all();
 	}
 	xr_last_scan = patched_on ? now : 0;
+}
+
+/* The loader is locked. */
+static void patch_changed(void *arg)
+{
+	(void)arg;
+	int whole = !applied || seen_changes != xr_loader_changes() + xr_gcc_functions();
+	struct work work;
+	for (uint64_t i = 0; !whole && i < xr_root.nobjects; i++) {
+		struct xr_object *o = &xr_root.objects[i];
+		work.writing = work.fresh = 0;
+		if (o->state == XR_OBJECT_READY && !switch_changed(o, &work))
+			whole = 1;
+		if (work.writing)
+			drop_pen(&work.pen);
+	}
+	if (whole) {
+		struct update u = {1, 0};
+		update(&u);
+	} else {
+		barrier();
+	}
+}
+
+void xr_patch_changed(void)
+{
+	xr_budget_note_open();
+	xr_with_loader(patch_changed, NULL);
 }
 
 int xr_objects_changed(void)
@@ -708,11 +878,78 @@ int xr_patch(int on)
 	struct update u = {1, 0};
 	int refused = 0;
 	patched_on = on;
+	xr_set_targets();
 	xr_gcc_switch(on);
 	xr_with_loader(update, &u);
 	for (uint64_t i = 0; i < xr_root.nobjects; i++)
 		refused |= xr_root.objects[i].state == XR_OBJECT_REFUSED;
 	return refused ? -1 : 0;
+}
+
+/* What the program asked for. */
+
+int xr_recorder_wants(uint32_t id) { return patched_on && (xr_log_records || xr_filter_wants(id)); }
+
+struct asked {
+	struct xr_object *o;
+	uint64_t i, address;
+	int done;
+};
+
+static void patch_asked(void *arg)
+{
+	struct asked *a = arg;
+	struct update u = {1, 0};
+	uint64_t failures = unwritable;
+	update(&u);
+	a->done = failures == unwritable;
+}
+
+int xr_patch_asked(void)
+{
+	struct asked a = {0};
+	xr_with_loader(patch_asked, &a);
+	return a.done ? 0 : -1;
+}
+
+static void patch_function(void *arg)
+{
+	struct asked *a = arg;
+	const uint32_t *first = sleds_of(a->o);
+	struct work work = {0};
+	int switched = first && a->o->state == XR_OBJECT_READY && switch_function(a->o, &work, first, a->i);
+	if (work.writing)
+		drop_pen(&work.pen);
+	if (switched) {
+		a->done = 1;
+		barrier();
+	} else {
+		patch_asked(arg);
+	}
+}
+
+int xr_patch_function(struct xr_object *o, uint64_t i)
+{
+	struct asked a = {o, i, 0, 0};
+	xr_with_loader(patch_function, &a);
+	return a.done && o->state == XR_OBJECT_READY ? 0 : -1;
+}
+
+static void find_address(void *arg)
+{
+	struct asked *a = arg;
+	struct update u = {0, 0};
+	update(&u);
+	const uint32_t *first = a->o->state == XR_OBJECT_GONE ? NULL : sleds_of(a->o);
+	if (first)
+		a->address = xr_sled_function((const struct xr_sled *)a->o->sleds + first[a->i]);
+}
+
+uint64_t xr_function_address(struct xr_object *o, uint64_t i)
+{
+	struct asked a = {o, i, 0, 0};
+	xr_with_loader(find_address, &a);
+	return a.address;
 }
 
 void xr_patch_init(void)

@@ -1,13 +1,13 @@
-/* Profile mode: a tree of call paths for each thread, with the number of calls, their
- * time and a histogram of it at each path. Calls that have no path are in folded.c.
+/* Profile mode: a tree of call paths for each thread. Each path has its number of calls, their
+ * time, and a histogram. Calls without a path are in folded.c.
  *
- * An open call is known by where its return address is. The stack grows downwards, so
- * calls whose frames are below an event's have been left, by longjmp or an exception if
- * not by an exit. Frames on another stack, as of a signal handler, are far away.
+ * The address of its return address identifies an open call. The stack grows downwards, so
+ * calls whose frames are below an event's have been left, by an exit, longjmp or an exception.
+ * Frames on another stack, such as a signal handler's, are far away.
  *
- * Nothing here calls libc or uses vector registers. A signal handler may come between
- * any two instructions and record too: what it does is balanced, and a call is open as
- * soon as the depth says so. */
+ * Nothing here calls libc or uses vector registers. A signal handler may run between any two
+ * instructions and record too. Its calls are balanced, and a call counts as open as soon as the
+ * depth includes it. */
 #include "profile.h"
 
 #include "arena.h"
@@ -16,7 +16,7 @@
 #include "ring.h"
 #include "syscall.h"
 
-/* Deeper calls are lost. Their stack would have more than 64 MB. */
+/* Deeper calls are lost. At this depth the stack is over 64 MB. */
 enum { MAX_DEEP = 1 << 22 };
 
 int xr_profile_make(struct xr_thread *t)
@@ -62,7 +62,7 @@ static struct xr_path *find(struct xr_path *parent, uint32_t id)
 	return c;
 }
 
-/* Signals are blocked. */
+/* The caller blocks signals. */
 static struct xr_path *make_path(struct xr_profile *p, struct xr_path *parent, uint32_t id)
 {
 	uint32_t at = p->npaths % XR_PAGE_PATHS;
@@ -98,8 +98,8 @@ static struct xr_path *add_path(struct xr_profile *p, struct xr_path *parent, ui
 	return c;
 }
 
-/* What is called again and again moves to the front; not in a handler that interrupted
- * another search. */
+/* Moves frequently called functions to the front, but not in a handler that interrupted another
+ * search. */
 static struct xr_path *search(struct xr_profile *p, struct xr_path *parent, uint32_t id)
 {
 	uint32_t nested = p->searching;
@@ -120,16 +120,16 @@ static struct xr_path *search(struct xr_profile *p, struct xr_path *parent, uint
 	return c ? c : add_path(p, parent, id);
 }
 
-/* Calls. Most of the time all open calls have paths: then there are at most near of them,
- * and what is below is done with folded as 0, which takes no look at those without. */
+/* Calls. Usually all open calls have paths. Then there are at most near of them, and the
+ * functions below run with folded as 0, which skips the checks for calls without a path. */
 
 static inline __attribute__((always_inline)) struct xr_frame *frame_at(struct xr_profile *p, uint64_t n, int folded)
 {
 	return folded ? xr_frame_at(p, n) : &p->frames[n];
 }
 
-/* Ends the innermost open call, the nth. It is read before the depth says that its place
- * is free: a handler takes that. */
+/* Ends the innermost open call, the nth. Reads it before the depth frees its place, because a
+ * signal handler may reuse the place. */
 static inline __attribute__((always_inline)) void end_call(struct xr_profile *p, uint64_t n, uint64_t now, int folded)
 {
 	const volatile struct xr_frame *f = frame_at(p, n - 1, folded);
@@ -147,14 +147,15 @@ static inline __attribute__((always_inline)) void end_call(struct xr_profile *p,
 	c->calls[bits < XR_PROFILE_OCTAVES ? bits : XR_PROFILE_OCTAVES - 1]++;
 }
 
-/* Whether a call was left that is open at this frame: bound is above it, but near. */
+/* Returns whether the call open at this frame has been left: bound is above the frame, but
+ * near. */
 static inline int is_left(const struct xr_frame *f, uint64_t bound) { return bound - f->at - 1 < XR_SAME_STACK; }
 
-/* Opens a call after n others. */
+/* Opens a call, with n calls open before it. */
 static inline __attribute__((always_inline)) void begin_call(struct xr_profile *p, uint64_t n, struct xr_path *c, uint64_t at, int folded)
 {
-	/* A handler between the first store and the last leaves its own frame there, and may
-	 * have moved it. */
+	/* A handler between the first and the last store leaves its own frame there, and may have
+	 * moved the frames. */
 	volatile struct xr_frame *f;
 	do {
 		f = frame_at(p, n, folded);
@@ -166,7 +167,7 @@ static inline __attribute__((always_inline)) void begin_call(struct xr_profile *
 	} while (f->at != at || f->path != c);
 }
 
-/* Makes room for a call after n others. */
+/* Makes room for a call, with n calls open before it. */
 static int make_room(struct xr_profile *p, uint64_t n)
 {
 	enum { LEAST = 1 << 11 };
@@ -177,7 +178,7 @@ static int make_room(struct xr_profile *p, uint64_t n)
 		return 0;
 	struct xr_frame *deep = xr_keep(room * sizeof *deep);
 	if (deep) {
-		/* The old ones stay for readers outside the process. */
+		/* The old frames stay mapped for readers outside the process. */
 		xr_copy(deep, p->deep, p->ndeep * sizeof *deep);
 		__atomic_store_n(&p->deep, deep, __ATOMIC_RELEASE);
 		__atomic_store_n(&p->ndeep, room, __ATOMIC_RELEASE);
@@ -186,8 +187,8 @@ static int make_room(struct xr_profile *p, uint64_t n)
 	return deep != NULL;
 }
 
-/* A call without a path, after n others. A handler may find in between that all open calls
- * have paths, so near is set again. */
+/* Opens a call without a path, with n calls open before it. In between, a handler may find that
+ * all open calls have paths, so near is set again. */
 static void begin_folded(struct xr_profile *p, uint64_t n, struct xr_path *parent, uint32_t id, uint64_t at)
 {
 	struct xr_path *c = make_room(p, n) ? xr_fold(p, parent, id) : NULL;
@@ -213,8 +214,8 @@ static __attribute__((noinline)) void begin_other(struct xr_profile *p, uint64_t
 		begin_folded(p, n, parent, id, at);
 }
 
-/* Opens a call of the function: in most cases what was called from there the last time.
- * Here and below, what is rare is called last, so that the rest saves no registers. */
+/* Opens a call of the function. In most cases, it is the function that was called from there
+ * last. Here and below, rare cases are tail calls, so that the common path saves no registers. */
 static inline __attribute__((always_inline)) void enter(struct xr_profile *p, uint32_t id, uint64_t at, uint64_t bound, int folded)
 {
 	uint64_t n = p->depth;
@@ -227,7 +228,7 @@ static inline __attribute__((always_inline)) void enter(struct xr_profile *p, ui
 		begin_other(p, n, parent, id, at);
 }
 
-/* Ends the innermost open call of the function, and with it those inside. */
+/* Ends the innermost open call of the function, and all calls inside it. */
 static inline __attribute__((always_inline)) void leave(struct xr_profile *p, uint32_t id, uint64_t at, uint64_t now, int folded)
 {
 	uint64_t n = p->depth, i = n;
@@ -238,8 +239,8 @@ static inline __attribute__((always_inline)) void leave(struct xr_profile *p, ui
 		end_call(p, n, now, folded);
 }
 
-/* There are more open calls than near, so the innermost has no path. If it has, near is of
- * calls that are over. */
+/* Recomputes near. There are more open calls than near, so the innermost should have no path.
+ * If it has one, near belongs to calls that have ended. */
 static void find_near(struct xr_profile *p)
 {
 	uint64_t n = p->depth;
@@ -258,12 +259,12 @@ static __attribute__((noinline)) void leave_folded(struct xr_profile *p, uint32_
 	const struct xr_frame *f = xr_frame_at(p, p->depth - 1);
 	find_near(p);
 	if (p->lost && f->at - at - 1 < XR_SAME_STACK)
-		p->last = now; /* a call that was lost */
+		p->last = now; /* a lost call */
 	else
 		leave(p, id, at, now, 1);
 }
 
-/* The calls that a thread left open are no longer those of the one that has its
+/* Closes the calls that a thread left open: they do not belong to the thread that has its
  * profile now. */
 static void inherit(struct xr_profile *p, uint32_t tid)
 {
@@ -286,7 +287,7 @@ static void inherit(struct xr_profile *p, uint32_t tid)
 		p->first = xr_rdtsc();
 }
 
-/* The thread may have been off the processor: then the innermost open call was. */
+/* Adds time off the CPU, if any, to the innermost open call. */
 static __attribute__((noinline)) void switched(struct xr_thread *t, struct xr_profile *p)
 {
 	uint64_t signals;
@@ -309,7 +310,7 @@ static inline __attribute__((always_inline)) void event(uint32_t word, uint64_t 
 {
 	uint32_t kind = word >> 1 & 7;
 	int leaves = kind == XR_EXIT || kind == XR_TAIL;
-	uint64_t now = leaves ? xr_rdtsc() : 0; /* an entry's is taken when all is done */
+	uint64_t now = leaves ? xr_rdtsc() : 0; /* an entry's time is read at the end */
 	struct xr_thread *t = xr_tls;
 	struct xr_profile *p = t ? t->profile : NULL;
 	if (__builtin_expect(!p || p->tid != t->tid, 0)) {
@@ -328,7 +329,7 @@ static inline __attribute__((always_inline)) void event(uint32_t word, uint64_t 
 		enter(p, word >> 4, at, bound, 0);
 }
 
-/* The first event of a thread. */
+/* Handles the first event of a thread. */
 static void first_event(uint32_t word, uint64_t at, uint64_t bound)
 {
 	if ((!xr_tls || !xr_tls->profile) && !xr_slow(XR_PATHS))
@@ -346,7 +347,7 @@ void xr_profile_event(uint32_t word, uint64_t sp)
 
 void xr_profile_inlined(uint32_t word, uint64_t sp) { event(word, sp, sp); }
 
-/* The calls of the thread, or null while they are another's. */
+/* Returns the thread's profile, or null if its open calls are another thread's. */
 static struct xr_profile *own(void)
 {
 	struct xr_profile *p = xr_tls->profile;

@@ -1,5 +1,5 @@
-/* The profiles of all threads as a body of metadata; docs/format.md describes it. Their
- * threads may be running. The observer reads the same memory, and
+/* Writes the profiles of all threads as the body of a metadata event, as described in
+ * docs/format.md. The threads may be running. The observer reads the same memory;
  * recorder/observed_profile_linux.go repeats its layout. */
 #include "profile.h"
 #include "syscall.h"
@@ -29,23 +29,23 @@ struct row {
 	uint64_t ticks, min, max, open, open_ticks, octaves;
 };
 
-/* What a row of a folded function has besides; its parent is the caller's id. */
+/* The additional fields in the row of a folded function. The row's parent is the caller's ID. */
 struct fold_row {
 	uint64_t inside, nested, open_nested;
 };
 
-/* Calls that are open, until the latest event. */
+/* Calls that are open at the latest event. */
 struct open_path {
 	struct xr_left own, folded;
-	struct xr_left ended; /* folded calls that have ended, at one moment */
+	struct xr_left ended; /* folded calls that have ended, all read at one moment */
 };
 struct open_fold {
 	struct xr_left own;
 	uint64_t inside, nested;
-	int is_open; /* with any caller: another call of the function */
+	int is_open; /* any caller: another call of the function is open */
 };
 
-/* Of a thread. */
+/* The open calls of a thread. */
 struct open_calls {
 	uint32_t npaths, nfolds;
 	struct open_path *paths; /* by number */
@@ -59,7 +59,8 @@ static void add(struct xr_left *to, uint64_t ticks)
 	to->ticks += ticks;
 }
 
-/* Adds a call of a fold, made from the open call of caller, on the path last. */
+/* Adds a call of a fold, made from the open call of caller. last is the last path that the open
+ * calls have. */
 static void add_fold(struct open_calls *open, struct xr_profile *p, struct xr_fold *f, const struct xr_path *caller,
 		     const struct xr_path *last, uint64_t ticks)
 {
@@ -85,7 +86,7 @@ static void add_open(struct open_calls *open, struct xr_profile *p)
 		struct xr_path *c = f->path;
 		uint64_t ticks = p->last > f->start ? p->last - f->start : 0;
 		if (!c || c->number >= (xr_is_folded(c) ? open->nfolds : open->npaths))
-			return; /* new since the beginning */
+			return; /* created after the dump began */
 		if (xr_is_folded(c)) {
 			add_fold(open, p, (struct xr_fold *)c, caller, last, ticks);
 		} else {
@@ -104,7 +105,7 @@ static int add_ended_of(struct open_path *open, const struct xr_path *c)
 	return has_folded(open);
 }
 
-/* Returns how many folded paths there are. */
+/* Adds up folded calls that have ended. Returns how many paths have any. */
 static uint32_t add_ended(struct open_calls *open, const struct xr_profile *p)
 {
 	uint32_t n = add_ended_of(&open->top, &p->top);
@@ -117,7 +118,7 @@ static uint32_t add_ended(struct open_calls *open, const struct xr_profile *p)
 	return n;
 }
 
-/* Puts a row and how many calls have ended by octave. */
+/* Puts a row, then the number of ended calls by octave. */
 static void put_row(const struct sink *to, struct row *row, const struct xr_path *c, const struct fold_row *fold)
 {
 	uint64_t calls[XR_PROFILE_OCTAVES], n = 0;
@@ -157,7 +158,7 @@ static void put_fold(const struct sink *to, const struct xr_fold *f, const struc
 	put_row(to, &row, &f->sums, &fold);
 }
 
-/* A folded path has no function. Its least ticks are the number of its calls. */
+/* A folded path has no function. Its minimum ticks field holds the number of its calls. */
 static void put_folded(const struct sink *to, uint32_t parent, const struct open_path *open)
 {
 	struct row row = {
@@ -204,7 +205,7 @@ static void put_thread(const struct sink *to, const struct xr_thread *t, struct 
 	p->put_folds = open.nfolds;
 	add_open(&open, p);
 	uint32_t nfolded = add_ended(&open, p);
-	/* The threads of a profile that several had, one after the other, have no common id. */
+	/* A profile that several threads had in turn has no thread ID. */
 	struct { uint32_t pid, tid; uint64_t first, last, lost; uint32_t npaths, nfolds; } head = {
 		xr_root.pid, p->owners > 1 ? 0 : t->tid, p->first, p->last, p->lost, open.npaths + nfolded, open.nfolds,
 	};
@@ -231,7 +232,7 @@ void xr_profile_dump(void (*put_bytes)(void *to, const void *p, uint64_t n), voi
 	}
 }
 
-/* Time off the processor, of the profiles that were put before. */
+/* Puts the off-CPU times of the profiles that were put before. */
 
 struct off_row {
 	uint32_t profile, path;

@@ -1,8 +1,8 @@
 /* Threads, their rings, and the slow path of the trampolines.
  *
- * Nothing here calls libc or uses vector registers, and all of it runs with signals
- * blocked: it may interrupt any function of the program, and it cannot itself be
- * interrupted by one that records. */
+ * Nothing here calls libc or uses vector registers. All of it runs with signals blocked,
+ * because it may interrupt any function of the program. So a signal handler that records cannot
+ * interrupt it. */
 #include <cpuid.h>
 #include <errno.h>
 #include <sys/prctl.h>
@@ -27,32 +27,36 @@ _Static_assert(offsetof(struct xr_thread, ncounters) == XR_THREAD_NCOUNTERS, "")
 _Static_assert(offsetof(struct xr_thread, sums) == XR_THREAD_SUMS, "");
 _Static_assert(offsetof(struct xr_thread, nsums) == XR_THREAD_NSUMS, "");
 _Static_assert(offsetof(struct xr_thread, rseq) == XR_THREAD_RSEQ, "");
+_Static_assert(offsetof(struct xr_thread, again) == XR_THREAD_AGAIN, "");
+_Static_assert(offsetof(struct xr_thread, top) == XR_THREAD_TOP, "");
+_Static_assert(offsetof(struct xr_thread, end) == XR_THREAD_END, "");
+_Static_assert(sizeof(struct xr_kept) == 16, "");
 _Static_assert(offsetof(struct xr_root, threshold) == XR_ROOT_THRESHOLD, "");
 _Static_assert(sizeof(struct xr_chunk) == XR_CHUNK_HEADER, "");
 _Static_assert(sizeof(struct xr_thread) <= XR_THREAD_PAGE, "");
 
 #define STAMP_SIZE 16
 
-/* If there is no memory for a thread, ask again after this many ticks. */
+/* After a failed allocation for a thread, wait for this many ticks before trying again. */
 #define PAUSE (1u << 25)
 
-/* Rings without an owner that are kept as they are; of further ones the memory is
- * given back. */
+/* Number of rings without an owner that keep their memory. The memory of further ones is
+ * released. */
 #define WARM_RINGS 8
 
-/* A page that is zero in a forked child, like the threads' structs and rings. */
+/* A page that is zeroed in a forked child, like the threads' structs and rings. */
 static struct {
-	uint32_t here;  /* 1 in the process that it was made in */
+	uint32_t here;  /* 1 in the process that created the page */
 } *process;
 
 static struct {
 	uint64_t next_try; /* TSC */
-	uint64_t reap_at;  /* living threads at which to look for dead ones */
+	uint64_t reap_at;  /* number of living threads at which to look for dead ones */
 	uint64_t living;
 	int rdpid;
 	int dont_dump;
-	uint32_t tid_at;   /* where a thread's id is in its control block; 0 if that is not known */
-	uint8_t *structs;  /* of threads whose rings are in the arena; this and the rest of the page are free */
+	uint32_t tid_at;   /* offset of the thread ID in the thread's control block; 0 if unknown */
+	uint8_t *structs;  /* for threads whose rings are in the arena; this and the rest of the page are free */
 	uint64_t nstructs;
 } state;
 
@@ -82,7 +86,7 @@ void xr_leave(uint64_t signals)
 		xr_restore_signals(signals);
 }
 
-/* Memory that a forked child sees as zeros. */
+/* Maps memory that is zeroed in a forked child. */
 static void *map_wiped(uint64_t size)
 {
 	void *p = xr_map(size);
@@ -93,8 +97,8 @@ static void *map_wiped(uint64_t size)
 
 int xr_has_rdpid(void) { return state.rdpid; }
 
-/* libc keeps a thread's id in its control block, at a place that depends on the version.
- * Reading it there takes no system call. */
+/* Finds where libc keeps a thread's ID in its control block, which depends on the version.
+ * Reading the ID there takes no system call. */
 static void find_tid(void)
 {
 	uint32_t tid = xr_sys0(SYS_gettid), found = 0, copy[512];
@@ -167,8 +171,8 @@ static uint64_t wall_clock(void)
 	return t.tv_sec * 1000000000ull + t.tv_nsec;
 }
 
-/* Notes both clocks of the moment at which the chunk begins: by them, the reader of a core
- * measures the TSC where no other did. Returns the TSC. */
+/* Reads both clocks at the start of a chunk. A reader of a core measures the TSC by them if
+ * nothing else did. Returns the TSC. */
 static uint64_t start_clocks(struct xr_chunk *c)
 {
 	enum { interrupted = 1 << 14, tries = 4 };
@@ -189,7 +193,7 @@ static struct xr_chunk *chunk_at(struct xr_thread *t, uint64_t number)
 
 /* Threads. */
 
-/* Gives a struct its ring; both may have been wiped. */
+/* Gives a struct its ring. Both may have been wiped. */
 static void assign_ring(struct xr_thread *t)
 {
 	t->ring = (uint8_t *)t + XR_THREAD_PAGE;
@@ -207,8 +211,8 @@ static int grow_table(void)
 	if (!table)
 		return -1;
 	xr_copy(table, xr_root.threads, xr_root.nthreads * sizeof *table);
-	/* The old table stays: others may be reading it. All of them together are as
-	 * large as the last. */
+	/* Keep the old table, because others may be reading it. All old tables together are as
+	 * large as the latest one. */
 	__atomic_store_n(&xr_root.threads, table, __ATOMIC_RELEASE);
 	xr_root.cap_threads = cap;
 	return 0;
@@ -220,8 +224,8 @@ static void add_thread(struct xr_thread *t)
 	__atomic_store_n(&xr_root.nthreads, xr_root.nthreads + 1, __ATOMIC_RELEASE);
 }
 
-/* Some structs without rings are there before they are needed: a process with a seccomp
- * filter may not get memory any more. */
+/* Allocate some structs without rings ahead of need: a process with a seccomp filter may not be
+ * able to allocate memory later. */
 enum { STRUCTS = 256 };
 
 static int more_structs(void)
@@ -282,7 +286,7 @@ static uint64_t ring_bytes(const struct xr_thread *t)
 	return (t->taken < t->nchunks ? t->taken : t->nchunks) * XR_CHUNK_SIZE;
 }
 
-/* Marks a thread that is gone. What it left goes to the stream. */
+/* Marks an ended thread as dead and streams its remaining records. */
 static void mark_dead(struct xr_thread *t)
 {
 	xr_lock_one(XR_LOCK_THREAD, &t->lock);
@@ -297,7 +301,7 @@ static void mark_dead(struct xr_thread *t)
 	xr_unlock_one(XR_LOCK_THREAD, &t->lock);
 }
 
-/* Makes a dead thread's ring free for others. */
+/* Releases a dead thread's ring for reuse. */
 static void recycle(struct xr_thread *t, int keep_memory)
 {
 	xr_lock_one(XR_LOCK_THREAD, &t->lock);
@@ -317,7 +321,7 @@ static int is_gone(const struct xr_thread *t)
 	return xr_sys3(SYS_tgkill, xr_root.pid, t->tid, 0) == -ESRCH;
 }
 
-/* The lock is held. */
+/* The caller holds the lock. */
 static void reap(void)
 {
 	uint64_t bytes = 0, spare = 0;
@@ -366,7 +370,7 @@ void xr_reap(void)
 	xr_restore_signals(signals);
 }
 
-/* A living thread has this id, so any other that had it is gone. */
+/* Marks as dead any other thread with this ID, because the living thread has it now. */
 static void mark_namesake_dead(uint32_t tid)
 {
 	for (uint64_t i = 0; i < xr_root.nthreads; i++) {
@@ -378,8 +382,8 @@ static void mark_namesake_dead(uint32_t tid)
 	}
 }
 
-/* Gives the calling thread a struct. A child of vfork is no thread of this process:
- * it uses the struct of the thread that waits for it, but gets none. */
+/* Gives the calling thread a struct. A child of vfork is not a thread of this process: it uses
+ * the struct of the thread that waits for it, but does not get its own. */
 static struct xr_thread *attach(void)
 {
 	uint32_t pid = xr_sealed ? xr_root.pid : xr_sys0(SYS_getpid), tid = xr_thread_id();
@@ -397,6 +401,7 @@ static struct xr_thread *attach(void)
 		t->pid = pid;
 		t->cursor = t->first = t->last = t->depth = t->nopen = 0;
 		t->dropped = t->truncated = t->streamed = t->late = 0;
+		xr_budget_attach(t, 0);
 		if (xr_observed() && !xr_arena_attach(t))
 			t = NULL; /* its struct stays free */
 	}
@@ -412,7 +417,7 @@ static struct xr_thread *attach(void)
 	return t;
 }
 
-/* Puts memory of its own where a forked child has its parent's ring. */
+/* Replaces the parent's ring in a forked child with private memory. */
 static void leave_ring(struct xr_thread *t)
 {
 	uint64_t size = t->nchunks * XR_CHUNK_SIZE;
@@ -449,7 +454,7 @@ static uint64_t room(const struct xr_thread *t)
 	return used ? XR_CHUNK_SIZE - used : 0;
 }
 
-/* Writes a stamp record at p and lets the cursor follow. */
+/* Writes a stamp record at p and advances the cursor. */
 static void put_stamp(struct xr_thread *t, uint8_t *p, uint64_t tsc, uint32_t cpu)
 {
 	uint64_t *q = (uint64_t *)p;
@@ -460,8 +465,8 @@ static void put_stamp(struct xr_thread *t, uint8_t *p, uint64_t tsc, uint32_t cp
 	__atomic_store_n(&t->cursor, (uintptr_t)p + STAMP_SIZE, __ATOMIC_RELEASE);
 }
 
-/* Takes the next chunk of the ring, or with the number of the current one begins that
- * anew. */
+/* Takes the next chunk of the ring. With the number of the current chunk, starts that one
+ * again. */
 static void begin_chunk(struct xr_thread *t, uint64_t number)
 {
 	struct xr_chunk *c = chunk_at(t, number);
@@ -482,7 +487,7 @@ static void begin_chunk(struct xr_thread *t, uint64_t number)
 
 static void take_chunk(struct xr_thread *t)
 {
-	enum { measured = 4 }; /* one chunk in so many */
+	enum { measured = 4 }; /* measure one chunk in 4 */
 	uint64_t number = t->taken + 1;
 	uint64_t cpu = number % measured ? 0 : xr_thread_cpu_ns();
 	if (t->slot && !xr_arena_room(t)) {
@@ -512,6 +517,8 @@ static void take_chunk(struct xr_thread *t)
 
 static int make_counters(struct xr_thread *t)
 {
+	if (xr_limits)
+		xr_budget_attach(t, 1);
 	if (t->ncounters > xr_root.max_function)
 		return 1;
 	uint64_t n = 1 << 16;
@@ -520,7 +527,7 @@ static int make_counters(struct xr_thread *t)
 	uint64_t *counters = xr_keep(n * sizeof *counters);
 	if (!counters)
 		return 0;
-	/* The old ones stay mapped for readers outside the process. */
+	/* The old counters stay mapped for readers outside the process. */
 	for (uint64_t i = 0; i < t->ncounters; i++)
 		if (t->counters[i])
 			counters[i] = t->counters[i];
@@ -530,7 +537,7 @@ static int make_counters(struct xr_thread *t)
 	return 1;
 }
 
-/* Puts a stamp where the one before does not hold now. */
+/* Writes a stamp if the previous one is no longer valid. */
 static void renew_stamp(struct xr_thread *t)
 {
 	uint64_t now = xr_rdtsc();
@@ -539,7 +546,7 @@ static void renew_stamp(struct xr_thread *t)
 		put_stamp(t, (uint8_t *)t->cursor, now, cpu);
 }
 
-/* A switch as metadata, in the form of an event. */
+/* A switch event: metadata in the form of a custom event. */
 struct switch_event {
 	uint64_t head, tsc;
 	char magic[4];
@@ -550,11 +557,11 @@ struct switch_event {
 enum { SWITCH_SIZE = sizeof(struct switch_event), SWITCH_PAYLOAD = SWITCH_SIZE - 24 };
 _Static_assert(SWITCH_PAYLOAD == 48, "");
 
-/* Looks whether the kernel has interfered with the thread and why, and records it if it was
- * off the processor; with took, while it took a chunk. There is room for that. */
+/* Checks whether the kernel interrupted the thread and why, and records any time off the CPU.
+ * took says that the thread took a chunk. The chunk has room for the record. */
 static void note_switch(struct xr_thread *t, int took)
 {
-	uint64_t now = xr_rdtsc(); /* no switch since then is recorded */
+	uint64_t now = xr_rdtsc(); /* no switch after this moment is recorded */
 	int interfered = xr_interfered(t);
 	if (interfered)
 		xr_offcpu_keep(t, took);
@@ -573,7 +580,7 @@ static void note_switch(struct xr_thread *t, int took)
 	__atomic_store_n(&t->cursor, t->cursor + sizeof e, __ATOMIC_RELEASE);
 }
 
-/* What xr_slow does. Signals are blocked. */
+/* Implements xr_slow. The caller blocks signals. */
 static struct xr_thread *prepare(uint64_t n)
 {
 	if (xr_is_forked())
@@ -586,7 +593,7 @@ static struct xr_thread *prepare(uint64_t n)
 	xr_offcpu_settle();
 	if (!t)
 		return NULL;
-	/* The caller knows its mode; xr_root.mode may be another by now. */
+	/* The caller knows its mode. xr_root.mode may have changed since. */
 	if (n == XR_COUNTERS)
 		return make_counters(t) ? t : NULL;
 	if (n == XR_PATHS)
@@ -594,7 +601,7 @@ static struct xr_thread *prepare(uint64_t n)
 	if (n == XR_SUMS)
 		return xr_sums_make(t) ? t : NULL;
 	xr_offcpu_resume(t);
-	/* Time off the processor while taking a chunk belongs before the event. */
+	/* Off-CPU time before taking a chunk belongs before the event. */
 	int take = room(t) < n + STAMP_SIZE + (xr_interfered(t) || t->off.keeps ? SWITCH_SIZE : 0);
 	if (take) {
 		xr_offcpu_keep(t, 0);
@@ -649,9 +656,9 @@ void xr_commit(uint32_t n)
 	__atomic_store_n(&xr_tls->cursor, xr_tls->cursor + n, __ATOMIC_RELEASE);
 }
 
-/* Depth mode. An open call is known by where its return address is: the stack grows
- * downwards, so frames below that of an event have been left, by longjmp if not by a
- * return. Only calls that are recorded are kept, so there are at most xr_root.depth. */
+/* Depth mode. The address of its return address identifies an open call. The stack grows
+ * downwards, so frames below that of an event have been left, by a return or by longjmp. Only
+ * recorded calls are kept, so there are at most xr_root.depth. */
 int xr_depth_wants(uint32_t word, uint64_t sp)
 {
 	struct xr_thread *t = xr_tls;
@@ -676,7 +683,7 @@ int xr_depth_wants(uint32_t word, uint64_t sp)
 	*depth = n;
 	if (n >= xr_root.depth)
 		return 0;
-	/* A signal handler between the two stores leaves its own frame there. */
+	/* A signal handler that runs between the two stores leaves its own frame there. */
 	do {
 		frames[n] = frame;
 		*depth = n + 1;

@@ -1,13 +1,13 @@
 /* Rings in a file that survives the process.
  *
- * The file is an ELF core file of little memory: its segments say which addresses they
- * hold. The rings are mapped from it, so the file has them as the threads write them. The
- * root and the tables stay in private memory. So does a thread's struct, which must be zero
- * in a forked child. The file has copies of these, which are updated when a thread takes a
- * chunk. The copy of a struct has no cursor. Its reader continues as long as there are
+ * The file is an ELF core file of only part of the memory: its segments say which addresses
+ * they hold. The rings are mapped from the file, so the file has them as the threads write
+ * them. The root and the tables stay in private memory. So does a thread's struct, which must
+ * be zero in a forked child. The file has copies of these, which are updated when a thread
+ * takes a chunk. The copy of a struct has no cursor. A reader continues as long as it finds
  * records, and there are none after the cursor.
  *
- * No libc: the slow path comes here. */
+ * No libc, because the slow path calls this code. */
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -24,12 +24,12 @@ enum { MAX_SEGMENTS = 4096, HEADER_SIZE = 1 << 18 };
 _Static_assert(sizeof(Elf64_Ehdr) + MAX_SEGMENTS * sizeof(Elf64_Phdr) <= HEADER_SIZE, "");
 
 enum { MAX_PATH = 4096 };
-static char path[MAX_PATH]; /* up to prefix, the same for forked children */
+static char path[MAX_PATH]; /* up to prefix, the same as in forked children */
 static uint64_t prefix;
 
 /* The state of the file. */
 static struct {
-	int fd;            /* -1: nothing yet */
+	int fd;            /* -1: not open yet */
 	int failed;
 	uint32_t nsegments;
 	uint64_t end;      /* of the file */
@@ -269,7 +269,7 @@ void xr_share_ring(struct xr_thread *t)
 			file.failed = 1;
 			if (file.fd >= 0 && !file.nthreads)
 				remove_file();
-			xr_warn("further rings cannot be kept in a file", xr_errno_text(err));
+			xr_warn("cannot keep more rings in a file", xr_errno_text(err));
 		}
 	}
 	xr_unlock(XR_LOCK_RINGS);

@@ -1,5 +1,5 @@
-/* Symbols that shared objects built with -fxray-shared refer to when compiler-rt is
- * not there. Their sleds are found without such a registration. */
+/* Symbols that shared objects built with -fxray-shared need if compiler-rt is not linked. The
+ * recorder finds their sleds without this registration. */
 #include <stdint.h>
 
 #define EXPORT __attribute__((visibility("default"), weak))

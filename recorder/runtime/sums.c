@@ -1,13 +1,13 @@
-/* Prune mode: how many calls of each function were dropped, and how long they took. This
- * keeps the sums of a pruned trace exact.
+/* Prune mode: counts the dropped calls of each function and their time. This keeps the sums of
+ * a pruned trace exact.
  *
- * A thread adds to its own tables. The code here only adds up the tables. Nothing here
- * calls libc or uses vector registers. */
+ * Each thread adds to its own tables. The code here only adds up the tables. Nothing here calls
+ * libc or uses vector registers. */
 #include "arena.h"
 #include "internal.h"
 #include "syscall.h"
 
-/* Sums from before the recording began, for nbefore functions, and the time when it began. */
+/* Sums from before the recording began, for nbefore functions, and the TSC when it began. */
 static struct xr_sum *before;
 static uint64_t nbefore, began;
 

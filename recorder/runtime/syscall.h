@@ -1,6 +1,6 @@
-/* What libc would offer, for code that runs in the middle of any function of the
- * program: raw system calls, which return -errno, and some loops over bytes. No
- * vector register is touched, and errno stays as it is. */
+/* Replacements for libc in code that may interrupt any function of the program: raw system
+ * calls, which return -errno, and some loops over bytes. They use no vector registers and
+ * preserve errno. */
 #ifndef XRAY_RECORDER_SYSCALL_H
 #define XRAY_RECORDER_SYSCALL_H
 
@@ -47,15 +47,15 @@ static inline int64_t xr_read(int fd, void *p, uint64_t n) { return xr_sys3(SYS_
 static inline int64_t xr_write(int fd, const void *p, uint64_t n) { return xr_sys3(SYS_write, fd, (intptr_t)p, n); }
 static inline void xr_close(int fd) { xr_sys1(SYS_close, fd); }
 
-/* descriptors.c: 1 once a thread of the program has put a seccomp filter in place. A system
- * call that the program does not make itself might end it. Threads make them nevertheless
- * where xr_unsealed is 1: the control thread, which has no filter, and those that carry
- * out what the program asks for. */
+/* descriptors.c: 1 once a thread of the program has installed a seccomp filter. A system call
+ * that the program does not make itself might then kill the process. Threads with xr_unsealed
+ * at 1 still make them: the control thread, which has no filter, and threads that run a request
+ * of the program. */
 extern uint32_t xr_sealed __attribute__((visibility("hidden")));
 extern __thread uint32_t xr_unsealed __attribute__((visibility("hidden"), tls_model("initial-exec")));
 static inline int xr_is_sealed(void) { return __atomic_load_n(&xr_sealed, __ATOMIC_RELAXED) && !xr_unsealed; }
 
-/* Memory of zeros that takes no room before it is used, or null. */
+/* Maps zeroed memory, which takes no space until it is used. Returns null on failure. */
 static inline void *xr_map(uint64_t size)
 {
 	if (xr_is_sealed())
@@ -70,7 +70,7 @@ static inline void xr_unmap(void *p, uint64_t size)
 		xr_sys2(SYS_munmap, (intptr_t)p, size);
 }
 
-/* Blocks all signals and returns which were blocked. */
+/* Blocks all signals. Returns which signals were blocked before. */
 static inline uint64_t xr_block_signals(void)
 {
 	uint64_t all = ~0ull, old = 0;

@@ -158,7 +158,7 @@ int xr_parse_number(const char *s, uint64_t *v)
 	return 1;
 }
 
-/* The value of a hexadecimal digit, or -1. */
+/* Returns the value of a hexadecimal digit, or -1. */
 static int digit(char c)
 {
 	if (c >= '0' && c <= '9')

@@ -1,11 +1,11 @@
-/* What sleds call. A sled has put the word of its record into r10d; entries call,
- * exits jump, and both get back by ret, so that a trampoline serves all kinds.
+/* The trampolines that sleds reach. A sled has put the word of its record into r10d. Entries
+ * call, exits jump, and both get back by ret, so one trampoline serves all kinds.
  *
- * Of the registers only r10 is free everywhere. r11 is free at entries, but holds the
- * target of some tail calls: a variadic callee and six arguments leave no other register.
- * No vector register is used: al counts those of a variadic call, and arguments and
- * results are anywhere. The flags need not survive. Every push has its CFI, so that
- * debuggers and profilers find the caller from each instruction. */
+ * Only r10 is free everywhere. r11 is free at entries, but holds the target of some tail calls:
+ * a variadic callee and six arguments leave no other register. No vector register is used,
+ * because al counts those of a variadic call, and arguments and results may be in any of them.
+ * The flags need not survive. Every push has its CFI, so that debuggers and profilers find the
+ * caller from each instruction. */
 #include "internal.h"
 #include "libcalls.h"
 #include "trampoline_amd64.h"
@@ -17,22 +17,22 @@
 	.cfi_restore_state
 	.endm
 
-	/* r11 becomes the thread's struct; 0 in a new thread. */
+	/* Sets r11 to the thread's struct, or 0 in a new thread. */
 	.macro THREAD
 	movq	xr_tls@gottpoff(%rip), %r11
 	movq	%fs:(%r11), %r11
 	testq	%r11, %r11
 	.endm
 
-	/* rcx becomes the cursor and eax the stamp, or control goes to label 4: without
-	 * a chunk, with a full one, on another cpu and in another epoch. The cursor is
-	 * loaded before the stamp is taken: a signal handler that records in between
-	 * moves the cursor, which RESERVE notices, so that time never runs backwards.
+	/* Sets rcx to the cursor and eax to the stamp, or jumps to label 4: without a chunk, with a
+	 * full one, on another CPU, or in another epoch. The cursor is loaded before the stamp is
+	 * read. A signal handler that records in between moves the cursor, and RESERVE notices
+	 * that, so time never runs backwards.
 	 *
-	 * by says how another cpu is noticed: not at all, by its number, or by the kernel
-	 * having cleared what is at rseq, as it does whenever the thread was not running. That
-	 * is looked at after the stamp: a time in between is before the event, whose stamp is
-	 * taken anew. */
+	 * by says how a change of CPU is noticed: not at all, by the CPU's number, or by the kernel
+	 * having cleared the target of rseq, as it does whenever the thread was not running. That
+	 * check comes after the stamp: if the thread was off the CPU in between, that time is
+	 * before the event, whose stamp is then read again. */
 	.set	BY_NOTHING, 0
 	.set	BY_RDPID, 1
 	.set	BY_RSEQ, 2
@@ -55,9 +55,9 @@
 	.endif
 	.endm
 
-	/* From rcx and eax as of STAMP: rax becomes the place of n bytes of records,
-	 * which are the thread's own before any is written, and rdx the record. If a
-	 * signal handler recorded since STAMP, control goes to label 2 instead. */
+	/* Takes rcx and eax from STAMP. Sets rax to the place of n bytes of records, which belong
+	 * to the thread before any is written, and rdx to the record. If a signal handler has
+	 * recorded since STAMP, jumps to label 2 instead. */
 	.macro RESERVE n
 	shlq	$32, %rax
 	orq	%r10, %rax
@@ -68,7 +68,7 @@
 	jne	2b
 	.endm
 
-	/* Goes to label 1 when n bytes can be had, else leaves. */
+	/* Jumps to label 1 if n bytes are available; otherwise leaves. */
 	.macro SLOW n
 	movl	$\n, %eax
 	call	slow
@@ -79,7 +79,7 @@
 
 	.text
 
-	/* int xr_slow(eax), with all registers but rax and r11 preserved. */
+	/* int xr_slow(eax), preserving all registers except rax and r11. */
 	.type	slow, @function
 	.p2align 4
 slow:
@@ -110,7 +110,7 @@ slow:
 	ret
 	END	slow
 
-	/* Sleds that are on while nothing is recorded. */
+	/* The target of sleds that are on while nothing is recorded. */
 	BEGIN	xr_nothing
 	ret
 	END	xr_nothing
@@ -160,9 +160,10 @@ slow:
 	RECORD_ARG xr_record_arg_nocpu, BY_NOTHING
 	RECORD_ARG xr_record_arg_rseq, BY_RSEQ
 
-	/* Label 8: adds a call that was taken back to the thread's sums. edx is the word of its
-	 * entry, and its ticks are in the upper half of r10. Each sum takes one instruction. */
+	/* Label 8: adds a dropped call to the thread's sums. edx is the word of its entry, and its
+	 * ticks are in the upper half of r10. Each sum takes one instruction. */
 	.macro ADD_SUMS
+	movq	$0, XR_THREAD_AGAIN(%r11)
 8:	movl	%edx, %eax
 	shrl	$4, %eax
 	cmpq	%rax, XR_THREAD_NSUMS(%r11)
@@ -182,17 +183,16 @@ slow:
 10:	LEAVE4
 	.endm
 
-	/* Records an exit, or takes the entry back when that is the record before and not
-	 * as old as the threshold. The entry's slot is zeroed before the cursor passes it
-	 * backwards, so that what is not written always reads as 0; if a signal handler
-	 * recorded in between, it is put back.
+	/* Records an exit. If the entry is the previous record and younger than the threshold,
+	 * removes the entry instead. The entry's slot is zeroed before the cursor moves back over
+	 * it, so unwritten memory always reads as 0. If a signal handler recorded in between, the
+	 * entry is restored.
 	 *
-	 * A call that was taken back goes into the thread's sums, of calls and of ticks, each
-	 * by one instruction. Its ticks wait in the upper half of r10, which is otherwise 0. The id
-	 * is that of the entry, which is known before the stamp is: the next stamp waits for
-	 * loads whose addresses depend on this one.
-	 * Calls with an argument are never taken back: compilers log arguments only of functions
-	 * that are always instrumented. */
+	 * A removed call is added to the thread's sums of calls and of ticks, each by one
+	 * instruction. Its ticks wait in the upper half of r10, which is otherwise 0. The ID is the
+	 * entry's, which is known before the stamp is: the next stamp waits for loads whose
+	 * addresses depend on this one. Calls with an argument are never removed, because compilers
+	 * log arguments only of functions that are always instrumented. */
 	.macro PRUNE name, by
 	BEGIN	\name
 	SAVE4
@@ -230,8 +230,7 @@ slow:
 	PRUNE	xr_prune_nocpu, BY_NOTHING
 	PRUNE	xr_prune_rseq, BY_RSEQ
 
-	/* Counts an entry, at which r11 is free. One instruction does it, so that signals do
-	 * not matter. */
+	/* Counts an entry, where r11 is free. One instruction does it, so signals do not matter. */
 	BEGIN	xr_count
 	shrl	$4, %r10d
 	THREAD
@@ -252,7 +251,7 @@ slow:
 5:	ret
 	END	xr_count
 
-	/* Profile mode: a C function has all to do. */
+	/* Profile mode: a C function does everything. */
 	BEGIN	xr_profile
 	SAVE4
 	SAVE	rsi
@@ -269,8 +268,8 @@ slow:
 	ret
 	END	xr_profile
 
-	/* Depth mode: a C function says whether the call is recorded, and the trampoline
-	 * for that is of the same kind of sled. */
+	/* Depth mode: a C function decides whether the call is recorded. The trampoline for that
+	 * serves the same kind of sled. */
 	.macro DEPTH name, next
 	BEGIN	\name
 	SAVE_ALL
@@ -289,11 +288,110 @@ slow:
 	DEPTH	xr_depth_arg, 16
 	DEPTH	xr_depth_keep, 24
 
+	/* With a budget: counts an entry, and records it unless its function's limit is reached. A
+	 * recorded call is noted with the place of its return address, so that its exit is recorded, and no
+	 * other. The cursor of these notes moves before the note is written: a signal handler in
+	 * between leaves it as it is. */
+	.macro BUDGET_ENTER name, kind, next
+	BEGIN	\name
+	shrl	$4, %r10d
+	SAVE	rax
+	SAVE	rdx
+1:	THREAD
+	jz	4f
+	cmpq	%r10, XR_THREAD_NCOUNTERS(%r11)
+	jbe	4f
+	movq	XR_THREAD_COUNTERS(%r11), %rdx
+	movq	(%rdx, %r10, 8), %rax
+	incq	(%rdx, %r10, 8)
+	movq	xr_limits(%rip), %rdx
+	cmpq	(%rdx, %r10, 8), %rax
+	jae	5f
+	movq	XR_THREAD_TOP(%r11), %rdx
+	cmpq	XR_THREAD_END(%r11), %rdx
+	jae	6f
+	addq	$16, XR_THREAD_TOP(%r11)
+	leaq	24(%rsp), %rax
+	movq	%rax, (%rdx)
+	movq	%r10, 8(%rdx)
+	.cfi_remember_state
+	UNSAVE	rdx
+	UNSAVE	rax
+	shll	$4, %r10d
+	.if \kind
+	orl	$(\kind << 1), %r10d
+	.endif
+	jmp	*xr_budget_next + \next(%rip)
+	.cfi_restore_state
+4:	movl	$XR_COUNTERS, %eax
+	call	slow
+	testl	%eax, %eax
+	jnz	1b
+	jmp	6f
+5:	jne	6f
+	movq	xr_exhausted(%rip), %rdx
+	incl	(%rdx)
+6:	UNSAVE	rdx
+	UNSAVE	rax
+	ret
+	END	\name
+	.endm
+
+	BUDGET_ENTER xr_budget_enter, 0, 0
+	BUDGET_ENTER xr_budget_arg, XR_ENTER_ARG, 16
+
+	/* Records the exit of a call that was recorded. The return address of a tail exit is 8 bytes
+	 * further up, because its sled calls. */
+	.macro BUDGET_EXIT name, next
+	BEGIN	\name
+	SAVE	r11
+	SAVE	rax
+	SAVE	rdx
+	THREAD
+	jz	5f
+	movl	%r10d, %edx
+	andl	$(XR_TAIL << 1), %edx
+	leaq	24(%rsp, %rdx, 2), %rdx
+	movq	XR_THREAD_TOP(%r11), %rax
+	cmpq	%rdx, -16(%rax)
+	jne	6f
+	subq	$16, XR_THREAD_TOP(%r11)
+3:	.cfi_remember_state
+	UNSAVE	rdx
+	UNSAVE	rax
+	UNSAVE	r11
+	jmp	*xr_budget_next + \next(%rip)
+	.cfi_restore_state
+6:	ja	5f
+	SAVE	rcx
+	SAVE	rsi
+	SAVE	rdi
+	SAVE	r8
+	SAVE	r9
+	SAVE	r10
+	CALL_C	xr_budget_exits, movq %rdx, %rdi
+	testl	%eax, %eax
+	UNSAVE	r10
+	UNSAVE	r9
+	UNSAVE	r8
+	UNSAVE	rdi
+	UNSAVE	rsi
+	UNSAVE	rcx
+	jnz	3b
+5:	UNSAVE	rdx
+	UNSAVE	rax
+	UNSAVE	r11
+	ret
+	END	\name
+	.endm
+
+	BUDGET_EXIT xr_budget_exit, 8
+	BUDGET_EXIT xr_budget_keep, 24
+
 #include "libcalls_amd64.h"
 
-	/* Events. Their sleds bring the payload in argument registers, in the middle of
-	 * a function, with the stack aligned as it happens to be. These are the symbols
-	 * that instrumented code refers to. */
+	/* Events. Their sleds pass the payload in argument registers, in the middle of a function,
+	 * with any stack alignment. Instrumented code refers to these symbols. */
 	.macro EVENT name, function
 	.globl	\name
 	.type	\name, @function

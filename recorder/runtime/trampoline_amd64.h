@@ -1,4 +1,4 @@
-/* Macros of the files in assembly: every push has its CFI. */
+/* Macros of the assembly files. Every push has its CFI. */
 #ifdef __CET__
 #include <cet.h>
 #endif
@@ -52,8 +52,8 @@
 	UNSAVE	r11
 	.endm
 
-	/* Calls a C function with the general registers saved, rdi and so on as the
-	 * set-up puts them. */
+	/* Calls a C function with the general registers saved. setup sets rdi and the other
+	 * arguments. */
 	.macro CALL_C function, setup:vararg
 	SAVE	rbp
 	movq	%rsp, %rbp

@@ -1,13 +1,13 @@
-/* Converts chunks to the blocks of an FDR log of version 5.
+/* Converts chunks to blocks of an FDR log, version 5.
  *
- * A trace is a header, a block of metadata, blocks of threads, and a last block of
- * metadata. It is either streamed, one chunk at a time by the thread that filled it, or it
- * is a snapshot of all rings. The output differs from the input in two ways: timestamps
- * become differences, and each 8- or 16-byte record becomes its counterpart of equal size.
- * So one pass over a chunk is enough.
+ * A trace is a header, a metadata block, blocks of threads, and a last metadata block. It is
+ * either streamed, one chunk at a time by the thread that filled it, or it is a snapshot of all
+ * rings. The output differs from the input in two ways: timestamps become differences, and each
+ * 8- or 16-byte record becomes its counterpart of equal size. So one pass over a chunk is
+ * enough.
  *
- * Nothing here calls libc or uses vector registers, because a thread may stream in the
- * middle of any of its functions. */
+ * Nothing here calls libc or uses vector registers, because a thread may stream in the middle
+ * of any of its functions. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 #include "syscall.h"
 #include "trace.h"
 
-/* First bytes of FDR's metadata records. */
+/* The first bytes of FDR's metadata records. */
 enum {
 	NEW_BUFFER = 0x01, NEW_CPU = 0x05, TSC_WRAP = 0x07, WALL_CLOCK = 0x09, CUSTOM_EVENT = 0x0b,
 	CALL_ARGUMENT = 0x0d, BUFFER_EXTENTS = 0x0f, TYPED_EVENT = 0x11, PID = 0x13,
@@ -80,7 +80,7 @@ static struct xr_order block_order(const struct xr_trace *trace, const struct xr
 	};
 }
 
-/* A position in a chunk, with the clock state at that position. */
+/* A position in a chunk, and the clock state at that position. */
 struct cursor {
 	const uint8_t *p, *end;
 	uint64_t tsc;
@@ -89,8 +89,8 @@ struct cursor {
 
 static inline int is_function(uint32_t word) { return !(word & 1); }
 
-/* The size of the record at p, which is not a function record; 0 if no such record ends
- * before end. */
+/* Returns the size of the record at p, which is not a function record. Returns 0 if no such
+ * record ends before end. */
 static uint64_t record_size(const uint8_t *p, const uint8_t *end)
 {
 	uint64_t left = end - p, size;
@@ -112,8 +112,8 @@ static uint64_t record_size(const uint8_t *p, const uint8_t *end)
 	return size <= left ? size : 0;
 }
 
-/* Whether the record at p of this size is complete. Its first and last words are odd once
- * they are written. */
+/* Returns whether the record of this size at p is complete. Its first and last words are odd
+ * once they are written. */
 static int written(const uint8_t *p, uint64_t size)
 {
 	return p[8] & p[size - 8] & 1;
@@ -193,7 +193,7 @@ static uint8_t *put_event(uint8_t *out, const uint8_t *p, uint64_t tsc, uint64_t
 	*last = tsc;
 	int typed = *p >> 1 == XR_REC_TYPED;
 	uint32_t n = load32(p + 4);
-	/* llvm-xray refuses a file with an empty payload; a byte of 0 stands for it. */
+	/* llvm-xray refuses a file with an empty payload, so a zero byte stands for it. */
 	uint32_t size = n ? n : 1;
 	store64(out, (typed ? TYPED_EVENT : CUSTOM_EVENT) | (uint64_t)size << 8 | delta << 40);
 	store64(out + 8, delta >> 24);
@@ -201,12 +201,12 @@ static uint8_t *put_event(uint8_t *out, const uint8_t *p, uint64_t tsc, uint64_t
 		store32(out + 9, load32(p) >> 16);
 	out += 16;
 	out[0] = 0;
-	for (uint32_t i = 0; i < n; i += 8) /* records of chunks are padded, and so may be read beyond n */
+	for (uint32_t i = 0; i < n; i += 8) /* records in chunks are padded, so reading beyond n is safe */
 		store64(out + i, load64(p + 16 + i));
 	return out + size;
 }
 
-/* A result becomes an event at the time of the record before. */
+/* A result becomes an event at the time of the previous record. */
 static uint8_t *put_result(uint8_t *out, uint64_t value)
 {
 	struct {
@@ -220,13 +220,13 @@ static uint8_t *put_result(uint8_t *out, uint64_t value)
 	return out + 16 + sizeof body;
 }
 
-/* Writes the records from c on to out, which must have room for them. The reader's clock is
- * at c->tsc. is_exact means that the chunk ends where the thread was when it handed the
- * chunk over; otherwise it ends later. */
+/* Writes the records from c on to out, which must have room for them. The reader's clock is at
+ * c->tsc. is_exact means that the chunk ends where the thread was when it handed the chunk
+ * over; otherwise it ends later. */
 static struct block encode(struct cursor c, uint8_t *out, int is_exact)
 {
 	struct block b = {0};
-	const uint8_t *p = c.p, *end = c.end, *more = NULL; /* where a further argument may be */
+	const uint8_t *p = c.p, *end = c.end, *more = NULL; /* more: where another argument may follow */
 	uint64_t epoch = c.tsc & ~(uint64_t)UINT32_MAX, last = c.tsc;
 
 	while (p < end) {
@@ -261,8 +261,8 @@ static struct block encode(struct cursor c, uint8_t *out, int is_exact)
 			last = value;
 			epoch = value & ~(uint64_t)UINT32_MAX;
 		} else if (*p >> 1 == XR_REC_ARG) {
-			/* FDR allows an argument only after its function record. A signal
-			 * may have prevented that one from being written. */
+			/* FDR allows an argument only after its function record. A signal may have
+			 * prevented that record from being written. */
 			uint32_t entry = p > c.p ? load32(p - 8) : 0;
 			if ((entry && is_function(entry)) || p == more) {
 				out = put_record(out, CALL_ARGUMENT, value | (record >> 8 & 1) << 63);
@@ -348,7 +348,7 @@ void xr_forget_file_size_signal(void)
 	xr_sys4(SYS_rt_sigtimedwait, (long)&set, 0, (long)&now, sizeof set);
 }
 
-/* Appends n bytes, all or none of them. Signals are blocked. Returns 0 or -errno. */
+/* Appends all n bytes or none. The caller blocks signals. Returns 0 or -errno. */
 static int append(struct xr_trace *trace, const uint8_t *p, uint64_t n)
 {
 	uint64_t done = 0;
@@ -372,7 +372,7 @@ static int append(struct xr_trace *trace, const uint8_t *p, uint64_t n)
 	return 0;
 }
 
-/* The file header. llvm-xray ignores its last 8 bytes, which say that the file has our
+/* The file header. llvm-xray ignores its last 8 bytes, which mark the file as having xray
  * metadata. */
 static void put_header(uint8_t h[32])
 {
@@ -398,7 +398,7 @@ static int append_first(struct xr_trace *trace)
 	xr_put(&t, h, sizeof h);
 	xr_put_metadata(&t, trace, 0);
 	if (!t.cut)
-		put_header(t.p); /* by the metadata's clock reading the frequency is better known */
+		put_header(t.p); /* now, because reading the metadata's clock has improved the frequency */
 	int err = t.cut ? -ENOMEM : append(trace, t.p, t.n);
 	xr_text_free(&t);
 	return err;
@@ -418,7 +418,7 @@ int xr_file_refusal(int fd)
 	return 0;
 }
 
-/* The end of the records in a chunk of t, as an offset in the chunk. */
+/* Returns the end of the records in a chunk of t, as an offset in the chunk. */
 static uint64_t chunk_end(const struct xr_thread *t, const struct xr_chunk *c)
 {
 	if (c->used >= XR_CHUNK_HEADER && c->used <= XR_CHUNK_SIZE)
@@ -427,7 +427,7 @@ static uint64_t chunk_end(const struct xr_thread *t, const struct xr_chunk *c)
 	return at >= XR_CHUNK_HEADER && at <= XR_CHUNK_SIZE ? at : XR_CHUNK_SIZE;
 }
 
-/* The chunk of t with this number, counted from 1. */
+/* Returns the chunk of t with this number, counted from 1. */
 static struct xr_chunk *chunk_of(const struct xr_thread *t, uint64_t number)
 {
 	return (struct xr_chunk *)(t->ring + (number - 1) % t->nchunks * XR_CHUNK_SIZE);
@@ -505,7 +505,7 @@ static void stream_chunk(struct xr_thread *t, uint64_t number, int may_wait)
 		t->late = number;
 }
 
-/* Streams the chunk that was held back, if there is one. */
+/* Streams the chunk that was held back, if any. */
 static void stream_late(struct xr_thread *t)
 {
 	uint64_t number = t->late;
@@ -590,8 +590,37 @@ int xr_stream_metadata(void)
 	return err;
 }
 
-/* Writes the frequency that is known by now into the header. A descriptor that appends
- * cannot write anywhere else, so this clears O_APPEND for the write. */
+/* Writes what is left in the chunks. */
+static int flush_all(void)
+{
+	struct xr_chunk *copy = xr_map(XR_CHUNK_SIZE);
+	for (uint64_t i = 0, n = nthreads(); copy && i < n; i++)
+		flush(thread_at(i), copy);
+	if (copy)
+		xr_unmap(copy, XR_CHUNK_SIZE);
+	return copy != NULL;
+}
+
+void xr_stream_windows(int records)
+{
+	if (!xr_root.stream)
+		return;
+	uint64_t signals = xr_block_signals();
+	struct xr_text t = {0};
+	if (records)
+		flush_all();
+	xr_lock(XR_LOCK_STREAM);
+	stream.fd = xr_root.stream ? xr_output_fd() : -1;
+	xr_put_window_block(&t, &stream);
+	if (stream.fd >= 0 && !t.cut)
+		append(&stream, t.p, t.n);
+	xr_unlock(XR_LOCK_STREAM);
+	xr_text_free(&t);
+	xr_restore_signals(signals);
+}
+
+/* Writes the now known frequency into the header. A descriptor that appends cannot write
+ * anywhere else, so this clears O_APPEND for the write. */
 static void correct_header(int fd)
 {
 	uint8_t h[32];
@@ -608,16 +637,11 @@ int xr_stream_end(void)
 	if (!xr_root.stream)
 		return 0;
 	uint64_t signals = xr_block_signals();
-	struct xr_chunk *copy = xr_map(XR_CHUNK_SIZE);
-	for (uint64_t i = 0, n = nthreads(); copy && i < n; i++)
-		flush(thread_at(i), copy);
-	if (copy)
-		xr_unmap(copy, XR_CHUNK_SIZE);
-
+	int flushed = flush_all();
 	xr_lock(XR_LOCK_STREAM);
 	__atomic_store_n(&xr_root.stream, 0, __ATOMIC_RELEASE);
 	stream.fd = xr_output_fd();
-	int err = copy ? append_metadata(&stream, 1) : -ENOMEM;
+	int err = flushed ? append_metadata(&stream, 1) : -ENOMEM;
 	correct_header(stream.fd);
 	xr_output_release();
 	xr_text_free(&stream.gone);
@@ -627,7 +651,7 @@ int xr_stream_end(void)
 	return err;
 }
 
-/* Bytes of the table of threads that are gone: some 30,000. */
+/* Maximum bytes of table rows for ended threads: about 30,000 threads. */
 enum { MAX_GONE = 4 << 20 };
 
 void xr_thread_gone(struct xr_thread *t)
@@ -664,9 +688,9 @@ static struct xr_chunk *copy_at(const struct copies *s, uint64_t i)
 	return (struct xr_chunk *)(s->chunks + i * XR_CHUNK_SIZE);
 }
 
-/* Copies the chunk with this number, if it still has that number and has records since
- * then. The end of its records replaces streamed in the copy. Returns 1; 0 if this chunk
- * and those before it are not wanted; or -1 if it is gone. */
+/* Copies the chunk with this number, if it still has that number and has records at or after
+ * since. Stores the end of its records in streamed in the copy. Returns 1; 0 if this chunk and
+ * earlier ones are not wanted; or -1 if the chunk is gone. */
 static int copy_number(struct xr_thread *t, const uint8_t *ring, uint64_t number, uint64_t since, struct xr_chunk *to)
 {
 	int result = -1;
@@ -690,7 +714,7 @@ static int copy_number(struct xr_thread *t, const uint8_t *ring, uint64_t number
 	return result;
 }
 
-/* Copies the wanted chunks of a thread, newest first. If the thread continues and
+/* Copies the wanted chunks of a thread, newest first. If the thread keeps running and
  * overwrites some, the oldest are lost. */
 static int copy_thread(struct xr_thread *t, uint64_t since, struct copies *s, uint64_t *torn)
 {
@@ -721,7 +745,7 @@ static int copy_thread(struct xr_thread *t, uint64_t since, struct copies *s, ui
 	return 0;
 }
 
-/* The time before which the rings hold nothing that is wanted. */
+/* Returns the time before which no ring holds wanted records. */
 static uint64_t oldest(uint64_t since)
 {
 	uint64_t min = UINT64_MAX;

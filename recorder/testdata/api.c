@@ -67,7 +67,7 @@ static void present(void)
 
 	xray_mark("not recorded: nothing is");
 	CHECK(xray_start("mode=nonsense") == XRAY_FAILED);
-	CHECK(strstr(xray_last_error(), "start: mode is one of"));
+	CHECK(strstr(xray_last_error(), "start: mode must be"));
 	CHECK(xray_snapshot("/dev/null/a.xray", 0) == XRAY_FAILED);
 	CHECK(strstr(xray_last_error(), "snapshot: "));
 

@@ -175,7 +175,7 @@ PLAIN static void do_denied(void)
 	xray_start("mode=record");
 	leaves(100);
 	must(!xray_command("status", status, sizeof status), "status");
-	printf("refused %d\n", strstr(status, "cannot be made writable") != NULL);
+	printf("refused %d\n", strstr(status, "cannot make its code writable") != NULL);
 	close(fds[1]);
 	pthread_join(t, NULL);
 }

@@ -3,7 +3,7 @@
  *
  *   offcpu HOGS WHAT...    beside so many threads that only compute
  *
- * WHAT is sleep, wait, compute, fault, signal, migrate, yield or quick. Each is done by a
+ * WHAT is sleep, wait, compute, fault, page, signal, migrate, yield or quick. Each is done by a
  * thread of its own, all at the same time, and prints a line
  *
  *   WHAT tid OFF QUEUED VOLUNTARY INVOLUNTARY MINOR SIGNALS
@@ -12,6 +12,7 @@
  * and the last "to". */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -19,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -141,6 +143,41 @@ PLAIN static void faults(void)
 	}
 }
 
+/* Brings the pages of an area of memory, each after a while. */
+PLAIN static void *bring(void *arg)
+{
+	int fd = (intptr_t)arg;
+	struct uffd_msg m;
+	while (read(fd, &m, sizeof m) == sizeof m) {
+		doze(2000000);
+		struct uffdio_zeropage page = {.range = {m.arg.pagefault.address & -4096ull, 4096}};
+		if (ioctl(fd, UFFDIO_ZEROPAGE, &page))
+			abort();
+	}
+	return NULL;
+}
+
+/* Faults that block until another thread has brought the page. */
+PLAIN static void pages(void)
+{
+	enum { PAGES = 50 };
+	pthread_t thread;
+	struct uffdio_api api = {.api = UFFD_API};
+	char *p = mmap(NULL, PAGES * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct uffdio_register area = {.range = {(uintptr_t)p, PAGES * 4096}, .mode = UFFDIO_REGISTER_MODE_MISSING};
+	int fd = syscall(SYS_userfaultfd, O_CLOEXEC | 1 /* UFFD_USER_MODE_ONLY */);
+	if (fd < 0 || ioctl(fd, UFFDIO_API, &api) || ioctl(fd, UFFDIO_REGISTER, &area)) {
+		perror("userfaultfd");
+		exit(1);
+	}
+	pthread_create(&thread, NULL, bring, (void *)(intptr_t)fd);
+	for (int i = 0; i < PAGES; i++) {
+		tick();
+		p[i * 4096] = 1;
+		tick();
+	}
+}
+
 PLAIN static void signals(void)
 {
 	timer_t timer;
@@ -188,7 +225,7 @@ PLAIN static void quick(void)
 PLAIN static void computes(void) { compute(500000000); }
 
 static const struct { const char *name; void (*work)(void); } works[] = {
-	{"sleep", sleeps}, {"wait", waits}, {"compute", computes}, {"fault", faults},
+	{"sleep", sleeps}, {"wait", waits}, {"compute", computes}, {"fault", faults}, {"page", pages},
 	{"signal", signals}, {"migrate", migrate}, {"yield", yields}, {"quick", quick},
 };
 enum { WORKS = sizeof works / sizeof *works };

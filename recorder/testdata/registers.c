@@ -58,15 +58,39 @@ __asm__(".text\n.globl through\nthrough:\n"
 	"	.irp r, rax,rbx,rcx,rdx,rsi,rdi,rbp,r8,r9,r12,r13,r14,r15\n	mov %\\r, i(%r11)\n	.set i, i+8\n	.endr\n"
 	"	pop %r15\n	pop %r14\n	pop %r13\n	pop %r12\n	pop %rbp\n	pop %rbx\n	ret\n");
 
+int __xray_set_handler(void (*)(int, int)), __xray_set_handler_arg1(void (*)(int, int, uint64_t)), __xray_patch(void);
+
+/* A handler that uses all registers that functions may use. */
+static long handled;
+PLAIN static void handle(int id, int type)
+{
+	__asm__ volatile(
+		".irp r, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n	pcmpeqd %%xmm\\r, %%xmm\\r\n	.endr\n"
+		".irp r, rax,rcx,rdx,rsi,rdi,r8,r9,r10,r11\n	mov $-1, %%\\r\n	.endr\n" : : :
+		"rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7",
+		"xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
+	handled++;
+}
+PLAIN static void handle_argument(int id, int type, uint64_t argument) { handle(id, type); }
+
+/* Starts what the arguments ask for: a mode, or recording beside handlers. */
+PLAIN static int begin(int argc, char **argv)
+{
+	enum xr_mode mode;
+	if (argc == 2 && !strcmp(argv[1], "handlers"))
+		return !xr_start(XR_RECORD, 0, 0, -1, 0) && __xray_set_handler(handle) == 1 && __xray_set_handler_arg1(handle_argument) == 1 &&
+		       __xray_patch() == 1;
+	return argc == 2 && xr_parse_mode(argv[1], &mode) &&
+	       !xr_start(mode, mode == XR_PRUNE ? 1000 : 0, mode == XR_DEPTH ? 3 : 0, -1, 0);
+}
+
 PLAIN int main(int argc, char **argv)
 {
 	static void (*const functions[])(void) = {with_entry, with_argument, with_tail};
 	struct registers before, after;
-	enum xr_mode mode;
 	long differences = 0, tails = 0, through_slow = 0;
 	uint64_t x = 88172645463325252ull;
-	if (argc < 2 || !xr_parse_mode(argv[1], &mode) ||
-	    xr_start(mode, mode == XR_PRUNE ? 1000 : 0, mode == XR_DEPTH ? 3 : 0, -1, 0))
+	if (!begin(argc, argv))
 		return 2;
 	for (int i = 0; i < 200000; i++) {
 		uint64_t *words = (uint64_t *)&before;
@@ -83,6 +107,6 @@ PLAIN int main(int argc, char **argv)
 		tails += r11_differs != 0;
 		through_slow += xr_tls && xr_tls->taken != taken;
 	}
-	printf("differences %ld\ntails %ld\nslow %ld\n", differences, tails, through_slow);
+	printf("differences %ld\ntails %ld\nslow %ld\nhandled %ld\n", differences, tails, through_slow, handled);
 	return 0;
 }

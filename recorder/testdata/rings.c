@@ -25,6 +25,7 @@
 #include "internal.h"
 #include "offcpu.h"
 #include "syscall.h"
+#include "window.h"
 
 struct xr_root xr_root = {
 	.magic = XR_ROOT_MAGIC, .version = 1, .size = sizeof(struct xr_root), .mode = XR_RECORD,
@@ -41,6 +42,9 @@ int xr_sums_any(void) { return 0; }
 void xr_warn(const char *what, const char *detail) { fprintf(stderr, "%s: %s\n", what, detail); }
 uint64_t xr_profile_lost(void) { return 0; }
 uint64_t xr_gcc_functions(void) { return 0; }
+void xr_put_schedule(struct xr_text *t) { (void)t; }
+uint64_t xr_windows_from(const struct xr_trace *trace) { (void)trace; return 0; }
+void xr_put_windows(struct xr_text *t, struct xr_trace *trace) { (void)t, (void)trace; }
 void xr_gcc_dump(void (*put)(void *, const void *, uint64_t), void *to) { (void)put, (void)to; }
 
 static void die(const char *what)

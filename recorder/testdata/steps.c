@@ -2,7 +2,7 @@
  * signal handler that is recorded too, and looks at what is in the rings then. What a
  * storm of signals finds now and then, this finds always.
  *
- * Usage: steps record|prune|depth [arg|toggle] */
+ * Usage: steps record|prune|depth [arg|toggle|handler] */
 #define _GNU_SOURCE
 #include <execinfo.h>
 #include <sched.h>
@@ -10,7 +10,8 @@
 
 #include "walk.h"
 
-void xr_nothing(void), __xray_TypedEvent(void);
+void xr_nothing(void), __xray_TypedEvent(void), xr_handle_enter(void), xr_handle_keep(void);
+int __xray_set_handler(void (*)(int, int)), __xray_patch(void);
 int main(int, char **);
 
 static volatile long sink;
@@ -44,6 +45,20 @@ PLAIN static void interrupted(void)
 	}
 }
 
+/* A handler of the program, beside which the recorder records. */
+PLAIN static void handle(int id, int type)
+{
+	(void)id, (void)type;
+	sink++;
+}
+
+PLAIN static int in_trampoline(uintptr_t ip)
+{
+	enum { CALL_HANDLER = 2048, LAST = 256 }; /* sizes of code before and behind */
+	return (ip >= (uintptr_t)xr_nothing && ip < (uintptr_t)__xray_TypedEvent) ||
+	       (ip >= (uintptr_t)xr_handle_enter - CALL_HANDLER && ip < (uintptr_t)xr_handle_keep + LAST);
+}
+
 /* From within a trampoline, an unwinder must find the way to main. */
 PLAIN static void unwind(void)
 {
@@ -67,7 +82,7 @@ PLAIN static void on_step(int signal, siginfo_t *info, void *context)
 		u->uc_mcontext.gregs[REG_EFL] &= ~0x100;
 		return;
 	}
-	if (at == 0 && !with_lengthy && ip >= (uintptr_t)xr_nothing && ip < (uintptr_t)__xray_TypedEvent)
+	if (at == 0 && !with_lengthy && in_trampoline(ip))
 		unwind();
 	if (step++ == at)
 		interrupted();
@@ -103,6 +118,9 @@ PLAIN int main(int argc, char **argv)
 	sched_setaffinity(0, sizeof cpus, &cpus);
 	if (!xr_parse_mode(argv[1], &mode) || xr_start(mode, threshold_ns, mode == XR_DEPTH ? 100 : 0, -1, 0))
 		return 2;
+	int with_handler = argc > 2 && !strcmp(argv[2], "handler");
+	if (with_handler && (__xray_set_handler(handle) != 1 || __xray_patch() != 1))
+		return 2;
 	do
 		quick();
 	while (!(sequence = *xr_tls->rseq));
@@ -131,7 +149,7 @@ PLAIN int main(int argc, char **argv)
 			faults++;
 		/* The first time goes through all instructions, for the unwinder. */
 		if (happened && (at || with_lengthy || !ended_early)) {
-			at += with_lengthy;
+			at += with_handler ? 3 : with_lengthy; /* these calls are long */
 			with_lengthy = !with_lengthy;
 		}
 		ended = !happened && !ended_early;

@@ -3,8 +3,9 @@
  *   workers   three children
  *   daemon    a child of a child, as daemons are
  *   plugin    a child that opens a shared object when it gets SIGUSR1, and calls it
- *   threads   a child of a process with another thread
- *   loader    a child that exits, of a process whose other thread is in dl_iterate_phdr */
+ *   loader    a child that exits, of a process whose other thread is in dl_iterate_phdr
+ *   stuck     a child of such a process that works; it is forked when the process may read a byte
+ * With a + before HOW, the first process has another thread. The allocator is locked during fork. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <link.h>
@@ -26,6 +27,47 @@ __attribute__((noinline, xray_always_instrument)) int work(int i)
 {
 	volatile int x = i;
 	return x * 3;
+}
+
+/* An allocator like jemalloc: forked children may use it once all handlers have run. */
+extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t);
+extern void __libc_free(void *);
+static pthread_mutex_t heap = PTHREAD_MUTEX_INITIALIZER;
+
+PLAIN static void lock_heap(void) { pthread_mutex_lock(&heap); }
+PLAIN static void unlock_heap(void) { pthread_mutex_unlock(&heap); }
+
+PLAIN void *malloc(size_t n)
+{
+	lock_heap();
+	void *p = __libc_malloc(n);
+	unlock_heap();
+	return p;
+}
+
+PLAIN void *calloc(size_t n, size_t size)
+{
+	lock_heap();
+	void *p = __libc_calloc(n, size);
+	unlock_heap();
+	return p;
+}
+
+PLAIN void *realloc(void *p, size_t n)
+{
+	lock_heap();
+	p = __libc_realloc(p, n);
+	unlock_heap();
+	return p;
+}
+
+PLAIN void free(void *p)
+{
+	if (!p)
+		return;
+	lock_heap();
+	__libc_free(p);
+	unlock_heap();
 }
 
 PLAIN static void ask(int signal) { asked = signal; }
@@ -95,23 +137,46 @@ PLAIN static int exit_in_child(void)
 	_exit(0); /* the parent's own thread is in the loader, too */
 }
 
+PLAIN static int work_in_child(void)
+{
+	char c;
+	pthread_t t;
+	dprintf(1, "%d\n", (int)getpid());
+	while (read(0, &c, 1) < 0)
+		;
+	pthread_create(&t, NULL, look, NULL);
+	while (!in_loader)
+		;
+	if (!fork())
+		run();
+	close(end[0]);
+	while (read(0, &c, 1) > 0)
+		;
+	close(end[1]);
+	wait(NULL);
+	_exit(0);
+}
+
 PLAIN int main(int argc, char **argv)
 {
 	char c;
 	pthread_t t;
-	int n = !strcmp(argv[1], "workers") ? 3 : 1;
+	const char *how = argv[1] + (*argv[1] == '+');
+	int n = !strcmp(how, "workers") ? 3 : 1;
 	path = argc > 2 ? argv[2] : NULL;
-	if (pipe(end))
+	if (pipe(end) || pthread_atfork(lock_heap, unlock_heap, unlock_heap))
 		return 1;
-	if (!strcmp(argv[1], "threads"))
+	if (how != argv[1])
 		pthread_create(&t, NULL, idle, NULL);
 	work(0);
-	if (!strcmp(argv[1], "loader"))
+	if (!strcmp(how, "loader"))
 		return exit_in_child();
+	if (!strcmp(how, "stuck"))
+		return work_in_child();
 	for (int i = 0; i < n; i++) {
 		if (fork())
 			continue;
-		if (!strcmp(argv[1], "daemon") && daemon(1, 1))
+		if (!strcmp(how, "daemon") && daemon(1, 1))
 			return 1;
 		run();
 	}

@@ -59,12 +59,14 @@ type workload struct {
 	name, source string
 	flags        []string
 	perCall      bool // figures are ns per call; else CPU time relative to unpatched
+	switches     bool // in each call, the thread is switched out
 }
 
 var workloads = []workload{
-	{"a call of an empty function, ns", "loop.cc", []string{"-fxray-instruction-threshold=1"}, true},
-	{"a program, instrumented by default", "program.cc", nil, false},
-	{"a program, all functions instrumented", "program.cc", []string{"-fxray-instruction-threshold=1"}, false},
+	{"a call of an empty function, ns", "loop.cc", []string{"-fxray-instruction-threshold=1"}, true, false},
+	{"a call that waits for another thread, ns", "switch.cc", []string{"-fxray-instruction-threshold=1", "-pthread"}, true, true},
+	{"a program, instrumented by default", "program.cc", nil, false, false},
+	{"a program, all functions instrumented", "program.cc", []string{"-fxray-instruction-threshold=1"}, false, false},
 }
 
 // samples are measurements in ns by name.
@@ -340,6 +342,14 @@ func printTable(out io.Writer, w workload, clangs []string, columns []samples) {
 	for _, m := range stockModes {
 		row(m.name, m.name)
 	}
+	if w.switches {
+		fmt.Fprint(out, "| of record: to notice and record the switch |")
+		for _, s := range columns {
+			fmt.Fprintf(out, " %.0f |", s.median("record")-s.median("no switches"))
+		}
+		fmt.Fprintln(out)
+		return
+	}
 	if w.perCall {
 		fmt.Fprint(out, "| record in relation to a clock read and two stores |")
 		for _, s := range columns {
@@ -371,6 +381,13 @@ func figure(w workload, s samples, name string) string {
 // effect of other programs on the machine.
 func judge(clang string, w workload, s samples) error {
 	if !w.perCall {
+		return nil
+	}
+	if w.switches {
+		const limit = 3000
+		if cost := s.median("record") - s.median("no switches"); !(cost <= limit) {
+			return fmt.Errorf("%s: noticing a switch takes %.0f ns, and may take %d", clang, cost, limit)
+		}
 		return nil
 	}
 	fdr := stockModes[1].name

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Servers that nobody prepared are recorded again and again under load, in all of their
-// processes. They answer as ever.
+// Unprepared servers are recorded again and again under load, in all of their processes. They
+// still give the same answers.
 func TestAttached(t *testing.T) {
 	driven := func(l load) bool { return l.drive != nil }
 	eachLoad(t, driven, func(t *testing.T, p program, l load) {

@@ -70,7 +70,7 @@ type cost struct{ seconds, calls, bytes float64 }
 // measure runs a load and deletes its traces.
 func measure(t *testing.T, l load, r run) cost {
 	t.Helper()
-	r.timed, r.times = filepath.Join(t.TempDir(), "timed"), 10
+	r.timed, r.times = filepath.Join(t.TempDir(), "timed"), max(r.times, 10)
 	s := runLoad(t, l, r)
 	var c cost
 	data, err := os.ReadFile(r.timed)

@@ -27,7 +27,7 @@ var programs = []program{
 			{
 				name:   "cost",
 				cost:   true,
-				script: `"$@" "$SRC/lua" "$DATA/load.lua" 40`,
+				script: `"$@" "$SRC/lua" "$DATA/load.lua" $((4 * TIMES))`,
 			},
 			{
 				name:   "lines",
@@ -68,7 +68,7 @@ var programs = []program{
 			{
 				name:   "cost",
 				cost:   true,
-				script: `"$@" "$SRC/speedtest1" --size 10 --memdb`,
+				script: `"$@" "$SRC/speedtest1" --size $TIMES --memdb`,
 				varies: seconds,
 			},
 		},
@@ -97,7 +97,7 @@ var programs = []program{
 				cost: true,
 				script: `"$@" "$SRC/src/redis-server" --port $PORT --save "" --logfile log &
 					until "$SRC/src/redis-cli" -p $PORT ping > ping 2>&1 && grep -q PONG ping; do sleep 0.05; done
-					"$SRC/src/redis-benchmark" -p $PORT -n 50000 -c 20 -P 4 -t set,get,incr,lpush,lpop,sadd,hset,zadd,mset --csv > benchmark
+					"$SRC/src/redis-benchmark" -p $PORT -n $((5000 * TIMES)) -c 20 -P 4 -t set,get,incr,lpush,lpop,sadd,hset,zadd,mset --csv > benchmark
 					"$SRC/src/redis-cli" -p $PORT info commandstats | grep -aoE 'cmdstat_(set|get|incr|lpush|lpop|sadd|hset|zadd|mset):calls=[0-9]+' | sort
 					"$SRC/src/redis-cli" -p $PORT shutdown nosave
 					wait`,
@@ -186,8 +186,8 @@ var programs = []program{
 					until "$SRC/installed/bin/pg_isready" -q -h "$PWD" -p $PORT; do sleep 0.05; done
 					bench=("$SRC/installed/bin/pgbench" -h "$PWD" -p $PORT -U tester)
 					"${bench[@]}" -q -i -s 1 postgres 2> init
-					"${bench[@]}" -n -c 4 -t 250 --random-seed=7 postgres > bench 2>&1
-					"${bench[@]}" -n -c 2 -t 250 -S -M prepared --random-seed=7 postgres > bench 2>&1
+					"${bench[@]}" -n -c 4 -t $((25 * TIMES)) --random-seed=7 postgres > bench 2>&1
+					"${bench[@]}" -n -c 2 -t $((25 * TIMES)) -S -M prepared --random-seed=7 postgres > bench 2>&1
 					"$SRC/installed/bin/psql" -h "$PWD" -p $PORT -U tester -At postgres -c "select count(*), sum(abalance) from pgbench_accounts" \
 						-c "select count(*), sum(delta) from pgbench_history" -c "select sum(tbalance) from pgbench_tellers"
 					kill -INT "$(head -1 data/postmaster.pid)"
@@ -202,7 +202,7 @@ var programs = []program{
 		loads: []load{
 			{
 				name: "files",
-				script: `seq 1 2000000 > numbers
+				script: `seq 1 $((2000000 * (TIMES > 10 ? TIMES : 10) / 10)) > numbers
 					for level in -1 -3 -T2; do "$@" "$SRC/programs/zstd" -q $level numbers -o "numbers$level.zst"; done
 					for f in *.zst; do "$@" "$SRC/programs/zstd" -q -d "$f" -o "$f.out"; done
 					sha256sum *.zst *.out`,
@@ -220,13 +220,23 @@ var programs = []program{
 		files:  []string{"/usr/include/gtest/gtest.h", "/usr/include/gmock/gmock.h", "/usr/include/benchmark/benchmark.h"},
 		script: `cmake -S . -B build -DCMAKE_CXX_COMPILER="$CXX" -DCMAKE_C_COMPILER="$CC" -DCMAKE_BUILD_TYPE=None \
 				-DCMAKE_CXX_FLAGS="$CFLAGS" -DCMAKE_C_FLAGS="$CFLAGS" -DBUILD_SHARED_LIBS=ON -DLEVELDB_BUILD_BENCHMARKS=OFF
-			make -C build -j2`,
+			make -C build -j2
+			# The benchmark uses what the shared object hides.
+			$CXX $CFLAGS -std=c++14 -DLEVELDB_PLATFORM_POSIX=1 -I. -Iinclude -Ibuild/include -o build/db_bench \
+				{benchmarks/db_bench,util/histogram,util/testutil}.cc $(find build/CMakeFiles/leveldb.dir -name '*.o') -pthread`,
 		loads: []load{
 			{
 				name: "tests",
 				script: `export TEST_TMPDIR=$PWD/tests; mkdir tests
 					for test in c env fault_injection issue200 no_destructor status; do "$@" "$SRC/build/${test}_test"; done`,
 				varies: regexp.MustCompile(`\(\d+ ms( total)?\)|seed=?\d*`),
+			},
+			{
+				name: "cost",
+				cost: true,
+				script: `"$@" "$SRC/build/db_bench" --db="$PWD/db" --num=$((10000 * TIMES)) \
+					--benchmarks=fillseq,readseq,overwrite,readrandom > said 2> progress
+					grep -oE '^[a-z]+ +:|[0-9]+ of [0-9]+ found' said`,
 			},
 		},
 	},
@@ -251,7 +261,7 @@ var programs = []program{
 			{
 				name:   "cost",
 				cost:   true,
-				script: `"$@" "$SRC/build/tests" --gtest_repeat=5`,
+				script: `"$@" "$SRC/build/tests" --gtest_repeat=$(((TIMES + 1) / 2))`,
 				varies: regexp.MustCompile(`\(\d+ ms( total)?\)`),
 			},
 		},

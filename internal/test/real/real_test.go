@@ -74,6 +74,7 @@ var modes = []mode{
 	{"profile", []string{"--profile"}},
 	{"prune", []string{"--prune", "2us"}},
 	{"libcalls", []string{"--libcalls=all", "--limit", "4G"}},
+	{"compress", []string{"--compress", "--limit", "1G"}},
 }
 
 // scratch is a directory that the tests share.
@@ -81,7 +82,7 @@ var scratch string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	// Adopt daemons and workers when their parent ends, so that no process stays behind.
+	// Adopt daemons and workers when their parent ends, so that none of them outlives the test.
 	const prSetChildSubreaper = 36
 	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, prSetChildSubreaper, 1, 0); errno != 0 {
 		fmt.Fprintln(os.Stderr, "prctl:", errno)
@@ -300,9 +301,19 @@ func checkTraces(t *testing.T, l load, s *session) {
 			t.Fatalf("info %s: %v\n%s", trace, err, out)
 		}
 		type finding struct{ Name, Text, Loss string }
-		var info struct{ Losses, Findings []finding }
+		var info struct {
+			Losses, Findings []finding
+			Calls            int64
+			Files            []struct {
+				Stored int64 `json:"stored_bytes"` // 0 unless compressed
+			}
+		}
 		if err := json.Unmarshal(out, &info); err != nil {
 			t.Fatalf("info %s: %v", trace, err)
+		}
+		// The metadata is not compressed.
+		if stored := info.Files[0].Stored; stored > 5*info.Calls+100_000 {
+			t.Errorf("%s: %d bytes for %d calls", filepath.Base(trace), stored, info.Calls)
 		}
 		info.Findings = slices.DeleteFunc(info.Findings, func(f finding) bool {
 			return f.Name != "recorder-losses"

@@ -74,7 +74,7 @@ func startSession(t *testing.T, l load, r run) *session {
 	}
 	s.cmd = exec.Command("bash", args...)
 	s.cmd.Dir = s.dir
-	s.cmd.Env = append(os.Environ(), "SRC="+s.src, "DATA="+data, "PORT="+strconv.Itoa(s.port), "LC_ALL=C", "TZ=UTC")
+	s.cmd.Env = append(os.Environ(), "SRC="+s.src, "DATA="+data, "PORT="+strconv.Itoa(s.port), "TIMES="+strconv.Itoa(s.times), "LC_ALL=C", "TZ=UTC")
 	s.cmd.Env = append(s.cmd.Env, r.env...)
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if s.cmd.Stderr, err = os.Create(s.stderrPath()); err != nil {

@@ -1,4 +1,4 @@
-/* Memory: the value is the size, or the address that is freed; the result the address. */
+/* Memory: records the size or the freed address, and the resulting address. */
 #include "calls.h"
 
 	.macro PRODUCT
@@ -14,7 +14,7 @@
 	movq	%rdi, %r11
 	movq	%rdx, %rax
 	.endm
-	/* The address that a pointer leads to, when there was memory. */
+	/* The address that the pointer argument points to, if the allocation succeeded. */
 	.macro STORED_RESULT
 	testl	%eax, %eax
 	jz	1f

@@ -1,15 +1,14 @@
-/* Functions of libc with sleds, for programs whose calls of libc are recorded. Compiled
- * twice: for objects that are preloaded, where each has the name of libc's function and finds
- * that at its first call; and with XR_WRAP for an archive, whose functions the linker puts in
- * their place (--wrap).
+/* libc functions with sleds, for programs whose libc calls are recorded. This file is compiled
+ * twice. In preloaded objects, each function has the name of libc's and finds that one at its
+ * first call. With XR_WRAP, they go into an archive, and the linker puts them in place of
+ * libc's (--wrap).
  *
- * A function is a sled, a call of libc's function, and another sled. Between them nothing is
- * kept but a word on the stack, so whoever leaves by unwinding or longjmp leaves nothing
- * behind. Errno is never touched.
+ * A function is a sled, a call of libc's function, and another sled. In between it keeps only
+ * one word on the stack, so unwinding or longjmp leaves nothing behind. Errno is never touched.
  *
- * At its sleds, r11 is the value to be recorded: an argument, or the result. Sleds have
- * the record's kind as compilers write it, and in the byte that these leave 0 the number of a
- * thunk, from 1; see XR_CALL_... */
+ * At its sleds, r11 is the value to record: an argument or the result. Sleds have the record's
+ * kind as compilers write it. The byte that compilers leave 0 is the number of a thunk, from 1;
+ * see XR_CALL_... */
 #include <features.h>
 
 #include "../libcalls.h"
@@ -20,7 +19,7 @@
 #define XR_MAP_FLAGS "a", @progbits
 #endif
 
-	/* A row of the table of sleds. */
+	/* A row of the sled table. */
 	.macro SLED_ROW sled, function, kind, thunk
 	.pushsection xray_instr_map, XR_MAP_FLAGS
 	.quad	\sled - ., \function - .
@@ -29,8 +28,8 @@
 	.popsection
 	.endm
 
-	/* A function. thunk and out are what its sleds record, load and result put the value into
-	 * r11, and save is what r11 is before result. */
+	/* A function. thunk and out say what its sleds record. load and result put the value into
+	 * r11. save is the register that becomes r11 before result. */
 	.macro LIBCALL name, thunk=0, load=, save=%r11, out=0, result=
 #ifdef XR_WRAP
 	.globl	__wrap_\name
@@ -97,7 +96,7 @@ __wrap_\name:
 #endif
 	.endm
 
-	/* Arguments, by the registers that they are in. */
+	/* Arguments, by register. */
 	.macro FIRST_ARG
 	movq	%rdi, %r11
 	.endm
@@ -110,7 +109,8 @@ __wrap_\name:
 	.macro INT_ARG
 	movslq	%edi, %r11
 	.endm
-	/* Of waits for a condition, the lock is what others wait for meanwhile: it comes first. */
+	/* For waits on a condition, the lock comes first, because it is what other threads wait
+	 * for. */
 	.macro LOCK_AND_CONDITION
 	movq	%rsi, %r11
 	movq	%rdi, %rax
@@ -120,7 +120,7 @@ __wrap_\name:
 	movq	%rsi, %rax
 	.endm
 
-	/* Results: of 64 bits, and of type int. */
+	/* Results: 64 bits wide, and of type int. */
 	.macro LONG_RESULT
 	movq	%rax, %r11
 	.endm

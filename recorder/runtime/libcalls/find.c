@@ -1,8 +1,8 @@
-/* Finds the functions that the program would have got without these. dlsym will not do: it
- * may call malloc, and so end up here.
+/* Finds the functions that the program would call without these. dlsym is unsuitable, because
+ * it may call malloc and so recurse into this code.
  *
- * A function is the first of its name in the objects behind this one, in the order of
- * loading, which is that in which the program's own calls are bound. */
+ * A function is the first of its name in the objects after this one in load order, which is the
+ * order in which the program's own calls are bound. */
 #define _GNU_SOURCE
 #include <elf.h>
 #include <errno.h>
@@ -14,13 +14,13 @@
 
 void xr_find_calls(void);
 
-/* The rows that calls.h makes; the last one has no name. */
+/* The rows that calls.h makes. The last one has no name. */
 extern struct call {
 	const char *name;
 	void *real;
 } xr_calls[];
 
-/* What stands for a function that is nowhere. */
+/* Stands in for a function that no object has. */
 static long missing(void)
 {
 	errno = ENOSYS;
@@ -44,7 +44,7 @@ static int read_symbols(const struct dl_phdr_info *info, struct symbols *s)
 		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
 			d = (const void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
 	for (; d && d->d_tag != DT_NULL; d++) {
-		/* musl and the kernel's object have addresses as they are in the file. */
+		/* In musl and the kernel's object (vDSO), these addresses are file addresses. */
 		const void *at = (const void *)(d->d_un.d_ptr + (d->d_un.d_ptr < info->dlpi_addr ? info->dlpi_addr : 0));
 		if (d->d_tag == DT_SYMTAB)
 			s->table = at;
@@ -60,8 +60,8 @@ static int read_symbols(const struct dl_phdr_info *info, struct symbols *s)
 	return s->table && s->strings && (s->gnu_hash || s->hash);
 }
 
-/* Whether symbol i is the function of this name that new programs are bound to: of several
- * versions, the default one. */
+/* Returns whether symbol i is the function of this name to which new programs are bound: the
+ * default one of several versions. */
 static int is_function(const struct symbols *s, uint32_t i, const char *name)
 {
 	enum { HIDDEN_VERSION = 0x8000 };
@@ -146,7 +146,8 @@ static int look(struct dl_phdr_info *info, size_t size, void *arg)
 	return 0;
 }
 
-/* Called by the first of the calls, and early. Doing it twice does no harm. */
+/* Runs early, as a constructor, and at the first call if that comes earlier. Running it twice
+ * is harmless. */
 __attribute__((constructor(101))) void xr_find_calls(void)
 {
 	struct search search = {0};

@@ -1,5 +1,5 @@
-/* The first call of a function: r11 is where the address of libc's is to be. All registers
- * that may hold arguments are as the caller left them when that gets control. */
+/* The first call of a function. r11 points to the word for the address of libc's function. All
+ * registers that may hold arguments keep the caller's values when libc's function gets control. */
 	.text
 	.globl	xr_first_call
 	.hidden	xr_first_call

@@ -1,13 +1,14 @@
-/* Input and output: the value is a descriptor, the result bytes, events or a descriptor. */
+/* Input and output: records a descriptor, and a result in bytes, events or a descriptor. */
 #include "calls.h"
 
-	/* The recorder writes down what a descriptor stands for when it is first met, and marks it
-	 * in a table. The mark goes when it is closed, and where a new one of that number is. */
+	/* The recorder names a descriptor when it first sees it and marks it in a table. These
+	 * functions clear the mark when the descriptor is closed, or when a new one gets its
+	 * number. */
 	.macro DESCRIPTOR
 	movslq	%edi, %r11
 	leaq	xr_named(%rip), %rax
 	.endm
-	/* Of a stream; libc says which. */
+	/* The descriptor of a stream, from libc. */
 	.macro STREAM_DESCRIPTOR
 	pushq	%rdi
 	.cfi_adjust_cfa_offset 8
@@ -17,7 +18,7 @@
 	movslq	%eax, %r11
 	leaq	xr_named(%rip), %rax
 	.endm
-	/* The number of descriptors that are waited for. */
+	/* The number of descriptors to wait for. */
 	.macro COUNT_OF_POLL
 	movq	%rsi, %r11
 	.endm

@@ -1,4 +1,4 @@
-/* Locks: what is waited for is an address. Whether an attempt succeeded, its result says. */
+/* Locks: records the address that is waited for. The result says whether an attempt succeeded. */
 #include "calls.h"
 
 	ADDRESS(pthread_mutex_lock)
@@ -18,7 +18,7 @@
 	ADDRESS_RESULT(pthread_spin_trylock)
 	ADDRESS(pthread_spin_unlock)
 
-	/* Waits have the mutex, and the condition. */
+	/* Waits record the mutex and the condition. */
 	CONDITION(pthread_cond_wait)
 	CONDITION_RESULT(pthread_cond_timedwait)
 	ADDRESS(pthread_cond_signal)

@@ -1,5 +1,5 @@
-/* What the functions of io.S need besides: the table of the descriptors whose names the
- * recorder has written down, a bit for each. */
+/* Helpers of io.S: the table of the descriptors whose names the recorder has written, one bit
+ * each. */
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,16 +1,16 @@
-/* What a program can say to the recorder of xray, from C or C++.
+/* The API that C and C++ programs use to control xray's recorder.
  *
- * Nothing has to be linked for it: the functions find the recorder when it is there,
- * preloaded by "xray record" or linked in, and do nothing and return at once when it is
- * not. So a program can keep them in all of its builds. Where they return int, 0 is
- * success, and XRAY_NO_RECORDER says that there is none; xray_last_error says why
- * something else did not work.
+ * A program needs no library for it. The functions find the recorder if it is there, preloaded
+ * by "xray record" or linked in. Otherwise they return at once and do nothing. So a program can
+ * keep the calls in all of its builds. Functions that return int return 0 on success, and
+ * XRAY_NO_RECORDER if there is no recorder; for other failures, xray_last_error gives the
+ * reason.
  *
- * Times are ticks of the time stamp counter, as xray_now returns them. All functions
- * may be called by several threads at once, but none by signal handlers, except
- * xray_now, xray_event, xray_mark and those of requests.
+ * Times are ticks of the time stamp counter, as xray_now returns them. Several threads may call
+ * all functions at once. Signal handlers may call only xray_now, xray_event, xray_mark and the
+ * functions of requests.
  *
- * Linux on amd64; elsewhere there never is a recorder. */
+ * The recorder exists on Linux on amd64. Elsewhere, the functions find none. */
 #ifndef XRAY_RECORDER_H
 #define XRAY_RECORDER_H
 
@@ -21,11 +21,11 @@
 extern "C" {
 #endif
 
-/* These are never instrumented: they belong to whoever calls them. */
+/* These functions are never instrumented; they are part of their caller. */
 #define XRAY_INLINE static inline __attribute__((unused, always_inline))
 
-/* Attributes for functions, in front of their declarations. Compilers that do not know
- * them see nothing.
+/* Attributes for functions, placed before their declarations. They expand to nothing for
+ * compilers that do not know them.
  *   XRAY_ALWAYS_INSTRUMENT   instrument the function however short it is, and never prune
  *                            its calls (clang)
  *   XRAY_NEVER_INSTRUMENT    do not instrument it (clang, and GCC with -pg or
@@ -51,8 +51,8 @@ extern "C" {
 #define XRAY_NO_RECORDER (-1)
 #define XRAY_FAILED (-2)
 
-/* What the recorder offers; call the functions below instead. Functions are only ever
- * added at the end. */
+/* The recorder's interface. Call the functions below instead. New functions are only ever added
+ * at the end. */
 struct xray_recorder {
 	uint64_t size; /* of this struct, in the recorder */
 	int (*start)(const char *options);
@@ -69,10 +69,10 @@ struct xray_recorder {
 	void (*name)(const char *name);
 };
 
-/* The recorder of the process, or null; one that is older than this header is none.
- * The compiler may not make this reference: in programs that are not
- * position-independent, linkers take a weak symbol of C that they do not find for one that
- * never will be there, unless it is only looked up in the global offset table. */
+/* Returns the process's recorder, or null if there is none or it is older than this header. The
+ * assembly reads the address from the global offset table. In programs that are not
+ * position-independent, linkers resolve any other reference to a missing weak symbol to null
+ * for good. */
 XRAY_INLINE const struct xray_recorder *xray_recorder(void)
 {
 	const struct xray_recorder *r = 0;
@@ -85,51 +85,51 @@ XRAY_INLINE const struct xray_recorder *xray_recorder(void)
 	return r;
 }
 
-/* 1 if there is a recorder in the process. It need not be recording. */
+/* Returns 1 if the process has a recorder, even if it is not recording. */
 XRAY_INLINE int xray_present(void)
 {
 	return xray_recorder() != 0;
 }
 
-/* Starts recording. options are words key=value with blanks between them, or null:
+/* Starts recording. options is null or words key=value, separated by blanks:
  *   mode=record|prune|count|profile|depth   what to record; every call by default
- *   threshold=NS     prune: shorter calls are left out, unless something longer is inside
- *   depth=N          depth: only the N outermost calls of a thread
- *   output=FILE      stream to a new file; %p in its name becomes the process id, and %e
- *                    the program's name. A blank or % in a value is written %20 or %25,
+ *   threshold=NS     prune: drop shorter calls unless they contain a longer one
+ *   depth=N          depth: record only the N outermost calls of a thread
+ *   output=FILE      stream to a new file; %p in its name becomes the process ID, and %e
+ *                    the program's name. Write a blank or % in a value as %20 or %25,
  *                    so %p is written %25p.
- *   limit=BYTES      size that the file may have
- * Without output, each thread's latest calls stay in memory, for xray_snapshot. It
- * fails while something is recorded already: xray_command("mode ...") changes what. */
+ *   limit=BYTES      maximum size of the file
+ * Without output, each thread's latest calls stay in memory, for xray_snapshot. Fails if
+ * something is already being recorded; change it with xray_command("mode ..."). */
 XRAY_INLINE int xray_start(const char *options)
 {
 	const struct xray_recorder *r = xray_recorder();
 	return r ? r->start(options) : XRAY_NO_RECORDER;
 }
 
-/* Stops recording and completes the file. What is in memory stays for snapshots. */
+/* Stops recording and completes the file. Calls in memory stay available for snapshots. */
 XRAY_INLINE int xray_stop(void)
 {
 	const struct xray_recorder *r = xray_recorder();
 	return r ? r->stop() : XRAY_NO_RECORDER;
 }
 
-/* Writes what is in memory of the time since then (0: all) to a file, which is
- * replaced when it exists, and never seen half written. The other threads go on. */
+/* Writes the calls in memory since this time (0: all) to a file. An existing file is replaced,
+ * and never seen half written. Other threads keep running. */
 XRAY_INLINE int xray_snapshot(const char *path, uint64_t since)
 {
 	const struct xray_recorder *r = xray_recorder();
 	return r ? r->snapshot(path, since) : XRAY_NO_RECORDER;
 }
 
-/* Why the latest call of the calling thread failed: text that stays until its next. */
+/* Returns why the calling thread's latest call failed. The text is valid until its next call. */
 XRAY_INLINE const char *xray_last_error(void)
 {
 	const struct xray_recorder *r = xray_recorder();
 	return r ? r->error() : "there is no recorder in this process";
 }
 
-/* The time, in ticks; 0 where there never is a recorder. */
+/* Returns the time in ticks, or 0 on other platforms. */
 XRAY_INLINE uint64_t xray_now(void)
 {
 #if defined(__linux__) && defined(__x86_64__)
@@ -141,15 +141,15 @@ XRAY_INLINE uint64_t xray_now(void)
 #endif
 }
 
-/* How many ticks so many nanoseconds have. */
+/* Converts nanoseconds to ticks. */
 XRAY_INLINE uint64_t xray_ticks(uint64_t ns)
 {
 	const struct xray_recorder *r = xray_recorder();
 	return r ? r->ticks(ns) : 0;
 }
 
-/* Records bytes as an event at this place of the calling thread; at most 4096, the rest
- * is cut off. Nothing while nothing is recorded, here and below. */
+/* Records bytes as an event of the calling thread at this point. Longer data than 4096 bytes is
+ * truncated. Does nothing while nothing is recorded; this also holds below. */
 XRAY_INLINE void xray_event(const void *data, size_t size)
 {
 	const struct xray_recorder *r = xray_recorder();
@@ -157,8 +157,8 @@ XRAY_INLINE void xray_event(const void *data, size_t size)
 		r->event(data, size);
 }
 
-/* Records a note, which xray shows at this place of the trace; at most 1,000 bytes, here
- * and with requests. */
+/* Records a note, which xray shows at this point of the trace. Notes and the text of requests
+ * have at most 1,000 bytes. */
 XRAY_INLINE void xray_mark(const char *text)
 {
 	const struct xray_recorder *r = xray_recorder();
@@ -166,7 +166,7 @@ XRAY_INLINE void xray_mark(const char *text)
 		r->mark(text);
 }
 
-/* Says what the calling thread is called, in traces and elsewhere: 15 bytes. */
+/* Sets the calling thread's name, in traces and elsewhere: at most 15 bytes. */
 XRAY_INLINE void xray_name_thread(const char *name)
 {
 	const struct xray_recorder *r = xray_recorder();
@@ -174,9 +174,9 @@ XRAY_INLINE void xray_name_thread(const char *name)
 		r->name(name);
 }
 
-/* Requests: what the calling thread works on from here on, by a number that is not 0
- * and text (or null), until it begins another or ends this one. begin returns the
- * time, for end.
+/* Requests: what the calling thread works on from now on, by a nonzero number and text (or
+ * null), until it begins another request or ends this one. begin returns the time, which end
+ * needs.
  *
  * To keep a trace of the slowest request so far:
  *
@@ -186,9 +186,9 @@ XRAY_INLINE void xray_name_thread(const char *name)
  *     handle(request);
  *     xray_request_end(begin, &slowest);
  *
- * After a request that took longer than all before it, the snapshot since its begin
- * replaces the file; end then returns 1, else 0 or a failure. Start longest at
- * xray_ticks(...) to keep only requests that took at least that. slowest may be null. */
+ * If a request took longer than all before it, the snapshot since its begin replaces the file,
+ * and end returns 1. Otherwise end returns 0 or an error. Start longest at xray_ticks(...) to
+ * keep only requests that took at least that long. slowest may be null. */
 struct xray_slowest {
 	const char *path;
 	uint64_t longest; /* ticks */
@@ -214,16 +214,16 @@ XRAY_INLINE int xray_request_end(uint64_t begin, struct xray_slowest *slowest)
 	return r->keep(slowest->path, &slowest->longest, begin, took);
 }
 
-/* Looks for shared objects that were loaded or unloaded. While recording the recorder
- * does it ten times a second if it has a thread; call it after dlopen to miss nothing. */
+/* Looks for shared objects that were loaded or unloaded. While recording, the recorder does
+ * this ten times a second if it has a thread. Call it after dlopen to miss nothing. */
 XRAY_INLINE int xray_rescan(void)
 {
 	const struct xray_recorder *r = xray_recorder();
 	return r ? r->rescan() : XRAY_NO_RECORDER;
 }
 
-/* Runs a command as "xray ctl" sends it, "status" for instance, and puts the answer,
- * JSON, to answer, which has the given size. 128 KiB are always enough. */
+/* Runs a command as "xray ctl" sends it, for example "status", and writes the answer, JSON, to
+ * answer, which has the given size. 128 KiB are always enough. */
 XRAY_INLINE int xray_command(const char *command, char *answer, size_t size)
 {
 	const struct xray_recorder *r = xray_recorder();

@@ -1,0 +1,646 @@
+package recorder
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xray-tools/xray/internal/ranking"
+	"github.com/xray-tools/xray/reader"
+)
+
+// budget keeps what recording costs the processes of an arena below a share of their CPU time.
+//
+// The runtime counts all calls of functions whose sleds are on, and records those below the
+// function's limit. In rounds, the budget reads the counts and chooses which functions are
+// recorded. The others are switched off. A look counts their calls for a moment, and records some
+// calls of a few. So they come back when they have become rare or slow.
+type budget struct {
+	arena *arenaObserver
+	share float64
+	stop  context.CancelFunc
+	ended chan struct{}
+
+	// Of the goroutine that runs the rounds:
+	slots     []budgetSlot
+	processes []*budgetProcess // by index in the arena; nil for none
+	call      float64          // cost of recording a call, ns
+	balance   float64          // what the budget has allowed so far less what was spent, ns
+	tokens    float64          // what looks and switching may cost by now, ns
+	lookCost  float64          // of the latest look, ns
+	switching float64          // cost of switching the sleds of a process, ns
+	lookSpent uint32           // limits that were reached up to the end of the latest look; bursts reach theirs
+	burstFrom int              // the function at which the next burst begins
+
+	mu        sync.Mutex
+	functions []budgetFunction // by ID
+	changes   []reader.BudgetChange
+	estimates map[uint32]*budgetProcess // by index in the arena
+}
+
+// budgetFunction is what is known of a function. Rates are calls per ns of CPU time, without the
+// cost of recording.
+type budgetFunction struct {
+	called bool
+	off    bool
+	top    uint64 // calls of the thread that has made most
+	limit  uint64
+	rate   float64
+	// Durations of recorded calls in ticks. Older calls count less.
+	calls, squares float64
+	burst          struct{ calls, sum, squares float64 } // of those that were recorded in looks
+	back           time.Time                             // when it may be switched on again
+	away           time.Duration                         // how long it stays off the next time
+	looks          ratio                                 // of calls to ns of CPU time
+}
+
+// information is how much a recorded call tells: its duration. The root of the mean square gives
+// weight to functions that are rarely slow, wait, or hold locks.
+func (f *budgetFunction) information() float64 {
+	if f.calls == 0 {
+		return 0
+	}
+	return math.Sqrt(f.squares / f.calls)
+}
+
+// budgetSlot is the state of a thread's slot.
+type budgetSlot struct {
+	counts []uint64
+	// With rings, the thread, and how far its records were inspected.
+	owner     uint32
+	inspected uint64 // chunks
+	inspector inspector
+}
+
+// budgetProcess is a process, as the rounds know it.
+type budgetProcess struct {
+	index    uint32
+	since    uint64
+	clock    int32
+	control  *Process  // nil if it cannot be controlled
+	retry    time.Time // when to try again
+	cpu      float64   // ns, as of the latest round
+	switched float64   // of that, when its sleds were switched
+	stale    bool      // its sleds are to be switched
+	wasted   float64   // ns since then for counting calls that were not recorded
+	looks    float64   // CPU time of looks since then
+	unseen   float64   // CPU time since the latest look, without the cost of recording
+
+	// After the budget's lock, by function:
+	lookNS    float64   // CPU time of the latest looks, of which older ones count less
+	lookCalls []float64 // the calls in that time
+	estimates []budgetEstimate
+	cuts      []reader.BudgetChange
+}
+
+// budgetEstimate is about the calls of a function while it was off.
+type budgetEstimate struct {
+	calls float64
+	ns    float64 // CPU time, without the cost of recording
+}
+
+const (
+	// Costs in ns: to count a call that is not recorded; and of a recorded call, besides its probes,
+	// to count it and to note that it is open.
+	countingCost, notingCost = 10.0, 30.0
+	// lookCounting is the cost of counting while all functions are counted: their counters are then in the cache.
+	lookCounting = 3.5
+	// leastOwn is the least part of the CPU time of a look that is the program's own.
+	leastOwn = 0.3
+	// recordShare is the part of the budget for recorded calls, and lookShare that for looks. The rest
+	// is for what is not foreseen.
+	recordShare, lookShare = 0.6, 0.25
+	trialCalls             = 32 // as in the runtime
+	burstCalls             = 64 // recorded calls of a function in a burst
+	unlimited              = math.MaxUint64
+
+	pollInterval  = 5 * time.Millisecond
+	urgentRound   = 4 * time.Millisecond // where limits are reached
+	roundInterval = 60 * time.Millisecond
+	lookLength    = time.Millisecond
+	// CPU time, in ns, from which a round is worth its cost, also if limits were reached.
+	roundTime, urgentTime = 30e6, 1e6
+	quotaTime             = 1e8 // ns of a thread that a limit is enough for, at twice the rate
+	repayTime             = 1e9 // ns of CPU time in which too high costs are made up for
+	leastAway             = time.Second
+	mostAway              = 16 * time.Second
+	maxChanges            = 1 << 16
+	stayingAdvance        = 1.5 // how much more a function that is on is worth
+	returningMargin       = 0.8 // of the budget that functions may take to be switched on
+)
+
+func newBudget(a *arenaObserver, share float64) *budget {
+	ctx, stop := context.WithCancel(context.Background())
+	b := &budget{
+		arena: a, share: share, stop: stop, ended: make(chan struct{}), call: 25, lookCost: 300e3, switching: 300e3,
+		estimates: make(map[uint32]*budgetProcess),
+	}
+	go b.run(ctx)
+	return b
+}
+
+// end ends the rounds, and waits until the goroutine no longer uses the arena.
+func (b *budget) end() {
+	b.stop()
+	<-b.ended
+}
+
+func (b *budget) run(ctx context.Context) {
+	defer close(b.ended)
+	var seen uint32 // limits that were reached
+	last, soon, next, poll := time.Now(), urgentRound, roundInterval, pollInterval
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(poll):
+		}
+		now, spent := time.Now(), b.arena.u32(arenaSpentAt)
+		urgent := spent != seen && now.Sub(last) >= soon && b.passed() >= urgentTime
+		if !urgent && (now.Sub(last) < next || b.passed() < roundTime) {
+			poll = min(2*poll, 10*time.Millisecond)
+			continue
+		}
+		seen, b.lookSpent = spent, 0
+		b.round(ctx, now, !urgent)
+		if b.lookSpent != 0 && !b.reached() {
+			seen = b.lookSpent
+		}
+		if urgent {
+			soon = min(2*soon, 4*urgentRound)
+		} else {
+			soon = max(soon/2, urgentRound)
+		}
+		// Looks at regular intervals could coincide with what the program does at intervals.
+		last, poll = time.Now(), pollInterval
+		next = max(roundInterval/2+time.Duration(rand.Int64N(int64(roundInterval))), 20*(last.Sub(now)-lookLength))
+	}
+}
+
+// round reads the counts, chooses what is recorded, and has the processes follow.
+func (b *budget) round(ctx context.Context, now time.Time, look bool) {
+	b.mu.Lock()
+	b.find()
+	progress := b.measure()
+	changed := b.choose(now, progress)
+	if changed {
+		atomic.AddUint32(b.arena.word32(arenaDecidedAt), 1)
+	}
+	at := b.toLookAt(look, now)
+	b.mu.Unlock()
+	if !b.arena.streams() {
+		b.inspectRings()
+	}
+	b.tokens = min(b.tokens+progress*b.share*lookShare, 20e6)
+	b.balance = min(b.balance, 20e6)
+	for _, p := range b.processes {
+		if p == nil {
+			continue
+		}
+		p.stale = p.stale || changed
+		if p.stale && p != at && b.worthSwitching(p) {
+			b.command(ctx, p, "budget", now)
+		}
+	}
+	if at != nil {
+		b.look(ctx, at, now)
+	}
+}
+
+// worthSwitching reports whether what a process has spent since its sleds were switched, on counting
+// calls that are not recorded, would have paid for switching them. Functions that have come back cost
+// nothing while they wait, so they wait for their part of the budget.
+func (b *budget) worthSwitching(p *budgetProcess) bool {
+	return p.wasted >= b.switching || (p.cpu-p.switched)*b.share*lookShare >= b.switching
+}
+
+// passed returns the CPU time of the processes since the latest round, in ns.
+func (b *budget) passed() (ns float64) {
+	if len(b.processes) < int(b.arena.processes()) {
+		return math.Inf(1) // there is a new one
+	}
+	for _, p := range b.processes {
+		if p != nil {
+			ns += p.cpuNow() - p.cpu
+		}
+	}
+	return ns
+}
+
+// reached reports whether a function that is to be recorded had reached its limit.
+func (b *budget) reached() bool {
+	return slices.ContainsFunc(b.functions, func(f budgetFunction) bool { return !f.off && f.called && f.top >= f.limit })
+}
+
+// find begins to follow processes that have appeared, and forgets those that are gone.
+func (b *budget) find() {
+	a := b.arena
+	for i := range a.processes() {
+		if uint32(len(b.processes)) <= i {
+			b.processes = append(b.processes, nil)
+		}
+		at := processAt(i)
+		since, live := a.u64(at+processSinceAt), a.u32(at+processStateAt) == processLive
+		if p := b.processes[i]; p != nil && (!live || p.since != since) {
+			b.processes[i] = nil
+		}
+		if b.processes[i] != nil || !live {
+			continue
+		}
+		inner := int(int32(a.u32(at + processPIDAt)))
+		host := inner
+		if a.pid != a.inner {
+			host = hostPID(a.pid, inner)
+		}
+		p := &budgetProcess{index: i, since: since, clock: int32(^host<<3 | 2), lookNS: float64(lookLength)}
+		p.control, _ = Dial(strconv.Itoa(host))
+		for id := range b.functions {
+			p.assume(id, b.functions[id].rate) // as in the others
+		}
+		b.processes[i], b.estimates[i] = p, p
+		b.learnCost(i)
+	}
+}
+
+// learnCost takes over what the runtime has measured.
+func (b *budget) learnCost(process uint32) {
+	text, _ := b.arena.text(process)
+	r, err := reader.ParseRecording(text)
+	if err != nil || r.Process.Probe == 0 || len(r.Clock.Anchors) == 0 {
+		return
+	}
+	first, now := r.Clock.Anchors[0], readClocks()
+	b.balance -= float64(r.Process.SetupNS)
+	if now.TSC > first.TSC && now.Raw > first.Raw {
+		b.call = float64(r.Process.Probe)/1000*float64(now.Raw-first.Raw)/float64(now.TSC-first.TSC) + notingCost
+	}
+}
+
+// cpuNow returns the CPU time of a process in ns.
+func (p *budgetProcess) cpuNow() float64 {
+	var t unix.Timespec
+	if unix.ClockGettime(p.clock, &t) != nil {
+		return p.cpu
+	}
+	return max(p.cpu, float64(t.Nano()))
+}
+
+func (b *budget) limitOf(id uint32) *uint64 {
+	return b.arena.word64(b.arena.u64(arenaLimitsAt) + 8*uint64(id))
+}
+
+// setLimit sets how many calls of a function a thread records.
+func (b *budget) setLimit(id uint32, limit uint64) {
+	b.functions[id].limit = limit
+	atomic.StoreUint64(b.limitOf(id), limit)
+}
+
+// countedCalls are calls of a process.
+type countedCalls struct {
+	calls             map[uint32]uint64 // by function
+	recorded, skipped float64           // of all functions
+}
+
+// cost returns the cost of the calls, in ns.
+func (c *countedCalls) cost(call float64) float64 { return c.recorded*call + c.skipped*countingCost }
+
+// read returns what was counted since it was called before, by process.
+func (b *budget) read() []countedCalls {
+	a := b.arena
+	of := make([]countedCalls, len(b.processes))
+	n := a.slots()
+	if more := int(n) - len(b.slots); more > 0 {
+		b.slots = append(b.slots, make([]budgetSlot, more)...)
+	}
+	for i := range n {
+		at := slotAt(i)
+		switch process, state := a.u32(at+slotProcessAt), a.u32(at+slotStateAt); {
+		case state == slotFree || state == slotTaken:
+			b.slots[i].counts = nil
+		case process < uint32(len(of)) && b.processes[process] != nil:
+			b.readSlot(at, &b.slots[i], &of[process])
+		}
+	}
+	return of
+}
+
+func (b *budget) readSlot(at uint64, s *budgetSlot, c *countedCalls) {
+	a := b.arena
+	if c.calls == nil {
+		c.calls = make(map[uint32]uint64)
+	}
+	a.words(a.u64(at+slotCountersAt), min(a.u64(at+slotNCountersAt), maxLimits), func(id, calls uint64) {
+		s.counts, b.functions = upTo(s.counts, id), upTo(b.functions, id)
+		f, before := &b.functions[id], s.counts[id]
+		s.counts[id] = calls
+		if !f.called {
+			f.called, f.away, f.limit = true, leastAway, atomic.LoadUint64(b.limitOf(uint32(id)))
+		}
+		f.top = max(f.top, calls)
+		if calls <= before {
+			return
+		}
+		recorded := min(calls, f.limit) - min(before, f.limit)
+		c.calls[uint32(id)] += calls - before
+		c.recorded += float64(recorded)
+		c.skipped += float64(calls - before - recorded)
+	})
+}
+
+// upTo makes a list long enough for an index.
+func upTo[T any](list []T, index uint64) []T {
+	if more := int(index) + 1 - len(list); more > 0 {
+		list = append(list, make([]T, more)...)
+	}
+	return list
+}
+
+// measure takes over what was counted since the round before. It returns the CPU time since then
+// without the cost of recording, in ns.
+func (b *budget) measure() (progress float64) {
+	of := b.read()
+	calls := make([]uint64, len(b.functions))
+	for i, p := range b.processes {
+		if p == nil {
+			continue
+		}
+		now := p.cpuNow()
+		passed := max(0, now-p.cpu-p.looks)
+		p.wasted += of[i].skipped * countingCost
+		p.cpu, p.looks = now, 0
+		cost := of[i].cost(b.call)
+		own := max(passed-cost, passed/20)
+		progress += own
+		b.balance += own*b.share - cost
+		p.unseen += own
+		for id, n := range of[i].calls {
+			calls[id] += n
+		}
+		b.extrapolate(p, &of[i], own)
+	}
+	for id := range b.functions {
+		f := &b.functions[id]
+		if f.off || !f.called || progress < 1e6 {
+			continue
+		}
+		rate := float64(calls[id]) / progress
+		f.rate = max(rate, f.rate+(rate-f.rate)/8) // more calls count at once
+	}
+	return progress
+}
+
+// extrapolate estimates the calls of functions that were off in a process, for ns of CPU time.
+func (b *budget) extrapolate(p *budgetProcess, c *countedCalls, ns float64) {
+	n := uint64(len(b.functions))
+	if n == 0 {
+		return
+	}
+	p.lookCalls, p.estimates = upTo(p.lookCalls, n-1), upTo(p.estimates, n-1)
+	for id := range b.functions {
+		if !b.functions[id].off {
+			continue
+		}
+		seen, all := float64(c.calls[uint32(id)]), p.lookCalls[id]/p.lookNS*ns
+		if seen > 0 && seen >= all/2 {
+			continue // its entries were on, so all calls were counted
+		}
+		p.estimates[id].calls += all - seen
+		p.estimates[id].ns += ns
+	}
+}
+
+// choose decides which functions are recorded, and reports whether sleds have to be switched.
+func (b *budget) choose(now time.Time, progress float64) (changed bool) {
+	var list []uint32
+	rank := func(id uint32) ranking.Function {
+		f := &b.functions[id]
+		value := f.information()
+		if !f.off {
+			value *= stayingAdvance
+		}
+		return ranking.Function{Cost: 1, Value: value} // both for a call
+	}
+	// What was spent too much, at the start for example, is saved in the following seconds.
+	used, room := 0.0, b.share*recordShare
+	room = max(room/8, room+min(0, b.balance)/repayTime)
+	for id := range b.functions {
+		switch f := &b.functions[id]; {
+		case f.called && f.limit == unlimited:
+			used += f.rate * b.call
+		case f.called && !(f.off && (f.looks.n == 0 || now.Before(f.back))):
+			list = append(list, uint32(id))
+		}
+	}
+	// The one that tells most of each call is first.
+	slices.SortFunc(list, func(x, y uint32) int { return cmp.Or(ranking.Compare(rank(y), rank(x)), cmp.Compare(x, y)) })
+	for _, id := range list {
+		f := &b.functions[id]
+		cost := f.rate * b.call
+		most := room
+		if f.off {
+			most *= returningMargin
+		}
+		fits := used+cost <= most
+		if fits {
+			used += cost
+		}
+		switch {
+		case fits && f.off:
+			b.switchFunction(id, true, now)
+			changed = true
+		case !fits && !f.off && (progress > 0 || f.top >= f.limit):
+			b.switchFunction(id, false, now)
+			changed = true
+		}
+		if !f.off {
+			b.renewLimit(id)
+		}
+	}
+	return changed
+}
+
+// renewLimit raises the limit of a function that is recorded before its threads reach it.
+func (b *budget) renewLimit(id uint32) {
+	f := &b.functions[id]
+	quota := uint64(trialCalls + 2*f.rate*quotaTime)
+	if f.top+quota/2 > f.limit {
+		b.setLimit(id, f.top+quota)
+	}
+}
+
+func (b *budget) switchFunction(id uint32, on bool, now time.Time) {
+	f := &b.functions[id]
+	f.off = !on
+	if on {
+		b.setLimit(id, f.top+trialCalls)
+	} else {
+		b.setLimit(id, 0)
+		f.back = now.Add(f.away)
+		f.away = min(2*f.away, mostAway)
+		for _, p := range b.processes {
+			if p != nil {
+				p.assume(int(id), f.rate)
+			}
+		}
+	}
+	if len(b.changes) < maxChanges {
+		to := reader.FunctionOff
+		if on {
+			to = reader.FunctionOn
+		}
+		b.changes = append(b.changes, reader.BudgetChange{TSC: rdtsc(), Func: reader.FuncID(id), To: to})
+	}
+}
+
+// toLookAt chooses the process to look at, and what is recorded in the look. It returns nil for
+// none.
+func (b *budget) toLookAt(look bool, now time.Time) (at *budgetProcess) {
+	if !look || b.tokens < b.lookCost || !slices.ContainsFunc(b.functions, func(f budgetFunction) bool { return f.off }) {
+		return nil
+	}
+	for _, p := range b.processes {
+		if p != nil && p.control != nil && now.After(p.retry) && p.unseen > 1e6 && (at == nil || p.unseen > at.unseen) {
+			at = p
+		}
+	}
+	if at != nil {
+		b.chooseBurst()
+	}
+	return at
+}
+
+// chooseBurst chooses functions of which a look records some calls.
+func (b *budget) chooseBurst() {
+	left, n := b.tokens/2, uint64(0)
+	for range b.functions {
+		b.burstFrom = (b.burstFrom + 1) % len(b.functions)
+		f := &b.functions[b.burstFrom]
+		if !f.off {
+			continue
+		}
+		left -= min(burstCalls, f.rate*float64(lookLength)) * b.call
+		if left < 0 || n == maxBurst {
+			break
+		}
+		id := uint32(b.burstFrom)
+		b.setLimit(id, f.top+burstCalls)
+		atomic.StoreUint32(b.arena.word32(arenaBurstAt+4+4*n), id)
+		n++
+	}
+	atomic.StoreUint32(b.arena.word32(arenaBurstAt), uint32(n))
+}
+
+// budgetAnswer is the answer to the command budget.
+type budgetAnswer struct {
+	LookTicks  uint64          `json:"look_ticks"`
+	LookCPUNS  uint64          `json:"look_cpu_ns"`
+	PatchingNS uint64          `json:"patching_ns"`
+	CutTSC     uint64          `json:"cut_tsc"`
+	Cut        []reader.FuncID `json:"cut"`
+}
+
+// command has a process switch its sleds. It returns nil if that is not possible. The process's
+// threads keep to the limits nevertheless.
+func (b *budget) command(ctx context.Context, p *budgetProcess, what string, now time.Time) *budgetAnswer {
+	if p.control == nil || now.Before(p.retry) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	answer := new(budgetAnswer)
+	if _, err := p.control.Do(ctx, answer, what); err != nil {
+		p.retry = now.Add(100 * time.Millisecond)
+		return nil
+	}
+	b.tokens -= float64(answer.PatchingNS)
+	b.balance -= float64(answer.PatchingNS)
+	p.stale, p.switched, p.wasted = false, p.cpu, 0
+	if answer.LookCPUNS == 0 {
+		b.switching += (float64(answer.PatchingNS) - b.switching) / 4
+	}
+	if len(answer.Cut) > 0 {
+		b.mu.Lock()
+		for _, id := range answer.Cut {
+			if len(p.cuts) < maxChanges {
+				p.cuts = append(p.cuts, reader.BudgetChange{TSC: answer.CutTSC, Func: id, To: reader.FunctionCut})
+			}
+		}
+		b.mu.Unlock()
+	}
+	return answer
+}
+
+// look counts the calls of functions that are off.
+func (b *budget) look(ctx context.Context, p *budgetProcess, now time.Time) {
+	b.mu.Lock()
+	b.read()
+	b.mu.Unlock()
+	answer := b.command(ctx, p, fmt.Sprintf("budget look=%d", lookLength), now)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lookSpent = b.arena.u32(arenaSpentAt)
+	c := &b.read()[p.index]
+	for i := range b.arena.u32(arenaBurstAt) {
+		if i < maxBurst {
+			b.setLimit(b.arena.u32(arenaBurstAt+4+4*uint64(i)), 0)
+		}
+	}
+	if answer == nil {
+		return
+	}
+	cpu, cost := float64(answer.LookCPUNS), c.recorded*b.call+c.skipped*lookCounting
+	b.tokens -= cost
+	b.balance -= cost
+	b.lookCost = cost + float64(answer.PatchingNS)
+	p.looks += cpu
+	own := max(cpu-cost, cpu*leastOwn)
+	if own < float64(lookLength)/100 {
+		return // it did next to nothing
+	}
+	p.unseen = 0
+	p.lookCalls = upTo(p.lookCalls, uint64(len(b.functions)-1))
+	p.lookNS = p.lookNS/2 + own
+	for id := range b.functions {
+		f := &b.functions[id]
+		if !f.off {
+			continue
+		}
+		calls := float64(c.calls[uint32(id)])
+		p.lookCalls[id] = p.lookCalls[id]/2 + calls
+		f.rate += (p.lookCalls[id]/p.lookNS - f.rate) / 4
+		f.looks.add(calls, own)
+	}
+}
+
+// assume sets the rate of a function that was just switched off.
+func (p *budgetProcess) assume(id int, rate float64) {
+	p.lookCalls = upTo(p.lookCalls, uint64(id))
+	p.lookCalls[id] = rate * p.lookNS
+}
+
+// ratio estimates the ratio of two quantities from pairs of samples. Samples weigh as much as their
+// denominator.
+type ratio struct{ n, x, y, xx, xy, yy float64 }
+
+func (r *ratio) add(x, y float64) {
+	r.n++
+	r.x, r.y = r.x+x, r.y+y
+	r.xx, r.xy, r.yy = r.xx+x*x, r.xy+x*y, r.yy+y*y
+}
+
+// standardError returns that of the ratio, by linearization (Cochran, Sampling Techniques, 6.4). There
+// must be two samples.
+func (r *ratio) standardError() float64 {
+	q := r.x / r.y
+	residual := max(0, r.xx-2*q*r.xy+q*q*r.yy)
+	return math.Sqrt(residual*r.n/(r.n-1)) / r.y
+}

@@ -1,0 +1,205 @@
+package recorder
+
+import (
+	"cmp"
+	"encoding/binary"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/xray-tools/xray/reader"
+)
+
+// inspector follows the recorded calls of a thread, to learn how long they take.
+type inspector struct {
+	epoch uint64
+	open  []openCall
+}
+
+// openCall is a recorded call that has not ended.
+type openCall struct {
+	function uint32
+	start    uint64 // TSC
+}
+
+// maxInspected limits the open calls that are followed. The runtime records no more.
+const maxInspected = 4096
+
+// records calls entry and exit with the function records of a chunk between two places.
+func (n *inspector) records(data []byte, from, to int, entry func(function uint32), exit func(function uint32, ticks uint64)) {
+	for at := chunkHeader; at+8 <= min(to, len(data)); {
+		word := binary.LittleEndian.Uint64(data[at:])
+		if word&1 != 0 {
+			if word>>1&0x7f == recordStamp && at+16 <= len(data) {
+				n.epoch = binary.LittleEndian.Uint64(data[at+8:]) >> 1 &^ math.MaxUint32
+			}
+			size := recordSize(data[at:])
+			if size == 0 {
+				return
+			}
+			at += size
+			continue
+		}
+		if at += 8; at <= from || uint32(word) == 0 {
+			continue
+		}
+		id, now := uint32(word)>>4, n.epoch|word>>32
+		switch kind := reader.Kind(word >> 1 & 7); {
+		case kind.IsEnter():
+			entry(id)
+			if len(n.open) < maxInspected {
+				n.open = append(n.open, openCall{id, now})
+			}
+		case kind.IsExit():
+			i := len(n.open) - 1
+			for i >= 0 && n.open[i].function != id {
+				i--
+			}
+			if i < 0 {
+				continue
+			}
+			exit(id, max(now, n.open[i].start)-n.open[i].start)
+			n.open = n.open[:i]
+		}
+	}
+}
+
+// written takes over what was written of a chunk of a slot.
+func (b *budget) written(s *observedSlot, p *observedProcess, from, to int, data []byte) {
+	if s.inspector == nil {
+		s.inspector = new(inspector)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	lasted := b.lasted
+	if !b.arena.streams() {
+		lasted = func(uint32, uint64) {} // inspectRings has seen them
+	}
+	s.inspector.records(data, from, to, func(id uint32) {
+		p.recorded = upTo(p.recorded, uint64(id))
+		p.recorded[id]++
+	}, lasted)
+}
+
+// inspectRings takes over the durations of calls in rings, which nobody writes while the program runs.
+func (b *budget) inspectRings() {
+	const most = 4 // chunks of a thread in a round
+	a, data := b.arena, make([]byte, chunkSize)
+	for i := range b.slots {
+		at, s := slotAt(uint32(i)), &b.slots[i]
+		taken, chunks := a.u64(at+slotTakenAt), a.u64(at+slotChunksAt)
+		if a.u32(at+slotStateAt) != slotLive || chunks == 0 || chunks > maxRingChunks || taken == 0 {
+			continue
+		}
+		if owner := a.u32(at + slotOwnerAt); owner != s.owner {
+			s.owner, s.inspected, s.inspector = owner, 0, inspector{}
+		}
+		// The chunk behind the current one is overwritten next.
+		if from := max(taken, min(chunks, most+2)) - min(chunks, most+2); s.inspected < from {
+			s.inspected, s.inspector = from, inspector{}
+		}
+		for ; s.inspected+1 < taken; s.inspected++ {
+			number := s.inspected + 1
+			place, ok := a.offset(a.u64(at+slotRingAt)+(number-1)%chunks*chunkSize, chunkSize)
+			if !ok {
+				break
+			}
+			copy(data, a.mem[place:place+chunkSize])
+			if fields(data).u64(0) != 2*number || a.u64(place) != 2*number {
+				s.inspector = inspector{}
+				continue
+			}
+			b.mu.Lock()
+			s.inspector.records(data, 0, chunkSize, func(uint32) {}, b.lasted)
+			b.mu.Unlock()
+		}
+	}
+}
+
+// lasted takes over the duration of a call.
+func (b *budget) lasted(id uint32, ticks uint64) {
+	if id >= maxLimits {
+		return
+	}
+	b.functions = upTo(b.functions, uint64(id))
+	f := &b.functions[id]
+	if f.calls > maxRemembered {
+		f.calls, f.squares = f.calls/2, f.squares/2
+	}
+	t := float64(ticks)
+	if f.off {
+		f.burst.calls++
+		f.burst.sum += t
+		f.burst.squares += t * t
+	}
+	f.calls++
+	f.squares += t * t
+}
+
+// leastBurst is the least number of calls that a mean is made of.
+const leastBurst = 16
+
+// maxRemembered is the weight of the calls of a function at which older ones begin to count less.
+const maxRemembered = 1 << 14
+
+// report puts into the metadata of a process what was not recorded. counts are the calls of its functions
+// that were counted.
+func (b *budget) report(r *reader.Recording, p *observedProcess, counts map[reader.FuncID]uint64, pruned map[reader.FuncID]*reader.PrunedFunction) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r.Budget = reader.Budget{Share: uint64(math.Round(b.share * 1e6)), From: p.since, To: rdtsc()}
+	var estimates []budgetEstimate
+	if e := b.estimates[p.index]; e != nil && e.since == p.since {
+		b.finishEstimates(e, float64(r.Process.CPUNS))
+		estimates = e.estimates
+	}
+	for id := range estimates {
+		if estimates[id].ns > 0 {
+			counts[reader.FuncID(id)] += 0
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(counts)) {
+		row := reader.BudgetFunction{Func: id, Counted: counts[id]}
+		if int(id) < len(p.recorded) {
+			row.Counted -= min(row.Counted, p.recorded[id])
+		}
+		if of := pruned[id]; of != nil {
+			row.Counted -= min(row.Counted, of.Calls)
+		}
+		if int(id) < len(estimates) {
+			b.estimate(&row, estimates[id])
+		}
+		if row.Counted+row.Estimated > 0 || row.OffNS > 0 {
+			r.Budget.Functions = append(r.Budget.Functions, row)
+		}
+	}
+	r.Budget.Changes = slices.Clone(b.changes)
+	if e := b.estimates[p.index]; e != nil && e.since == p.since {
+		r.Budget.Changes = append(r.Budget.Changes, e.cuts...)
+		slices.SortStableFunc(r.Budget.Changes, func(x, y reader.BudgetChange) int { return cmp.Compare(x.TSC, y.TSC) })
+	}
+}
+
+// finishEstimates adds what is between the latest round and the end of a process.
+func (b *budget) finishEstimates(p *budgetProcess, cpu float64) {
+	if rest := cpu - p.cpu - p.looks; rest > 0 {
+		p.cpu, p.looks = cpu, 0
+		b.extrapolate(p, &countedCalls{}, rest)
+	}
+}
+
+// estimate puts what is known of a function's calls while it was off into its row.
+func (b *budget) estimate(row *reader.BudgetFunction, e budgetEstimate) {
+	f := &b.functions[row.Func]
+	row.Estimated, row.OffNS = uint64(math.Round(e.calls)), uint64(e.ns)
+	row.Error = row.Estimated // nobody has looked often enough
+	if f.looks.n >= 2 && f.looks.y > 0 {
+		row.Error = uint64(math.Ceil(e.ns * f.looks.standardError()))
+	}
+	row.Rate = uint64(math.Round(f.rate * 1e9))
+	if n := f.burst.calls; n >= leastBurst {
+		mean := f.burst.sum / n
+		row.Mean = uint64(math.Round(mean))
+		row.MeanError = uint64(math.Ceil(math.Sqrt(max(0, f.burst.squares/n-mean*mean) / n)))
+	}
+}

@@ -1,0 +1,103 @@
+//go:build linux && amd64
+
+package recorder
+
+import (
+	"testing"
+
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// ignoredCalls is an analysis that wants only the statistics.
+type ignoredCalls struct{}
+
+func (ignoredCalls) Calls(*calls.Batch) error { return nil }
+func (ignoredCalls) Merge(ignoredCalls)       {}
+
+// Within a budget, functions that are called often are left out, and their calls are counted or
+// estimated. Entries and exits of what is recorded belong together, with recursion, signals and longjmp.
+func TestBudget(t *testing.T) {
+	program := buildProgram(t, "clang-22", "budget.c", "-O2", "-fxray-instruction-threshold=1")
+	l := library(t)
+	out, path := variant{program, &l}.runLimited(t, "mode=record,limited=1", 0.03)
+	want := counted(t, out)
+	table, err := symbolize.Load(program, symbolize.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer table.Close()
+	f := readTrace(t, path)
+	b := &f.recording.Budget
+	if b.Share != 30000 || len(b.Changes) == 0 {
+		t.Errorf("got a budget of %d millionths and %d changes", b.Share, len(b.Changes))
+	}
+	listed := make(map[string]reader.BudgetFunction)
+	for _, of := range b.Functions {
+		listed[symbolize.Label(table, of.Func)] = of
+	}
+	recorded := make(map[string]int64)
+	for id, n := range f.calls {
+		recorded[symbolize.Label(table, id)] += int64(n)
+	}
+	for name, n := range want {
+		of := listed[name]
+		exact, all := recorded[name]+int64(of.Counted), recorded[name]+int64(of.Counted+of.Estimated)
+		switch {
+		case of.OffNS == 0 && exact != n:
+			t.Errorf("%s was never off: %d calls recorded and %d counted, want %d", name, recorded[name], of.Counted, n)
+		case exact > n:
+			t.Errorf("%s: %d calls recorded and %d counted of %d", name, recorded[name], of.Counted, n)
+		case of.OffNS > 0 && (all < n/3 || all > 3*n+1000):
+			t.Errorf("%s: about %d calls, want %d: %+v", name, all, n, of)
+		}
+	}
+	if n := recorded["often"]; n > want["often"]/2 || listed["often"].OffNS == 0 {
+		t.Errorf("%d of %d calls of often were recorded", n, want["often"])
+	}
+	if recorded["kept"] != want["kept"] || recorded["rarely"] == 0 {
+		t.Errorf("%d calls of kept and %d of rarely were recorded", recorded["kept"], recorded["rarely"])
+	}
+	checkBalanced(t, path)
+}
+
+// checkBalanced checks that entries and exits of a trace belong together.
+func checkBalanced(t *testing.T, path string) {
+	t.Helper()
+	trace, err := reader.Open(reader.Options{}, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer trace.Close()
+	_, stats, err := calls.Run(calls.Source(trace), calls.Options{}, func() ignoredCalls { return ignoredCalls{} })
+	if err != nil || stats.Unmatched+stats.Inferred > 0 || stats.Left == 0 {
+		t.Errorf("%v; %d exits without a call, %d calls without an exit, %d left", err, stats.Unmatched, stats.Inferred, stats.Left)
+	}
+}
+
+// A runtime that records exits of calls that it has not recorded fails the test above.
+func TestBudgetFindsExitsTooMany(t *testing.T) {
+	archive := buildArchive(t, edit{"budget.c", "	return open;\n", "	return 1;\n"}, edit{"trampoline_amd64.S", "6:	ja	5f\n	SAVE	rcx", "6:	SAVE	rcx"})
+	program := buildLinked(t, "clang-22", archive, "budget.c", "-fxray-instruction-threshold=1")
+	_, path := variant{program, nil}.runLimited(t, "mode=record,limited=1", 0.03)
+	trace, err := reader.Open(reader.Options{}, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer trace.Close()
+	_, stats, err := calls.Run(calls.Source(trace), calls.Options{}, func() ignoredCalls { return ignoredCalls{} })
+	if err != nil || stats.Unmatched+stats.Inferred == 0 {
+		t.Errorf("the broken runtime passed: %v", err)
+	}
+}
+
+// Without an observer, a process has no budget, and records nothing.
+func TestBudgetNeedsAnObserver(t *testing.T) {
+	l := library(t)
+	program := buildProgram(t, "clang-22", "budget.c", "-O2", "-fxray-instruction-threshold=1")
+	_, stderr, traces := recordProgram(t, &l, "limited=1,observer=xray-observer-of-nobody", program, "1")
+	if len(traces) != 0 || stderr == "" {
+		t.Errorf("got %d traces; stderr: %s", len(traces), stderr)
+	}
+}

@@ -1,0 +1,119 @@
+package recorder
+
+import (
+	"slices"
+	"sort"
+
+	"github.com/xray-tools/xray/reader"
+)
+
+// rootWindowsAt is the offset of the fields about windows in struct xr_root.
+const rootWindowsAt = 232
+
+// Rows of a process's table of windows, as in runtime/window.h.
+const (
+	windowRows = 1 << 16
+	windowSize = 24
+)
+
+// windowTable says where the windows of a recording are in a process.
+type windowTable struct {
+	length, every uint64 // ns; 0 if everything is recorded
+	address, n    uint64 // of the table; windows so far
+}
+
+// readWindows appends the windows from number first on, as far as the process keeps them.
+func (m *image) readWindows(list []reader.RecordedWindow, t *windowTable, first uint64) ([]reader.RecordedWindow, error) {
+	for i := max(first, t.n-min(t.n, windowRows)); i < t.n; {
+		row := i % windowRows
+		n := min(t.n-i, windowRows-row)
+		b, err := m.read("the table of windows", t.address+row*windowSize, int(n*windowSize))
+		if err != nil {
+			return list, err
+		}
+		for f := fields(b); len(f) > 0; f = f[windowSize:] {
+			list = append(list, reader.RecordedWindow{From: f.u64(0), To: f.u64(8), CPUNS: f.u64(16)})
+		}
+		i += n
+	}
+	return list, nil
+}
+
+// liveWindows are the windows of a process that is watched.
+type liveWindows struct {
+	list []reader.RecordedWindow // the latest, in order; the last one may be open
+	seen uint64                  // windows of the process that have ended
+	asOf uint64                  // TSC up to which they are known
+	more func()                  // updates them
+}
+
+// update reads which windows there have been up to a TSC.
+func (w *liveWindows) update(m *image, t *windowTable, now uint64) error {
+	if n := len(w.list); n > 0 && w.list[n-1].To == 0 {
+		w.list = w.list[:n-1]
+	}
+	list, err := m.readWindows(w.list, t, w.seen)
+	if err != nil {
+		return err
+	}
+	w.list, w.seen, w.asOf = list, t.n, now
+	if n := len(list); n > 0 && list[n-1].To == 0 {
+		w.seen--
+	}
+	if len(w.list) > 2*windowRows {
+		w.list = slices.Clone(w.list[len(w.list)-windowRows:])
+	}
+	return nil
+}
+
+// at returns the window that has a TSC, or false if it is outside of all. The end of an open window is
+// the time up to which it is known to be open.
+func (w *liveWindows) at(tsc uint64) (from, to uint64, ok bool) {
+	if tsc > w.asOf {
+		w.more()
+	}
+	i := sort.Search(len(w.list), func(i int) bool { return w.list[i].To == 0 || w.list[i].To >= tsc })
+	if i == len(w.list) || w.list[i].From > tsc {
+		return 0, 0, false
+	}
+	one := w.list[i]
+	if one.To == 0 {
+		one.To = max(w.asOf, tsc)
+	}
+	return one.From, one.To, true
+}
+
+// between returns the windows that have a part of a time.
+func (w *liveWindows) between(from, to uint64) []reader.RecordedWindow {
+	var list []reader.RecordedWindow
+	for _, one := range w.list {
+		if one.From <= to && (one.To == 0 || one.To >= from) {
+			list = append(list, one)
+		}
+	}
+	return list
+}
+
+// inWindow reports whether a record is in a window. The calls that were open when another one ended
+// are forgotten: it is unknown when they ended.
+func (s *rootScan) inWindow(tsc uint64) bool {
+	if s.windows == nil || tsc >= s.from && tsc <= s.to {
+		return true
+	}
+	from, to, ok := s.windows.at(tsc)
+	if !ok || from != s.from {
+		s.open, s.more, s.awaits = s.open[:0], 0, false
+	}
+	s.from, s.to = from, to
+	return ok
+}
+
+// expire forgets the calls of a window that has ended.
+func (s *rootScan) expire() {
+	if s.windows == nil || len(s.open) == 0 {
+		return
+	}
+	if n := len(s.windows.list); n == 0 || s.windows.list[n-1].To != 0 || s.windows.list[n-1].From > s.from {
+		s.open, s.more, s.awaits = s.open[:0], 0, false
+	}
+}

@@ -1,0 +1,279 @@
+package recorder
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/xray-tools/xray/internal/tracewrite"
+	"github.com/xray-tools/xray/reader"
+)
+
+// Log has the records of LLVM's own XRay runtime in the memory of a process: those that the runtime
+// had not written to a file, and would have lost. It is not safe for concurrent use.
+type Log struct {
+	// Type is the mode of the runtime, reader.FDR or reader.Basic.
+	Type reader.Type
+
+	notes  []string
+	clock  string // what is uncertain about the clock
+	header reader.Header
+	image  *image
+	parts  []logPart
+}
+
+// logPart is a range of memory with complete records: a buffer of a thread.
+type logPart struct {
+	thread, process int32
+	seconds, tsc    uint64 // when the thread took the buffer; TSC of the first record
+	micros          uint32
+	address         uint64
+	size            int
+	copied          []byte // of a running process; else nil
+	held            bool   // a thread has the buffer, or none does and it is not free either
+}
+
+// findLogs finds the logs of LLVM's runtime. They are in the data of the program and in the
+// thread-local data of its threads.
+func (c *Core) findLogs(wanted func(*segment) bool) error {
+	var err error
+	if q := c.image.findQueue(wanted); q != nil {
+		var l *Log
+		if l, err = c.fdrLog(q); err == nil {
+			c.logs = append(c.logs, l)
+		}
+	}
+	if l := c.basicLog(wanted); l != nil {
+		c.logs = append(c.logs, l)
+	}
+	return err
+}
+
+// Mode is the name of the runtime's mode.
+func (l *Log) Mode() string {
+	if l.Type == reader.FDR {
+		return "FDR"
+	}
+	return "basic"
+}
+
+// Logs returns the logs of LLVM's runtime: that of FDR mode, or of basic mode, or both.
+func (c *Core) Logs() []*Log { return c.logs }
+
+// WriteTrace writes the records as the runtime would have written them to a file.
+func (l *Log) WriteTrace(w io.Writer) error {
+	if _, err := w.Write(tracewrite.AppendHeader(nil, &l.header)); err != nil {
+		return err
+	}
+	for i := range l.parts {
+		p := &l.parts[i]
+		data := p.copied
+		if data == nil {
+			var err error
+			if data, err = l.image.read("a buffer of LLVM's runtime", p.address, p.size); err != nil {
+				return err
+			}
+		}
+		if l.Type == reader.FDR {
+			extents := reader.Record{Kind: reader.BufferExtents, Value: uint64(len(data))}
+			if _, err := w.Write(tracewrite.AppendRecord(nil, &l.header, &extents)); err != nil {
+				return err
+			}
+		}
+		if _, err := w.Write(data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Notes says what is missing or uncertain, in parts of a sentence.
+func (l *Log) Notes() []string {
+	if l.clock == "" {
+		return l.notes
+	}
+	return append(slices.Clone(l.notes), l.clock)
+}
+
+func (l *Log) note(format string, args ...any) {
+	l.notes = append(l.notes, fmt.Sprintf(format, args...))
+}
+
+// available returns how many of the n bytes from an address on are in the image.
+func (m *image) available(address, n uint64) int {
+	var got uint64
+	for got < n {
+		s, err := m.find(address + got)
+		if err != nil {
+			break
+		}
+		got += min(n-got, s.bytes-(address+got-s.address))
+	}
+	return int(got)
+}
+
+// word reads 8 bytes.
+func (m *image) word(address uint64) (uint64, error) {
+	var b [8]byte
+	_, err := m.readSome(b[:], address)
+	return binary.LittleEndian.Uint64(b[:]), err
+}
+
+// emulated is a reading of the clock from which on it is not a TSC, which would take decades to get
+// there, but the wall clock in nanoseconds, in 2001. The runtime reads the wall clock if the kernel
+// does not report the frequency of the TSC.
+const emulated = 1e18
+
+// setClock sets the frequency of the log's clock. The runtime writes it to its file, but does not
+// keep it where it can be found in every program.
+func (c *Core) setClock(l *Log) {
+	l.clock = ""
+	var timed []*logPart
+	wall := true
+	for i := range l.parts {
+		if p := &l.parts[i]; p.tsc != 0 {
+			timed = append(timed, p)
+			wall = wall && p.tsc >= emulated
+		}
+	}
+	if len(timed) > 0 && wall {
+		l.header.CycleFrequency = 1e9
+		return
+	}
+	if l.header.CycleFrequency = c.ticksPerSecond(); l.header.CycleFrequency != 0 {
+		return
+	}
+	if l.Type == reader.FDR {
+		l.header.CycleFrequency = frequencyOf(timed)
+	}
+	if f := l.header.CycleFrequency; f != 0 {
+		l.clock = fmt.Sprintf("the clock's frequency, %.3f GHz, is an estimate from the times of the buffers", float64(f)/1e9)
+		return
+	}
+	l.clock = "the clock's frequency is unknown: pass --clock-rate to other commands, or to this one --exe and the program with its symbols"
+}
+
+// frequencyOf estimates the frequency from buffers in the order in which threads took them. Each has a
+// reading of both clocks at its beginning, usually within a microsecond.
+func frequencyOf(parts []*logPart) uint64 {
+	if len(parts) == 0 {
+		return 0
+	}
+	first, last := parts[0], parts[len(parts)-1]
+	micros := last.wall() - first.wall()
+	if last.tsc <= first.tsc || micros < 1000 || micros > 1<<50 {
+		return 0
+	}
+	return scale(last.tsc-first.tsc, 1e6, micros)
+}
+
+// wall returns when a thread took the buffer, in microseconds of CLOCK_MONOTONIC.
+func (p *logPart) wall() uint64 { return p.seconds*1e6 + uint64(p.micros) }
+
+// maxSymbols limits the symbols of a program that are searched.
+const maxSymbols = 64 << 20
+
+// ticksPerSecond returns what the runtime takes for the frequency of the TSC, or 0 if it cannot be
+// found: only the symbol table of the program's file tells where it is.
+func (c *Core) ticksPerSecond() uint64 {
+	f, err := elf.Open(c.exe)
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	entry := c.auxiliary(auxEntry)
+	table := f.SectionByType(elf.SHT_SYMTAB)
+	if entry == 0 || table == nil || table.Size > maxSymbols || !c.given && !c.isProgram(f, entry-f.Entry) {
+		return 0
+	}
+	symbols, err := f.Symbols()
+	if err != nil {
+		return 0
+	}
+	for _, s := range symbols {
+		// Each mode has such a variable. That of a mode that is not used is 0.
+		if s.Name != "_ZN6__xrayL11TicksPerSecE" {
+			continue
+		}
+		if v, err := c.image.word(s.Value + entry - f.Entry); err == nil && v >= 1e6 && v <= 1e11 {
+			return v
+		}
+	}
+	return 0
+}
+
+// isProgram reports whether a file is the one that the process ran, which is loaded with this bias.
+func (c *Core) isProgram(f *elf.File, bias uint64) bool {
+	s := f.Section(".note.gnu.build-id")
+	if c.live != nil {
+		return true // it is the file that the kernel has
+	}
+	if s == nil || s.Size > pageSize || bias%pageSize != 0 {
+		return false
+	}
+	want, err := s.Data()
+	if err != nil {
+		return false
+	}
+	got := make([]byte, len(want))
+	_, err = c.image.readSome(got, s.Addr+bias)
+	return err == nil && bytes.Equal(got, want)
+}
+
+// Keys of the auxiliary vector.
+const (
+	auxHeaders = 3 // address of the program headers
+	auxEntry   = 9 // address of the program's entry
+)
+
+// auxiliary returns a value of the auxiliary vector, or 0.
+func (c *Core) auxiliary(key uint64) uint64 {
+	for f := fields(c.aux); len(f) >= 16; f = f[16:] {
+		if f.u64(0) == key {
+			return f.u64(8)
+		}
+	}
+	return 0
+}
+
+// noteFile is NT_FILE, the note with the mapped files.
+const noteFile elf.NType = 0x46494c45
+
+// readProgram finds out in a core file which program the process ran.
+func (c *Core) readProgram() {
+	const noteAuxv elf.NType = 6
+	c.aux = c.image.note(noteAuxv, 16)
+	headers := c.auxiliary(auxHeaders)
+	f := fields(c.image.note(noteFile, 16))
+	if f == nil || f.u64(0) > uint64(len(f))/24 {
+		return
+	}
+	n := int(f.u64(0))
+	names := f[min(16+24*n, len(f)):]
+	for i := range n {
+		name, rest, _ := bytes.Cut(names, []byte{0})
+		if from := 16 + 24*i; from+24 <= len(f) && f.u64(from) <= headers && headers < f.u64(from+8) {
+			c.program = string(name)
+			c.exe = c.program
+			return
+		}
+		names = rest
+	}
+}
+
+// Program returns the path of the program, as the process knew it, or "" if it is unknown.
+func (c *Core) Program() string { return c.program }
+
+// SetProgram sets the path of the program, if the file is elsewhere now.
+func (c *Core) SetProgram(path string) {
+	c.program, c.exe, c.given = path, path, true
+	for _, l := range c.logs {
+		c.setClock(l)
+	}
+	for _, r := range c.rings {
+		r.SetProgram(path)
+	}
+}

@@ -1,0 +1,309 @@
+//go:build linux && amd64
+
+package recorder
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/xray-tools/xray/internal/test/testenv"
+	"github.com/xray-tools/xray/reader"
+)
+
+// llvmProgram compiles testdata/llvm.cc with LLVM's own runtime.
+func llvmProgram(t *testing.T, clang string, flags ...string) string {
+	t.Helper()
+	testenv.Need(t, clang, "strip")
+	program := filepath.Join(t.TempDir(), "llvm")
+	cmd := exec.Command(clang, append([]string{
+		"-O1", "-x", "c++", "testdata/llvm.cc", "-pthread", "-lstdc++", "-lm", "-fxray-instrument", "-fxray-instruction-threshold=1", "-o", program,
+	}, flags...)...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", cmd, err, out)
+	}
+	return program
+}
+
+// basicEnvironment starts basic mode, with a log in dir.
+func basicEnvironment(dir string) []string {
+	return []string{
+		"XRAY_OPTIONS=patch_premain=true xray_mode=xray-basic xray_logfile_base=" + filepath.Join(dir, "log."),
+		"XRAY_BASIC_OPTIONS=func_duration_threshold_us=0",
+	}
+}
+
+// onlyLog returns the only log of a process.
+func onlyLog(t *testing.T, c *Core, mode string) (l *Log, trace []byte) {
+	t.Helper()
+	if len(c.Logs()) != 1 || len(c.Rings()) > 0 || c.Logs()[0].Mode() != mode {
+		t.Fatalf("got %d rings, logs %v", len(c.Rings()), c.Logs())
+	}
+	l = c.Logs()[0]
+	var b bytes.Buffer
+	if err := l.WriteTrace(&b); err != nil {
+		t.Fatal(err)
+	}
+	return l, b.Bytes()
+}
+
+// readBytes reads a trace of a program of testdata/llvm.cc.
+func readBytes(t *testing.T, trace []byte) found {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "trace.xray")
+	if err := os.WriteFile(path, trace, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if trace[2] == byte(reader.FDR) {
+		verify(t, path)
+	}
+	return readTrace(t, path)
+}
+
+// checkCalls checks that a trace has so many calls of branch, each with its two of leaf.
+func checkCalls(t *testing.T, trace []byte, branches uint64) {
+	t.Helper()
+	got := readBytes(t, trace)
+	if got.calls[idBranch] != branches || got.calls[idLeaf] != 2*branches || got.unmatched+got.orphan+got.backwards != 0 {
+		t.Errorf("got calls %v, want %d of branch; %d exits without entry, %d calls without exit, %d backward time steps",
+			got.calls, branches, got.unmatched, got.orphan, got.backwards)
+	}
+}
+
+func TestLLVMRuntime(t *testing.T) {
+	for _, test := range []struct {
+		clang  string
+		flags  []string
+		checks []func(*testing.T, string)
+	}{
+		{"clang-14", nil, []func(*testing.T, string){checkBuffersAfterAbort, checkTypedEvents, checkBasicRecords}},
+		{"clang-19", []string{"-no-pie"}, []func(*testing.T, string){checkBuffersAfterFault, checkBasicRecords}},
+		// Basic mode does not start in static programs.
+		{"clang-22", []string{"-static"}, []func(*testing.T, string){checkBuffersAfterFault, checkProcessBuffers}},
+		{"clang-22", []string{"-s"}, []func(*testing.T, string){checkBuffersAfterAbort, checkBasicRecords, checkProcessBuffers, checkProcessRecords}},
+		{"clang-22", nil, []func(*testing.T, string){checkFrequency, checkBuffersAreWhatTheRuntimeWrites, checkBuffersOfABusyProcess}},
+	} {
+		t.Run(fmt.Sprint(test.clang, test.flags), func(t *testing.T) {
+			t.Parallel()
+			program := llvmProgram(t, test.clang, test.flags...)
+			for _, check := range test.checks {
+				check(t, program)
+			}
+		})
+	}
+}
+
+// manyBuffers are options for FDR mode, for buffers that are not overwritten.
+const manyBuffers = "func_duration_threshold_us=0:buffer_size=4096:buffer_max=200"
+
+// A core has all records that FDR mode has not overwritten: those of threads that run, in several
+// buffers each,
+func checkBuffersAfterAbort(t *testing.T, program string) {
+	path, _ := crash(t, nil, program, "a", "3", "2000", manyBuffers)
+	checkAllBuffers(t, program, path)
+}
+
+// and of threads that have ended.
+func checkBuffersAfterFault(t *testing.T, program string) {
+	path, _ := crashBy(t, syscall.SIGSEGV, nil, program, "sl", "3", "2000", manyBuffers)
+	checkAllBuffers(t, program, path)
+}
+
+func checkAllBuffers(t *testing.T, program, path string) {
+	t.Helper()
+	c := openCore(t, path)
+	l, trace := onlyLog(t, c, "FDR")
+	checkCalls(t, trace, 3*2000+100)
+	if len(l.Notes()) > 0 || c.Program() != program || l.header.BufferSize != 4096 || len(l.parts) < 3*24 {
+		t.Errorf("got notes %q, program %q, buffers of %d bytes, %d of them used", l.Notes(), c.Program(), l.header.BufferSize, len(l.parts))
+	}
+}
+
+// Only the program's file tells where the runtime has the frequency of the TSC.
+func checkFrequency(t *testing.T, program string) {
+	path, _ := crash(t, nil, program, "a", "1", "10", manyBuffers)
+	stripped := filepath.Join(t.TempDir(), "stripped")
+	if out, err := exec.Command("strip", "-o", stripped, program).CombinedOutput(); err != nil {
+		t.Fatalf("strip: %v\n%s", err, out)
+	}
+	c := openCore(t, path)
+	for _, file := range []struct {
+		path string
+		want uint64
+	}{{program, 1e9}, {stripped, 0}, {"/proc/self/exe", 0}, {"/nowhere", 0}} {
+		c.exe = file.path
+		if got := c.ticksPerSecond(); got != file.want {
+			t.Errorf("%s: got a clock of %d Hz, want %d", file.path, got, file.want)
+		}
+	}
+}
+
+// From the same buffers, the runtime and the core reader write the same blocks, also when the runtime
+// has overwritten the oldest.
+func checkBuffersAreWhatTheRuntimeWrites(t *testing.T, program string) {
+	for _, buffers := range []string{"200", "10"} {
+		path, _ := crash(t, nil, program, "al", "3", "2000", "func_duration_threshold_us=0:buffer_size=4096:buffer_max="+buffers, "finalize")
+		l, got := onlyLog(t, openCore(t, path), "FDR")
+		files, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "xray-log.*"))
+		if len(files) != 1 {
+			t.Fatalf("got logs %q", files)
+		}
+		want, err := os.ReadFile(files[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a, b := blocksOf(t, got), blocksOf(t, want); !slices.Equal(a, b) || len(a) < 10 {
+			t.Errorf("%s buffers: got %d blocks, the runtime wrote %d", buffers, len(a), len(b))
+		}
+		// The runtime does not set all bytes of the header.
+		if a, b := got[:4], want[:4]; !bytes.Equal(a, b) || got[4]&3 != want[4]&3 || !bytes.Equal(got[8:24], want[8:24]) {
+			t.Errorf("got header %x, the runtime wrote %x", got[:32], want[:32])
+		}
+		notes := strings.Join(l.Notes(), "; ")
+		if !strings.Contains(notes, "ended its recording") || strings.Contains(notes, "overwritten") != (buffers == "10") {
+			t.Errorf("%s buffers: got notes %q", buffers, notes)
+		}
+	}
+}
+
+// The runtime counts typed events too short, and truncates the blocks of its file. The core reader does not.
+func checkTypedEvents(t *testing.T, program string) {
+	path, _ := crash(t, nil, program, "at", "1", "10", "func_duration_threshold_us=0:buffer_size=4096")
+	_, trace := onlyLog(t, openCore(t, path), "FDR")
+	const idTyped = 4
+	got := readBytes(t, trace)
+	if got.calls[idTyped] != 1000 || got.events != 1000 || got.calls[idBranch] != 110 || got.unmatched+got.orphan != 0 {
+		t.Errorf("got calls %v, %d events, %d exits without entry, %d calls without exit", got.calls, got.events, got.unmatched, got.orphan)
+	}
+}
+
+// blocksOf returns the blocks of an FDR log in order of their bytes.
+func blocksOf(t *testing.T, trace []byte) (blocks []string) {
+	t.Helper()
+	for rest := trace[32:]; len(rest) > 0; {
+		size := 16 + binary.LittleEndian.Uint64(rest[1:])
+		if rest[0] != 0x0f || size > uint64(len(rest)) {
+			t.Fatalf("no block at offset %d", len(trace)-len(rest))
+		}
+		blocks = append(blocks, string(rest[16:size]))
+		rest = rest[size:]
+	}
+	slices.Sort(blocks)
+	return blocks
+}
+
+// What basic mode has written, and what a core has, are all records.
+func checkBasicRecords(t *testing.T, program string) {
+	for _, end := range []string{"a", "al"} {
+		dir := t.TempDir()
+		path, _ := crash(t, basicEnvironment(dir), program, end, "3", "2000", "")
+		_, rest := onlyLog(t, openCore(t, path), "basic")
+		checkCalls(t, append(logIn(t, dir), rest[32:]...), 3*2000+100)
+	}
+}
+
+// logIn returns the only basic log in a folder.
+func logIn(t *testing.T, dir string) []byte {
+	t.Helper()
+	files, _ := filepath.Glob(filepath.Join(dir, "log.*"))
+	if len(files) != 1 {
+		t.Fatalf("got logs %q", files)
+	}
+	written, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return written
+}
+
+func openProcess(t *testing.T, pid int) *Core {
+	t.Helper()
+	c, err := OpenProcess(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// A running program is read from outside.
+func checkProcessBuffers(t *testing.T, program string) {
+	pid := waitingFor(t, nil, program, "w", "3", "2000", manyBuffers)
+	_, trace := onlyLog(t, openProcess(t, pid), "FDR")
+	checkCalls(t, trace, 3*2000+100)
+}
+
+func checkProcessRecords(t *testing.T, program string) {
+	dir := t.TempDir()
+	pid := waitingFor(t, basicEnvironment(dir), program, "w", "3", "2000", "")
+	_, rest := onlyLog(t, openProcess(t, pid), "basic")
+	checkCalls(t, append(logIn(t, dir), rest[32:]...), 3*2000+100)
+}
+
+// waitingFor runs a program until it says that it waits, and returns its process ID.
+func waitingFor(t *testing.T, env []string, program string, args ...string) int {
+	t.Helper()
+	return startReady(t, env, program, args...).Process.Pid
+}
+
+// While threads record, the trace has no gaps: it has the last calls of each thread, from its first
+// record on.
+func checkBuffersOfABusyProcess(t *testing.T, program string) {
+	for _, threshold := range []string{"0", "1"} {
+		pid := waitingFor(t, nil, program, "wbl", "1", "100", "buffer_size=16384:buffer_max=100:func_duration_threshold_us="+threshold)
+		calls, read := 0, 0
+		for try := 0; read < 5 && try < 100; try++ {
+			c, err := OpenProcess(pid)
+			if errors.Is(err, errReused) {
+				continue // other processes kept this one from reading
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, trace := onlyLog(t, c, "FDR")
+			calls += checkSequences(t, trace)
+			read++
+			c.Close()
+		}
+		if calls == 0 {
+			t.Error("no calls")
+		}
+	}
+}
+
+// checkSequences checks that each thread's calls follow each other without gaps, and returns the number
+// of calls of leaf. Its arguments in a thread are n, n+1, n+1, n+2, n+2 and so on.
+func checkSequences(t *testing.T, data []byte) (calls int) {
+	t.Helper()
+	trace, err := reader.OpenReaderAt(bytes.NewReader(data), int64(len(data)), "trace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer trace.Close()
+	last := make(map[reader.Thread]uint64)
+	for b, err := range trace.Blocks(reader.ThreadOrder) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range b.Args {
+			if n, ok := last[b.Thread]; ok && a.Value != n && a.Value != n+1 {
+				t.Fatalf("thread %d: leaf(%d) after leaf(%d)", b.Thread.Thread, a.Value, n)
+			}
+			last[b.Thread] = a.Value
+			calls++
+		}
+	}
+	if n := trace.Losses().Count(); n != 0 {
+		first, _ := trace.Losses().First()
+		t.Errorf("%d losses, the first: %v", n, first)
+	}
+	return calls
+}

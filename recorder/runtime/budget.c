@@ -1,0 +1,273 @@
+/* Recording no more than a budget allows.
+ *
+ * The observer decides, and this does it. Each function has a limit. A thread that has made
+ * more calls of a function than that only counts the others, until the observer has the
+ * function's sleds switched off, or raises the limit. So the cost of a function that is suddenly
+ * called often is bounded before anybody has noticed.
+ *
+ * Threads note which of their open calls were recorded. Only exits of these are recorded, so that
+ * entries and exits of a trace always belong together, and the exits of a function stay on while
+ * one of its calls is noted. */
+#include "arena.h"
+#include "objects.h"
+#include "syscall.h"
+
+uint64_t *xr_limits;
+uint32_t *xr_exhausted;
+
+enum { MAX_OPEN = 4095 }; /* calls of a thread that are recorded at a time */
+
+/* Below the open calls of a thread: no exit is of this one, or of one further out. */
+static struct xr_kept none[2] = {{UINT64_MAX, 0}};
+
+/* By id: functions with open calls that were recorded, as of the latest look. */
+static uint8_t *open_functions;
+static uint32_t *noted; /* those of which the bit is set */
+static uint64_t nnoted;
+enum { MAX_NOTED = 1 << 16 };
+
+/* Set in the id of a call that was given up: its function's exits are off. */
+#define GIVEN_UP (1ull << 63)
+
+/* Whether entries of all functions are on, to count them. */
+static int looking;
+
+/* Objects whose functions have limits. */
+static uint8_t admitted[XR_MAX_OBJECTS];
+
+/* How many decisions the observer has made, and how many of them the sleds follow. */
+static const uint32_t *decisions;
+static uint32_t followed;
+
+void xr_budget_begin(uint64_t *limits, uint32_t *exhausted, const uint32_t *made)
+{
+	open_functions = xr_map(XR_LIMITS / 8);
+	noted = xr_map(MAX_NOTED * sizeof *noted);
+	if (!open_functions || !noted)
+		return;
+	xr_exhausted = exhausted;
+	decisions = made;
+	xr_limits = limits;
+}
+
+void xr_budget_admit(const struct xr_object *o)
+{
+	uint8_t *done = &admitted[o - xr_root.objects];
+	if (*done)
+		return;
+	*done = 1;
+	const struct xr_sled *s = (const struct xr_sled *)o->sleds;
+	uint64_t id = o->first_id;
+	for (uint64_t i = 0; i < o->nsleds; i++) {
+		if (i && xr_sled_function(&s[i]) != xr_sled_function(&s[i - 1]))
+			id++;
+		if (id >= XR_LIMITS)
+			return;
+		if (s[i].always || s[i].call)
+			xr_limits[id] = XR_UNLIMITED;
+		else if (!xr_limits[id])
+			xr_limits[id] = XR_TRIAL;
+	}
+}
+
+void xr_budget_forked(void) { looking = 0; }
+
+unsigned xr_budget_wants(uint64_t id)
+{
+	if (!xr_limits)
+		return 3;
+	if (id >= XR_LIMITS)
+		return 0;
+	if (__atomic_load_n(&xr_limits[id], __ATOMIC_RELAXED))
+		return 3;
+	return looking | (open_functions[id / 8] >> id % 8 & 1) << 1;
+}
+
+static void note_open(uint64_t id)
+{
+	if (!id || id & GIVEN_UP || id >= XR_LIMITS || open_functions[id / 8] >> id % 8 & 1 || nnoted == MAX_NOTED)
+		return;
+	open_functions[id / 8] |= 1 << id % 8;
+	noted[nnoted++] = id;
+}
+
+void xr_budget_note_open(void)
+{
+	while (nnoted) {
+		uint32_t id = noted[--nnoted];
+		open_functions[id / 8] &= ~(1 << id % 8);
+	}
+	for (uint64_t i = 0; i < xr_root.nthreads; i++) {
+		const struct xr_thread *t = xr_root.threads[i];
+		if (t->state != XR_THREAD_LIVE || !t->held)
+			continue;
+		const struct xr_kept *top = __atomic_load_n(&t->top, __ATOMIC_ACQUIRE);
+		for (const struct xr_kept *h = t->held + 1; h < top; h++)
+			note_open(h->id);
+	}
+}
+
+void xr_budget_attach(struct xr_thread *t, int room)
+{
+	if (room && !t->held) {
+		t->held = xr_keep((MAX_OPEN + 1) * sizeof *t->held);
+		if (!t->held)
+			return;
+		t->held->slot = UINT64_MAX;
+		t->end = t->held + MAX_OPEN + 1;
+		__atomic_store_n(&t->top, t->held + 1, __ATOMIC_RELEASE);
+	} else if (!room) {
+		t->top = t->held ? t->held + 1 : none + 1;
+		t->end = t->held ? t->held + MAX_OPEN + 1 : none + 1;
+	}
+}
+
+/* Frames that are further apart are on different stacks. */
+static int is_left(const struct xr_kept *h, uint64_t slot) { return h->slot < slot && slot - h->slot < XR_SAME_STACK; }
+
+int xr_budget_exits(uint64_t slot)
+{
+	struct xr_thread *t = xr_tls;
+	struct xr_kept *top = t->top;
+	while (is_left(top - 1, slot))
+		top--;
+	int open = top[-1].slot == slot;
+	t->top = top - open;
+	return open;
+}
+
+/* Gives up the open calls of functions that are off and whose exits were left on for them. Of
+ * functions that are often called, these exits would cost too much. */
+static void give_up(struct xr_look *seen)
+{
+	seen->cut_tsc = xr_rdtsc();
+	for (uint64_t i = 0; i < xr_root.nthreads; i++) {
+		struct xr_thread *t = xr_root.threads[i];
+		if (t->state != XR_THREAD_LIVE || !t->held)
+			continue;
+		const struct xr_kept *top = __atomic_load_n(&t->top, __ATOMIC_ACQUIRE);
+		for (struct xr_kept *h = t->held + 1; h < top; h++) {
+			uint64_t id = __atomic_load_n(&h->id, __ATOMIC_RELAXED);
+			if (!id || id >= XR_LIMITS || xr_limits[id] || !xr_only_exits_on(id))
+				continue;
+			uint32_t k = 0;
+			while (k < seen->ncut && seen->cut[k] != id)
+				k++;
+			if (k == sizeof seen->cut / sizeof *seen->cut)
+				continue;
+			/* If the call ends meanwhile, its place may have another by now. */
+			if (!__atomic_compare_exchange_n(&h->id, &id, id | GIVEN_UP, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+				continue;
+			seen->cut[k] = id;
+			seen->ncut += k == seen->ncut;
+		}
+	}
+}
+
+uint32_t xr_budget_take_left(uint64_t sp, uint32_t *ids, uint32_t most)
+{
+	struct xr_thread *t = xr_tls;
+	uint32_t n = 0;
+	while (n < most && is_left(t->top - 1, sp))
+		if (!((--t->top)->id & GIVEN_UP))
+			ids[n++] = t->top->id;
+	return n;
+}
+
+uint64_t xr_budget_depth(void) { return xr_tls->held ? xr_tls->top - xr_tls->held - 1 : 0; }
+
+uint32_t xr_budget_open_at(uint64_t slot, uint64_t *n)
+{
+	const struct xr_kept *first = xr_tls->held;
+	while (*n && is_left(&first[*n], slot))
+		--*n;
+	if (!*n || first[*n].slot != slot)
+		return 0;
+	return first[(*n)--].id;
+}
+
+void xr_budget_leave(uint64_t n)
+{
+	if (xr_tls->held)
+		xr_tls->top = xr_tls->held + 1 + n;
+}
+
+/* CPU time of the threads that record. The clock of the process is only exact for the thread that
+ * asks: that of others is as old as the kernel's latest tick. */
+static uint64_t threads_cpu_ns(void)
+{
+	enum { MAX_THREADS = 64, PER_THREAD = 4, SCHED = 2 };
+	uint64_t sum = 0, asked = 0;
+	for (uint64_t i = 0; i < xr_root.nthreads; i++) {
+		const struct xr_thread *t = xr_root.threads[i];
+		struct { int64_t s, ns; } used = {0, 0};
+		if (t->state != XR_THREAD_LIVE)
+			continue;
+		if (asked++ == MAX_THREADS)
+			return xr_cpu_ns();
+		int64_t clock = (int32_t)(~t->tid << 3 | PER_THREAD | SCHED);
+		if (!xr_sys2(SYS_clock_gettime, clock, (intptr_t)&used))
+			sum += used.s * 1000000000ull + used.ns;
+	}
+	return sum;
+}
+
+struct moment {
+	uint64_t tsc, cpu_ns;
+};
+
+static struct moment now(void) { return (struct moment){xr_rdtsc(), threads_cpu_ns()}; }
+
+/* Sleds are switched one after the other: the middle of that is what counts. */
+static struct moment middle(struct moment a, struct moment b)
+{
+	return (struct moment){a.tsc + (b.tsc - a.tsc) / 2, a.cpu_ns + (b.cpu_ns - a.cpu_ns) / 2};
+}
+
+static void follow(void)
+{
+	followed = __atomic_load_n(decisions, __ATOMIC_ACQUIRE);
+	xr_patch_changed();
+}
+
+/* Every child would have to switch the same sleds, and copy the pages that they are in. */
+void xr_budget_before_fork(void)
+{
+	if (!xr_limits || xr_root.mode == XR_OFF || looking || __atomic_load_n(decisions, __ATOMIC_ACQUIRE) == followed)
+		return;
+	xr_lock(XR_LOCK_CONTROL);
+	follow();
+	xr_unlock(XR_LOCK_CONTROL);
+}
+
+static struct moment patch(void)
+{
+	struct moment before = now();
+	follow();
+	return middle(before, now());
+}
+
+void xr_budget_apply(uint64_t look_ns, const struct xr_burst *burst, struct xr_look *seen)
+{
+	uint64_t cpu = xr_thread_cpu_ns();
+	seen->tsc = seen->cpu_ns = seen->ncut = 0;
+	give_up(seen);
+	if (look_ns) {
+		looking = 1;
+		struct moment from = patch();
+		xr_unlock(XR_LOCK_CONTROL);
+		struct { int64_t s, ns; } rest = {0, look_ns};
+		xr_sys2(SYS_nanosleep, (intptr_t)&rest, 0);
+		xr_lock(XR_LOCK_CONTROL);
+		looking = 0;
+		for (uint32_t i = 0; i < burst->n && i < sizeof burst->ids / sizeof *burst->ids; i++)
+			if (burst->ids[i] < XR_LIMITS)
+				__atomic_store_n(&xr_limits[burst->ids[i]], 0, __ATOMIC_RELAXED);
+		struct moment to = patch();
+		seen->tsc = to.tsc - from.tsc;
+		seen->cpu_ns = to.cpu_ns > from.cpu_ns ? to.cpu_ns - from.cpu_ns : 0;
+	} else {
+		follow();
+	}
+	seen->patching_ns = xr_thread_cpu_ns() - cpu;
+}

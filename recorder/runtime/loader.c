@@ -1,0 +1,140 @@
+/* The loader's list of objects, and the lock that glibc protects it with.
+ *
+ * fork in a process with several threads may copy that lock while another thread holds it.
+ * glibc does not reset it in the child, where nobody releases it. So the recorder finds out
+ * where the lock is, and a child that has it locked never asks for the list again. */
+#define _GNU_SOURCE
+#include <link.h>
+#include <unistd.h>
+
+#include "objects.h"
+#include "syscall.h"
+
+/* A recursive mutex of glibc. */
+struct mutex {
+	uint32_t word, count, owner, users, kind;
+};
+
+enum { RECURSIVE = 1, MAX_CANDIDATES = 8, MAX_SEGMENT = 1 << 20 };
+
+struct search {
+	struct {
+		const struct mutex *at;
+		uint32_t count;
+	} candidates[MAX_CANDIDATES];
+	int ncandidates, nfound;
+	const struct mutex *found;
+	uint32_t tid;
+};
+
+/* Null if it is unknown, as with C libraries other than glibc. */
+static const struct mutex *lock;
+static uint32_t lost;
+
+/* Functions that are called while the lock is held see it with one count more. */
+static int compare_counts(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	struct search *s = arg;
+	(void)info;
+	(void)size;
+	for (int i = 0; i < s->ncandidates; i++)
+		if (s->candidates[i].at->count == s->candidates[i].count + 1) {
+			s->found = s->candidates[i].at;
+			s->nfound++;
+		}
+	return 1;
+}
+
+static void find_held(struct search *s, uint64_t first, uint64_t size)
+{
+	if (size > MAX_SEGMENT)
+		return;
+	for (uint64_t at = (first + 7) & ~7ull; at + sizeof(struct mutex) <= first + size; at += 8) {
+		const struct mutex *m = (const struct mutex *)at;
+		if (m->kind != RECURSIVE || m->owner != s->tid || !m->word || !m->count)
+			continue;
+		if (s->ncandidates < MAX_CANDIDATES) {
+			s->candidates[s->ncandidates].at = m;
+			s->candidates[s->ncandidates].count = m->count;
+		}
+		s->ncandidates++;
+	}
+}
+
+/* Looks for mutexes that this thread holds in the object that contains the loader. */
+static int search_loader(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	struct search *s = arg;
+	const ElfW(Phdr) *p = info->dlpi_phdr, *end = p + info->dlpi_phnum;
+	/* In the dynamic loader. A static program has the same code in itself. */
+	extern void *__tls_get_addr(void *) __attribute__((weak));
+	uint64_t inside = (__tls_get_addr ? (uintptr_t)&__tls_get_addr : (uintptr_t)&dl_iterate_phdr) - info->dlpi_addr;
+	(void)size;
+	while (p < end && !(p->p_type == PT_LOAD && inside - p->p_vaddr < p->p_memsz))
+		p++;
+	if (p == end)
+		return 0;
+	for (p = info->dlpi_phdr; p < end; p++)
+		if (p->p_type == PT_LOAD && p->p_flags & PF_W)
+			find_held(s, info->dlpi_addr + p->p_vaddr, p->p_memsz);
+	if (s->ncandidates <= MAX_CANDIDATES)
+		dl_iterate_phdr(compare_counts, s);
+	return 1;
+}
+
+void xr_loader_init(void)
+{
+	struct search s = {.tid = xr_sys0(SYS_gettid)};
+	uint64_t signals = xr_block_signals();
+	dl_iterate_phdr(search_loader, &s);
+	xr_restore_signals(signals);
+	lock = s.nfound == 1 ? s.found : NULL;
+}
+
+void xr_loader_forked(int had_threads)
+{
+	lost |= lock ? lock->word != 0 : had_threads != 0;
+}
+
+int xr_loader_is_lost(void) { return lost; }
+
+static int read_changes(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	(void)size;
+	*(uint64_t *)arg = info->dlpi_adds + info->dlpi_subs;
+	return 1;
+}
+
+uint64_t xr_loader_changes(void)
+{
+	uint64_t changes = 0;
+	if (!lost)
+		dl_iterate_phdr(read_changes, &changes);
+	return changes;
+}
+
+struct locked {
+	void (*what)(void *arg);
+	void *arg;
+};
+
+static int call_locked(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	struct locked *l = arg;
+	(void)info;
+	(void)size;
+	l->what(l->arg);
+	return 1;
+}
+
+void xr_with_loader(void (*what)(void *arg), void *arg)
+{
+	struct locked l = {what, arg};
+	if (lost)
+		return;
+	uint64_t signals = xr_block_signals();
+	xr_lock(XR_LOCK_LOADER);
+	dl_iterate_phdr(call_locked, &l);
+	xr_unlock(XR_LOCK_LOADER);
+	xr_restore_signals(signals);
+}

@@ -1,0 +1,237 @@
+/* Windows: recording for a part of the time, such as a second of every minute.
+ *
+ * The control thread switches the sleds on when a window begins and off when it ends, and nothing
+ * else: threads do not know of windows. What they record while sleds are being switched is
+ * incomplete. So a window lasts from when all sleds are on to when the first goes off, and readers
+ * ignore what is outside of it. */
+#include "arena.h"
+#include "objects.h"
+#include "syscall.h"
+#include "trace.h"
+#include "window.h"
+
+enum { LEAST = 1000000 }; /* ns: of a window, and of the time between two */
+
+/* The schedule. Windows that were missed are left out. */
+static uint64_t start_ns; /* CLOCK_MONOTONIC: a window begins here */
+static struct { uint64_t length_ns, every_ns; } plan; /* of the next recording */
+static uint32_t active, open;
+static uint32_t quiet;    /* nothing is to be recorded; differs from !open while sleds are switched */
+static uint32_t unsure;   /* a fork interrupted the switching of sleds */
+static uint32_t earlier;  /* there was a recording before */
+static uint64_t cpu_ns;   /* of the process when the open window began */
+static uint64_t first;    /* window of this recording */
+static uint64_t total;    /* ticks of its windows that have ended */
+
+static uint64_t monotonic_ns(void)
+{
+	struct { int64_t s, ns; } t = {0, 0};
+	xr_sys2(SYS_clock_gettime, 1 /* CLOCK_MONOTONIC */, (intptr_t)&t);
+	return t.s * 1000000000ull + t.ns;
+}
+
+int xr_windows_on(void) { return active; }
+
+int xr_between_windows(void) { return active && quiet; }
+
+void xr_windows_plan(uint64_t length_ns, uint64_t every_ns)
+{
+	plan.length_ns = length_ns;
+	plan.every_ns = every_ns;
+}
+
+const char *xr_windows_check(enum xr_mode mode, uint64_t threshold_ns, int planned)
+{
+	uint64_t length_ns = planned ? plan.length_ns : xr_root.window_ns, every_ns = planned ? plan.every_ns : xr_root.every_ns;
+	if (!length_ns && !every_ns)
+		return NULL;
+	if (length_ns < LEAST || every_ns < length_ns + LEAST || every_ns >> 60)
+		return "a window must take at least 1 ms, and end at least 1 ms before the next one";
+	if (mode != XR_RECORD && mode != XR_PRUNE && mode != XR_COUNT)
+		return "windows are for the modes record, prune and count, without a limit of depth";
+	if (threshold_ns >= every_ns - length_ns)
+		return "the threshold must be shorter than the time between windows";
+	return NULL;
+}
+
+/* The table. Its last row is of the open window. */
+
+static struct xr_window *row(uint64_t i) { return &xr_root.windows[i % XR_WINDOWS]; }
+
+static int make_table(void)
+{
+	if (!xr_root.windows)
+		xr_root.windows = xr_arena_windows();
+	if (!xr_root.windows)
+		xr_root.windows = xr_map(XR_WINDOWS * sizeof *xr_root.windows);
+	return xr_root.windows != NULL;
+}
+
+static void begin(uint64_t from)
+{
+	if (!make_table())
+		return;
+	struct xr_window *w = row(xr_root.nwindows);
+	w->to = w->cpu_ns = 0;
+	cpu_ns = xr_cpu_ns();
+	open = 1;
+	__atomic_store_n(&w->from, from, __ATOMIC_RELEASE);
+	__atomic_store_n(&xr_root.nwindows, xr_root.nwindows + 1, __ATOMIC_RELEASE);
+	xr_arena_windows_are(xr_root.nwindows);
+}
+
+static void end(uint64_t to)
+{
+	struct xr_window *w = row(xr_root.nwindows - 1);
+	w->cpu_ns = xr_cpu_ns() - cpu_ns;
+	open = 0;
+	total += to - w->from;
+	__atomic_store_n(&w->to, to, __ATOMIC_RELEASE);
+}
+
+void xr_windows_share(void)
+{
+	struct xr_window *own = xr_root.windows, *shared = own ? xr_arena_windows() : NULL;
+	uint64_t n = xr_root.nwindows < XR_WINDOWS ? xr_root.nwindows : XR_WINDOWS;
+	if (active)
+		start_ns = xr_arena_schedule(start_ns);
+	if (!shared || shared == own)
+		return;
+	xr_copy(shared, own, n * sizeof *own);
+	xr_root.windows = shared;
+	xr_arena_windows_are(xr_root.nwindows);
+}
+
+void xr_windows_forked(void)
+{
+	uint32_t was_open = open && !quiet;
+	unsure = active && open == quiet;
+	quiet = !was_open;
+	earlier = xr_root.mode != XR_OFF;
+	xr_root.windows = NULL;
+	xr_root.nwindows = total = first = open = 0;
+	if (was_open && !xr_sealed)
+		begin(xr_rdtsc());
+}
+
+/* Switching. */
+
+void xr_windows_begin(void)
+{
+	xr_root.window_ns = plan.length_ns;
+	xr_root.every_ns = plan.every_ns;
+	plan.length_ns = plan.every_ns = 0;
+	active = xr_root.every_ns != 0;
+	open = unsure = 0;
+	quiet = active;
+	start_ns = active ? xr_arena_schedule(monotonic_ns()) : 0;
+	/* Rings and the observer's trace also have what was recorded without windows. */
+	if (active && earlier && !xr_root.nwindows) {
+		begin(xr_root.min_tsc);
+		if (open)
+			end(xr_rdtsc());
+	}
+	earlier = 1;
+	first = xr_root.nwindows;
+	total = 0;
+	xr_windows_resume();
+}
+
+void xr_windows_resume(void)
+{
+	if (!active && xr_root.nwindows && !open)
+		begin(xr_rdtsc());
+}
+
+static void open_window(void)
+{
+	quiet = 0; /* landings and events count from the first sled on */
+	xr_patch(1);
+	begin(xr_rdtsc());
+	if (open) {
+		xr_stream_windows(0);
+	} else {
+		quiet = 1;
+		xr_patch(0);
+	}
+}
+
+void xr_windows_close(void)
+{
+	if (!open)
+		return;
+	uint64_t to = xr_rdtsc();
+	quiet = active;
+	xr_patch(0);
+	end(active ? to : xr_rdtsc());
+	xr_stream_windows(1);
+}
+
+uint64_t xr_windows_step(void)
+{
+	if (!active || xr_root.mode == XR_OFF || xr_is_paused())
+		return UINT64_MAX;
+	uint64_t since = monotonic_ns() - start_ns, at = since % xr_root.every_ns;
+	int inside = at < xr_root.window_ns;
+	if (unsure && !inside)
+		xr_patch(0);
+	unsure = 0;
+	if (inside && !open && xr_root.nwindows < XR_MAX_WINDOWS)
+		open_window();
+	else if (!inside)
+		xr_windows_close();
+	else if (open)
+		row(xr_root.nwindows - 1)->cpu_ns = xr_cpu_ns() - cpu_ns; /* in case the process is killed */
+	return (inside ? xr_root.window_ns : xr_root.every_ns) - at;
+}
+
+void xr_windows_end(void)
+{
+	xr_windows_close();
+	active = 0;
+}
+
+/* What is known of the windows. */
+
+void xr_put_schedule(struct xr_text *t)
+{
+	if (!xr_root.every_ns)
+		return;
+	xr_put_field(t, "window_ns", xr_root.window_ns);
+	xr_put_field(t, "every_ns", xr_root.every_ns);
+}
+
+void xr_put_window_status(struct xr_text *t)
+{
+	if (!active)
+		return;
+	uint64_t ticks = total + (open ? xr_rdtsc() - row(xr_root.nwindows - 1)->from : 0);
+	xr_calibrated();
+	xr_put_key(t, "windows");
+	xr_put_text(t, "{");
+	xr_put_field(t, "length_ns", xr_root.window_ns);
+	xr_put_field(t, "every_ns", xr_root.every_ns);
+	xr_put_field(t, "count", xr_root.nwindows - first);
+	xr_put_field(t, "recorded_ns", xr_ns(ticks));
+	xr_put_field_bool(t, "open", open);
+	xr_put_text(t, "}");
+}
+
+uint64_t xr_windows_from(const struct xr_trace *trace)
+{
+	uint64_t n = xr_root.windows ? xr_root.nwindows : 0, i = trace->windows;
+	if (n > XR_WINDOWS && i < n - XR_WINDOWS)
+		i = n - XR_WINDOWS;
+	while (i < n && row(i)->to && row(i)->to < trace->since)
+		i++;
+	return i;
+}
+
+void xr_put_windows(struct xr_text *t, struct xr_trace *trace)
+{
+	uint64_t n = xr_root.nwindows, first = xr_windows_from(trace), count = n - first;
+	xr_put(t, &count, sizeof count);
+	for (uint64_t i = first; i < n; i++)
+		xr_put(t, row(i), sizeof *row(i));
+	trace->windows = n - open;
+}

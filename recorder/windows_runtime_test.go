@@ -1,0 +1,356 @@
+//go:build linux && amd64
+
+package recorder
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// Functions of testdata/windows.c.
+const (
+	windowsLeaf reader.FuncID = iota + 1
+	windowsStep
+)
+
+// windowsSeen is what a trace of testdata/windows.c has.
+type windowsSeen struct {
+	recording *reader.Recording
+	size      int64
+	events    uint64
+	steps     int // that began
+	full      int // windows in which a thread made several steps
+	bad       int // steps that do not follow the one before, or without their leaves
+}
+
+// checkWindows checks that a trace has everything in its windows, and nothing else: in each window, the
+// steps of a thread follow one another, and each has its leaves.
+func checkWindows(t *testing.T, path string) (seen windowsSeen) {
+	t.Helper()
+	if seen = inspectWindows(t, path); seen.bad > 0 {
+		t.Errorf("%s: %d of %d steps are not whole, or do not follow the one before", path, seen.bad, seen.steps)
+	}
+	checkWindowCalls(t, path)
+	return seen
+}
+
+func inspectWindows(t *testing.T, path string) (seen windowsSeen) {
+	t.Helper()
+	trace, err := reader.Open(reader.Options{}, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer trace.Close()
+	seen.recording, seen.size = trace.Recording(0), trace.Size(0)
+	windows := seen.recording.Windows
+	for i := range windows {
+		if w := &windows[i]; w.From == 0 || w.To != 0 && w.To <= w.From || i > 0 && w.From <= windows[i-1].To || w.To == 0 && i+1 < len(windows) {
+			t.Fatalf("%s: window %d of %d is %+v", path, i, len(windows), *w)
+		}
+	}
+	type thread struct {
+		inside              bool
+		last, leaves, steps int
+	}
+	threads := make(map[reader.Thread]*thread)
+	err = trace.Each(1, func(_ int, b *reader.Block) error {
+		th := threads[b.Thread]
+		if th == nil {
+			th = new(thread)
+			threads[b.Thread] = th
+		}
+		args := b.Args
+		for i := range b.Events {
+			e := &b.Events[i]
+			if edge, ok := b.Edge(i); ok {
+				if th.inside == bool(edge) {
+					t.Fatalf("%s: thread %v has two edges in a row", path, b.Thread)
+				}
+				if th.steps > 2 {
+					seen.full++
+				}
+				*th = thread{inside: bool(edge)}
+				continue
+			}
+			seen.events++
+			if !th.inside {
+				t.Fatalf("%s: thread %v has a record at %d, outside of windows", path, b.Thread, e.TSC)
+			}
+			switch {
+			case e.Kind.IsEnter() && e.Func == windowsLeaf:
+				th.leaves++
+			case e.Kind == reader.EnterArg && e.Func == windowsStep:
+				for args[0].Event < i {
+					args = args[1:]
+				}
+				n := int(args[0].Value)
+				if th.last != 0 && (n != th.last+1 || th.leaves != 3) || th.leaves > 3 {
+					seen.bad++
+				}
+				th.last, th.leaves = n, 0
+				th.steps++
+				seen.steps++
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := trace.Losses().Count(); n > 0 {
+		t.Errorf("%s: %d losses: %v", path, n, trace.Losses().Samples())
+	}
+	if len(seen.recording.Losses) > 0 {
+		t.Errorf("%s: the recorder lost %v", path, seen.recording.Losses)
+	}
+	return seen
+}
+
+// inWindows checks that no call is longer than a window.
+type inWindows struct {
+	t         *testing.T
+	recording *reader.Recording
+}
+
+func (c inWindows) Merge(inWindows) {}
+
+func (c inWindows) Calls(b *calls.Batch) error {
+	for i := range b.Calls {
+		call := &b.Calls[i]
+		if call.Duration > 0 && c.recording.RecordedTicks(call.Start, call.Start+call.Duration) != call.Duration {
+			c.t.Fatalf("a call of function %d from %d takes %d ticks, of which not all were recorded", call.Func, call.Start, call.Duration)
+		}
+	}
+	return nil
+}
+
+// checkWindowCalls checks that each call of a window has its end there, or is cut at the end of the window.
+func checkWindowCalls(t *testing.T, path string) {
+	t.Helper()
+	trace, err := reader.Open(reader.Options{}, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer trace.Close()
+	_, stats, err := calls.Run(calls.Source(trace), calls.Options{Shards: 1}, func() inWindows { return inWindows{t, trace.Recording(0)} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stats.Unmatched+stats.Inferred > 0 || stats.Left == 0 || stats.Cut > stats.Truncated {
+		t.Errorf("%s: got %+v", path, *stats)
+	}
+}
+
+// awaitWindows waits until a process has recorded in so many windows.
+func awaitWindows(t *testing.T, pid int, n float64) {
+	t.Helper()
+	reach(t, pid)
+	await(t, pid, "status", func(answer map[string]any) bool {
+		w, ok := answer["windows"].(map[string]any)
+		return ok && w["count"].(float64) >= n
+	})
+}
+
+// A trace of many short windows has exactly what happened in them, for a process and its child, and
+// however the process ends.
+func TestWindows(t *testing.T) {
+	l := library(t)
+	program := buildProgram(t, "clang-22", "windows.c", "-O2", "-fxray-instruction-threshold=1")
+	t.Run("observed", func(t *testing.T) {
+		traces := observeWindows(t, l, program, 1000, false, func(r *running, pids []int) { r.end(t) })
+		for _, path := range traces {
+			seen := checkWindows(t, path)
+			if n := len(seen.recording.Windows); n < 900 || seen.full < 100 {
+				t.Errorf("%s: %d windows, of which %d have several steps of a thread", path, n, seen.full)
+			}
+			// 8 bytes for a record, 16 for the argument of a step and for a switch, and the windows.
+			most := 24*seen.events + 64*uint64(len(seen.recording.Windows)) + 256<<10
+			if uint64(seen.size) > most {
+				t.Errorf("%s: %d bytes, want less than %d", path, seen.size, most)
+			}
+		}
+	})
+	t.Run("killed", func(t *testing.T) {
+		// Windows are in frames of a compressed log, too.
+		traces := observeWindows(t, l, program, 200, true, func(r *running, pids []int) {
+			_ = r.cmd.Process.Kill()
+			_ = r.cmd.Wait()
+		})
+		for _, path := range traces {
+			if seen := checkWindows(t, path); len(seen.recording.Windows) < 100 || seen.full == 0 {
+				t.Errorf("%s: %d windows", path, len(seen.recording.Windows))
+			}
+		}
+	})
+	t.Run("own file, killed", func(t *testing.T) {
+		r := variant{program, &l}.run(t, "control=1,window=1000000,every=3000000", program)
+		pid, _ := strconv.Atoi(r.line(t))
+		awaitWindows(t, pid, 20)
+		_ = r.cmd.Process.Kill()
+		_ = r.cmd.Wait()
+		if seen := checkWindows(t, filepath.Join(r.dir, strconv.Itoa(pid))); len(seen.recording.Windows) < 20 || seen.full == 0 {
+			t.Errorf("got %d windows", len(seen.recording.Windows))
+		}
+	})
+	t.Run("rings", func(t *testing.T) {
+		r := variant{program, &l}.run(t, "control=1,stream=0,window=1000000,every=3000000", program)
+		pid, _ := strconv.Atoi(r.line(t))
+		awaitWindows(t, pid, 20)
+		file, path := createFile(t)
+		mustAsk(t, pid, "snapshot", file)
+		if seen := checkWindows(t, path); len(seen.recording.Windows) < 2 || seen.full == 0 {
+			t.Errorf("got %d windows", len(seen.recording.Windows))
+		}
+	})
+	t.Run("paused and restarted", func(t *testing.T) { checkWindowsWithCommands(t, l, program) })
+}
+
+// checkWindowsWithCommands checks windows between pauses, and recordings with and without windows in one
+// process.
+func checkWindowsWithCommands(t *testing.T, l Library, program string) {
+	r := variant{program, &l}.run(t, "control=1,start=0", program)
+	pid, _ := strconv.Atoi(r.line(t))
+	reach(t, pid)
+	snapshot := func() windowsSeen {
+		file, path := createFile(t)
+		mustAsk(t, pid, "snapshot", file)
+		return checkWindows(t, path)
+	}
+	mustAsk(t, pid, "start") // without windows
+	await(t, pid, "status", func(a map[string]any) bool { return a["threads"].(map[string]any)["live"].(float64) >= 2 })
+	mustAsk(t, pid, "stop")
+	mustAsk(t, pid, "start window=1000000 every=3000000")
+	awaitWindows(t, pid, 5)
+	mustAsk(t, pid, "mode off")
+	status := mustAsk(t, pid, "status")
+	if w := status["windows"].(map[string]any); w["open"] != false || status["patched"].(float64) != 0 {
+		t.Errorf("while paused: %v", status)
+	}
+	mustAsk(t, pid, "mode on")
+	awaitWindows(t, pid, status["windows"].(map[string]any)["count"].(float64)+3)
+	if n := len(snapshot().recording.Windows); n < 8 {
+		t.Errorf("%d windows, including the recording without them", n)
+	}
+	for _, command := range []string{"mode depth depth=3", "mode profile", "mode prune threshold=2000000"} {
+		if answer := ask(t, pid, command); answer["ok"] != false {
+			t.Errorf("%s: %v", command, answer)
+		}
+	}
+	mustAsk(t, pid, "stop")
+	if answer := mustAsk(t, pid, "status"); answer["windows"] != nil {
+		t.Errorf("after the recording: %v", answer)
+	}
+	mustAsk(t, pid, "start")
+	file, path := createFile(t)
+	mustAsk(t, pid, "snapshot", file)
+	if seen := checkWindows(t, path); seen.recording.Process.EveryNS != 0 || seen.recording.Windows[len(seen.recording.Windows)-1].To != 0 {
+		t.Errorf("a recording without windows, after one with: %+v", seen.recording.Process)
+	}
+	for _, command := range []string{"start window=5 every=10000000", "start window=10000000 every=10500000", "start window=1", "start mode=depth depth=2 window=1000000 every=9000000"} {
+		mustAsk(t, pid, "stop")
+		if answer := ask(t, pid, command); answer["ok"] != false {
+			t.Errorf("%s: %v", command, answer)
+		}
+	}
+}
+
+// observeWindows records a program and its child in short windows with an observer. When both had some,
+// it calls end, and returns the traces.
+func observeWindows(t *testing.T, l Library, program string, least float64, compress bool, end func(r *running, pids []int)) (traces []string) {
+	t.Helper()
+	o := ObserverOptions{Session: uint64(time.Now().UnixNano()), Output: filepath.Join(t.TempDir(), "%p"), Compress: compress}
+	_, settle := startObserver(t, o)
+	options := "control=1,window=1000000,every=2000000,observer=" + o.Name() + ",session=" + strconv.FormatUint(o.Session, 10)
+	r := variant{program, &l}.run(t, options, program, "fork")
+	var pids []int
+	for range 2 {
+		pid, _ := strconv.Atoi(r.line(t))
+		pids = append(pids, pid)
+	}
+	for _, pid := range pids {
+		awaitWindows(t, pid, least)
+	}
+	end(r, pids)
+	observed, err := settle()
+	if err != nil || len(observed.Traces) != len(pids) {
+		t.Fatalf("%v; %+v", err, observed)
+	}
+	for _, trace := range observed.Traces {
+		if trace.Problem != "" {
+			t.Errorf("%+v", trace)
+		}
+		traces = append(traces, trace.Path)
+	}
+	return traces
+}
+
+// Programs that one executes after the other have windows at the same times.
+func TestWindowsOfExecutedPrograms(t *testing.T) {
+	l := library(t)
+	program := buildProgram(t, "clang-22", "windows.c", "-O2", "-fxray-instruction-threshold=1")
+	o := ObserverOptions{Session: uint64(time.Now().UnixNano()), Output: filepath.Join(t.TempDir(), "%p")}
+	ob, settle := startObserver(t, o)
+	var plans []uint64
+	for range 2 {
+		cmd := exec.Command(program)
+		cmd.Env = append(os.Environ(), EnvVar+"=control=1,window=1000000,every=3600000000000,observer="+o.Name()+",session="+strconv.FormatUint(o.Session, 10),
+			"LD_PRELOAD="+l.Preload())
+		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		stdin, err := cmd.StdinPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		reach(t, cmd.Process.Pid)
+		ob.mu.Lock()
+		for _, a := range ob.arenas {
+			plans = append(plans, a.plan())
+		}
+		ob.mu.Unlock()
+		stdin.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+		awaitIdle(ob)
+	}
+	if _, err := settle(); err != nil || len(plans) != 2 || plans[0] == 0 || plans[0] != plans[1] {
+		t.Errorf("%v; windows begin at %v", err, plans)
+	}
+}
+
+// Sleds that are switched slowly leave incomplete records around windows, which readers ignore. A runtime
+// whose windows begin too early, or end too late, fails.
+func TestWindowsFindsWrongEdges(t *testing.T) {
+	slow := edit{"patch.c", "static void write_head(const struct pen *pen, const struct target *t)\n{\n", "static void write_head(const struct pen *pen, const struct target *t)\n{\n" +
+		"	struct { int64_t s, ns; } rest = {0, 300000};\n	xr_sys2(SYS_nanosleep, (intptr_t)&rest, 0);\n"}
+	for name, c := range map[string]struct {
+		edits []edit
+		bad   bool
+	}{
+		"right":     {nil, false},
+		"too early": {[]edit{{"window.c", "	xr_patch(1);\n	begin(xr_rdtsc());\n", "	begin(xr_rdtsc());\n	xr_patch(1);\n"}}, true},
+		"too late":  {[]edit{{"window.c", "end(active ? to : xr_rdtsc());", "end(to = xr_rdtsc());"}}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			program := buildLinked(t, "clang-22", buildArchive(t, append(c.edits, slow)...), "windows.c", "-fxray-instruction-threshold=1")
+			r := variant{program, nil}.run(t, "control=1,window=5000000,every=15000000", program)
+			pid, _ := strconv.Atoi(r.line(t))
+			awaitWindows(t, pid, 40)
+			r.end(t)
+			seen := inspectWindows(t, filepath.Join(r.dir, strconv.Itoa(pid)))
+			if (seen.bad > 0) != c.bad {
+				t.Errorf("%d of %d steps in %d windows are not as they should be", seen.bad, seen.steps, len(seen.recording.Windows))
+			}
+		})
+	}
+}
