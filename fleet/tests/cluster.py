@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import json
 import os
 import shutil
@@ -14,7 +15,7 @@ import tempfile
 import time
 import urllib.request
 from pathlib import Path
-from typing import Dict, List, Optional
+from typing import Dict, List, Optional, Sequence
 
 import pyspark
 
@@ -32,10 +33,11 @@ def free_port() -> int:
 class Cluster:
     """A standalone master and its workers, each with one core.
 
-    Use it as a context manager. All processes end with it.
+    Use it as a context manager. All processes end with it. pinned gives each worker a core of
+    its own, with all that it starts, as if it were a machine with one core.
     """
 
-    def __init__(self, workers: int = 2, classpath: str = "") -> None:
+    def __init__(self, workers: int = 2, classpath: str = "", pinned: bool = False) -> None:
         self.scratch = Path(tempfile.mkdtemp(prefix="xray-fleet-"))
         self.classpath = classpath
         self.port, self.ui = free_port(), free_port()
@@ -43,6 +45,7 @@ class Cluster:
         self.master: Optional[subprocess.Popen] = None
         self.workers: List[subprocess.Popen] = []
         self._wanted = workers
+        self._cores = sorted(os.sched_getaffinity(0)) if pinned else []
         # However the tests end, no process stays behind.
         atexit.register(self.__exit__)
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
@@ -73,6 +76,7 @@ class Cluster:
             self._launch(
                 "worker.Worker", "--cores", "1", "--memory", "1g", "--webui-port", str(free_port()),
                 "--work-dir", str(self.scratch / f"worker{n}"), self.url, name=f"worker{n}",
+                cores=self._cores[n : n + 1],
             )
         )
 
@@ -99,13 +103,14 @@ class Cluster:
                 ticks += sum(map(int, fields[11:15]))  # its own, and those of children that ended
         return ticks / os.sysconf("SC_CLK_TCK")
 
-    def _launch(self, what: str, *args: str, name: str) -> subprocess.Popen:
+    def _launch(self, what: str, *args: str, name: str, cores: Sequence[int] = ()) -> subprocess.Popen:
         env = dict(os.environ, SPARK_HOME=str(SPARK_HOME), SPARK_LOCAL_IP="127.0.0.1", SPARK_NO_DAEMONIZE="1",
                    SPARK_LOCAL_DIRS=str(self.scratch), SPARK_DAEMON_MEMORY="256m")
         command = [str(SPARK_HOME / "bin" / "spark-class"), "org.apache.spark.deploy." + what, "--host", "127.0.0.1"]
         with open(self.scratch / f"{name}.log", "wb") as log:
             # Executors are children of a worker. The session is a process group to kill with it.
-            return subprocess.Popen([*command, *args], env=env, stdout=log, stderr=log, start_new_session=True)
+            bind = functools.partial(os.sched_setaffinity, 0, cores) if cores else None
+            return subprocess.Popen([*command, *args], env=env, stdout=log, stderr=log, start_new_session=True, preexec_fn=bind)
 
     def _state(self) -> Optional[Dict]:
         try:

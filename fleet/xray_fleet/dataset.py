@@ -22,10 +22,6 @@ def runs(spark: SparkSession, out: str) -> List[str]:
     return sorted(f.getPath().getParent().getName() for f in found or [])
 
 
-def run_outcomes(spark: SparkSession, out: str, run: str) -> DataFrame:
-    return _read(spark, out, [run], schema.TRACES)
-
-
 def outcomes(spark: SparkSession, out: str) -> DataFrame:
     """Returns the table of traces, each with its latest outcome."""
     from pyspark.sql import Window
@@ -45,8 +41,9 @@ def _read(spark: SparkSession, out: str, ids: List[str], kind: str) -> DataFrame
     own = schema.OUTCOME if kind == schema.TRACES else schema.SUMMARY
     wanted = schema.StructType([*schema.TRACE.fields, *own.fields])
     if not ids:
-        empty = spark.createDataFrame([], wanted)
-        return empty.withColumn("run", F.lit("").cast("string"))
+        # The planner knows that this is empty, and drops what is joined with it.
+        empty = spark.range(0).select(*[F.lit(None).cast(f.dataType).alias(f.name) for f in wanted])
+        return empty.withColumn("run", F.lit(""))
     paths = [f"{run_path(out, i)}/kind={kind}" for i in ids]
     if kind == schema.SUMMARIES:
         paths = _existing(spark, paths)  # a run may have problems alone

@@ -12,11 +12,13 @@ import os
 import tempfile
 import time
 import uuid
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
 
 from . import dataset, schema, traces
 from .binary import MachineError, Xray, last_attempt
@@ -71,11 +73,12 @@ def summarize(
 
     Do not run two jobs with the same out at a time.
     """
-    found = traces.find(spark, paths)
-    new = found.join(dataset.outcomes(spark, out), schema.columns(schema.TRACE), "left_anti")
-    todo = sorted((r.trace, r.length, r.modified) for r in new.collect())
-    count = found.count()
-    report = Report(found=count, already_done=count - len(todo))
+    count = Observation()
+    with _settings(spark, traces.LISTING):
+        found = traces.find(spark, paths).observe(count, F.count(F.lit(1)).alias("n"))
+        new = found.join(dataset.outcomes(spark, out), schema.columns(schema.TRACE), "left_anti")
+        todo = sorted((r.trace, r.length, r.modified) for r in new.collect())
+    report = Report(found=count.get["n"], already_done=count.get["n"] - len(todo))
     if not todo:
         return report
     sc = spark.sparkContext
@@ -84,26 +87,32 @@ def summarize(
     for start in range(0, len(todo), batch):
         part = todo[start : start + batch]
         run = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{uuid.uuid4().hex[:8]}"
-        _write(spark, task, part, row_limit, dataset.run_path(out, run))
+        good, bad = _write(spark, task, part, row_limit, dataset.run_path(out, run))
         report.runs.append(run)
-        bad, good = _count(dataset.run_outcomes(spark, out, run))
         report.summarized += good
         report.problems += bad
         report.vanished += len(part) - good - bad
     return report
 
 
-def _count(outcomes: DataFrame) -> Tuple[int, int]:
-    row = outcomes.selectExpr("count(error)", "count(*) - count(error)").head()
-    assert row is not None
-    return row[0], row[1]
+@contextmanager
+def _settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Changes settings of a session for a while."""
+    before = {k: spark.conf.get(k, None) for k in settings}
+    try:
+        for k, v in settings.items():
+            spark.conf.set(k, v)
+        yield
+    finally:
+        for k, old in before.items():
+            spark.conf.unset(k) if old is None else spark.conf.set(k, old)
 
 
 Listed = Tuple[str, int, Any]
 
 
-def _write(spark: SparkSession, task: "Task", part: Sequence[Listed], row_limit: int, path: str) -> None:
-    """Summarizes traces into a run."""
+def _write(spark: SparkSession, task: "Task", part: Sequence[Listed], row_limit: int, path: str) -> Tuple[int, int]:
+    """Summarizes traces into a run. It returns how many were summarized, and how many not."""
     by_row = [t for t in part if t[1] <= row_limit and not traces.local_path(t[0])]
     rest = sorted(set(part) - set(by_row), key=lambda t: (-t[1], t[0]))
     inputs: List[DataFrame] = []
@@ -118,15 +127,18 @@ def _write(spark: SparkSession, task: "Task", part: Sequence[Listed], row_limit:
         "spark.sql.parquet.compression.codec": "zstd",
         "spark.sql.maxConcurrentOutputFileWriters": "2",  # or rows would be sorted by table
     }
-    before = {k: spark.conf.get(k, None) for k in settings}
-    try:
-        for k, v in settings.items():
-            spark.conf.set(k, v)
-        every = reduce(DataFrame.union, inputs)
-        every.mapInArrow(task, schema.WRITTEN).write.partitionBy("kind").parquet(path)
-    finally:
-        for k, old in before.items():
-            spark.conf.unset(k) if old is None else spark.conf.set(k, old)
+    outcomes = Observation()
+    is_outcome = F.col("kind") == schema.TRACES
+    with _settings(spark, settings):
+        every = reduce(DataFrame.union, inputs).mapInArrow(task, schema.WRITTEN)
+        # Spark counts the rows of each task once, whatever the number of its attempts.
+        counted = every.observe(
+            outcomes,
+            F.count(F.when(is_outcome & F.col("error").isNull(), 1)).alias("good"),
+            F.count(F.when(is_outcome & F.col("error").isNotNull(), 1)).alias("bad"),
+        )
+        counted.write.partitionBy("kind").parquet(path)
+    return outcomes.get["good"], outcomes.get["bad"]
 
 
 def _spread(largest_first: List[Listed], cores: int) -> Tuple[List[Listed], int]:

@@ -51,6 +51,11 @@ def find(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     return files.selectExpr(*LISTED)
 
 
+# LISTING are settings under which find takes a few tasks, and not one for each large file: it
+# reads none.
+LISTING = {"spark.sql.files.maxPartitionBytes": str(1 << 60), "spark.sql.files.openCostInBytes": "0"}
+
+
 def rows(spark: SparkSession, traces: Sequence[str]) -> DataFrame:
     """Reads traces, with their whole content as a column."""
     paths = [re.sub(r"([\\{}\[\]*?,])", r"\\\1", t) for t in traces]  # they are no globs
