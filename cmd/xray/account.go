@@ -33,10 +33,10 @@ func (a *app) accountCommand() *cobra.Command {
 		use:   "account TRACE...",
 		short: "Show per-function call counts and latency",
 		long: `Show for each function the number of calls, the self time and its share of all
-self time, the total time including callees, and quantiles of call durations.
+self time, the total time including callees, and percentiles of call durations.
 
-Quantiles are exact while a function has few different durations. Approximate
-quantiles are marked with ~.`,
+Percentiles are exact while a function has few different durations. Approximate
+percentiles are marked with ~.`,
 		example: `  xray account -m ./server trace.xray
   xray account -m ./server --sort p99 --top 20 --hist trace.xray
   xray account -m ./server --func '^kv::' --from 1s --to 2s trace.xray
@@ -112,6 +112,9 @@ func (c *accounting) run(s *session.Session) error {
 	if column.NeedsOffCPU() && opts.OffCPU == nil {
 		return cli.Usagef("--sort %v: %s", column, s.NoOffCPU())
 	}
+	if column == account.ByInterrupted && opts.Interrupts == nil {
+		return cli.Usagef("--sort %v: the trace has no interrupts: record it with `xray record --sched=irq`", column)
+	}
 	sink, run, err := session.Analyze(s, scope, opts, func() *account.Analysis {
 		return account.New(c.opts)
 	})
@@ -126,7 +129,12 @@ func (c *accounting) run(s *session.Session) error {
 			return err
 		}
 	}
+	limited := !c.opts.RecursiveOnly && !c.cost.asked() && s.AddBudget(scope, run, sink)
+	if !limited && (column == account.ByAllCalls || column == account.ByAllTotal) {
+		return cli.Usagef("--sort %v: there are only estimates of whole recordings within a budget (`xray record --budget`)", column)
+	}
 	found := sink.Report(s.Clock.Frequency)
+	found.Limited = limited
 	found.CostSource = costSource
 	if found.OnlyCounted() && c.sort == "" {
 		column = account.ByCount

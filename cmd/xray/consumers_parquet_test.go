@@ -280,7 +280,7 @@ exit 1 +30
 	}
 }
 
-// Results of xray sql in Parquet are in DuckDB what they are in CSV.
+// xray sql writes Parquet files whose results in DuckDB equal the CSV output.
 func TestResultsInParquet(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "result.parquet")
 	query := `SELECT function, caller, count(*) AS n, sum(duration) AS total, avg(duration) AS mean, NULLIF(min(depth), 1) AS depth

@@ -153,7 +153,7 @@ func (c *conversion) run(s *session.Session) error {
 	})
 }
 
-// write writes the trace and reports what is missing in it.
+// write writes the trace and reports what the output lacks.
 func (c *conversion) write(s *session.Session, opts convert.Options, w io.Writer) error {
 	format := c.spec
 	var written counter
@@ -176,6 +176,13 @@ func (c *conversion) options(s *session.Session) (convert.Options, error) {
 		ThreadName: s.Trace.ThreadName, ProcessName: s.Trace.ProcessName,
 	}
 	opts.Header.CycleFrequency = s.Clock.Frequency
+	for i := range opts.Files {
+		var windows []reader.RecordedWindow
+		if r := s.Trace.Recording(i); r != nil {
+			windows = r.Windows
+		}
+		opts.Windows = append(opts.Windows, windows)
+	}
 	if opts.OffCPU = s.OffCPU(); opts.OffCPU != nil && c.spec.kind == ofTimeline {
 		opts.Sched = s.Sched()
 	}

@@ -1,16 +1,20 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/internal/label"
+	"github.com/xray-tools/xray/internal/texttab"
 	"github.com/xray-tools/xray/recorder"
 )
 
@@ -18,68 +22,109 @@ import (
 type coreFlags struct {
 	last   time.Duration
 	exe    string
+	pid    string
 	output string
 }
 
 func (a *app) coreCommand() *cobra.Command {
 	var c coreFlags
 	cmd := &cobra.Command{
-		Use:   "core CORE",
+		Use:   "core CORE | core -p PID",
 		Short: "Recover recent calls from a core dump",
 		Long: `Write a trace of what the recorder had in memory when a program crashed, or when gcore
 made a core file of it: the last calls of each thread. Core files may be compressed with
 gzip or zstd, as systemd-coredump keeps them.
 
 core also reads the ring files that a program with the option shm= leaves behind when it
-is killed. Traces of xray record are complete without core.`,
+is killed. Traces of xray record are complete without core.
+
+Programs with LLVM's own XRay runtime lose the records that it has not written to a file.
+core recovers them too, from a core file or, with -p, from a running process. It writes
+them as that runtime does, so pass the program to other commands with -m.`,
 		Example: `  xray core core.1234 -o last.xray
   xray core --last 50ms /var/lib/systemd/coredump/core.server.1234.zst
-  xray core /dev/shm/xray-server.1234.ring`,
-		Args: cli.Operands("one CORE", 1, false),
-		RunE: func(_ *cobra.Command, args []string) error {
-			if c.output == "" {
-				c.output = filepath.Base(args[0]) + ".xray"
-				if args[0] == "-" {
-					c.output = "core.xray"
-				}
+  xray core /dev/shm/xray-server.1234.ring
+  xray core -p 1234 -o now.xray`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case c.pid == "":
+				return cli.Operands("one CORE, or -p and the ID of a process", 1, false)(cmd, args)
+			case len(args) > 0:
+				return cli.Usagef("-p reads a running process: %q is one argument too many", args[0])
+			case !isPID(c.pid):
+				return cli.Usagef("-p takes the ID of a process, not %q", c.pid)
 			}
-			return a.core(&c, args[0])
+			return nil
 		},
+		RunE: func(_ *cobra.Command, args []string) error { return a.core(&c, args) },
 	}
 	f := cmd.Flags()
 	f.StringVarP(&c.output, "output", "o", "", "write to `FILE` (default CORE.xray in the working directory)")
 	cli.AddDuration(f, &c.last, "last", "only the last `TIME` before the latest record, such as 50ms")
 	f.StringVar(&c.exe, "exe", "", "take names from `PROGRAM`, if the program has moved")
+	f.StringVarP(&c.pid, "pid", "p", "", "read the memory of the running process `PID`, which has LLVM's runtime")
 	cli.Spellings(f, nil)
 	return cmd
 }
 
-func (a *app) core(flags *coreFlags, path string) (err error) {
-	if err := a.RefuseTerminal(flags.output, "a trace"); err != nil {
-		return err
+func isPID(text string) bool {
+	n, err := strconv.Atoi(text)
+	return err == nil && n > 0
+}
+
+// open opens the core file or the process, and chooses the name of the output.
+func (c *coreFlags) open(stdin io.Reader, args []string) (core *recorder.Core, err error) {
+	if c.pid != "" {
+		c.output = cmp.Or(c.output, "core."+c.pid+".xray")
+		pid, _ := strconv.Atoi(c.pid)
+		return recorder.OpenProcess(pid)
 	}
-	core, err := recorder.OpenCore(path, a.Stdin)
+	name := filepath.Base(args[0])
+	if args[0] == "-" {
+		name = "core"
+	}
+	c.output = cmp.Or(c.output, name+".xray")
+	return recorder.OpenCore(args[0], stdin)
+}
+
+func (a *app) core(flags *coreFlags, args []string) (err error) {
+	if flags.output != "" {
+		if err := a.RefuseTerminal(flags.output, "a trace"); err != nil {
+			return err
+		}
+	}
+	core, err := flags.open(a.Stdin, args)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, core.Close()) }()
 	if core.Cut() {
-		a.Say("%s: the core file is truncated; xray uses what there is", path)
+		a.Say("%s: the core file is truncated; xray uses what there is", args[0])
 	}
-	var paths []string
-	for i, rings := range core.Rings() {
-		if flags.exe != "" {
-			exe, err := filepath.Abs(flags.exe)
-			if err != nil {
-				return err
-			}
-			rings.SetProgram(exe)
-		}
-		output := numbered(flags.output, i)
-		if err := a.WriteData(output, func(w io.Writer) error { return rings.WriteTrace(w, flags.last) }); err != nil {
+	if flags.exe != "" {
+		exe, err := filepath.Abs(flags.exe)
+		if err != nil {
 			return err
 		}
-		paths = append(paths, output)
+		core.SetProgram(exe)
+	}
+	if flags.last != 0 && len(core.Logs()) > 0 {
+		return cli.Usagef("--last does not apply to records of LLVM's runtime: select a part of the trace with `xray slice --from`")
+	}
+	var paths []string
+	write := func(trace func(io.Writer) error) error {
+		paths = append(paths, numbered(flags.output, len(paths)))
+		return a.WriteData(paths[len(paths)-1], trace)
+	}
+	for _, rings := range core.Rings() {
+		if err := write(func(w io.Writer) error { return rings.WriteTrace(w, flags.last) }); err != nil {
+			return err
+		}
+	}
+	for _, log := range core.Logs() {
+		if err := write(log.WriteTrace); err != nil {
+			return err
+		}
 	}
 	return a.reportCore(core, paths)
 }
@@ -93,19 +138,36 @@ func numbered(path string, i int) string {
 	return fmt.Sprintf("%s.%d%s", strings.TrimSuffix(path, ext), i+1, ext)
 }
 
-// reportCore reports what was written.
+// reportCore reports what was written: the traces of the recorder, then those of LLVM's runtime.
 func (a *app) reportCore(core *recorder.Core, paths []string) error {
-	if paths[0] == "-" {
-		return nil
-	}
-	report, err := readRecorded(paths)
-	if err != nil {
-		return err
-	}
 	ending := core.Ending()
 	if ending != "" {
 		ending = "ended by " + ending + ": "
 	}
-	a.Say("%s%s", ending, report.summary(true))
+	if rings := paths[:len(core.Rings())]; len(rings) > 0 && rings[0] != "-" {
+		report, err := readRecorded(rings)
+		if err != nil {
+			return err
+		}
+		a.Say("%s%s", ending, report.summary(true))
+	}
+	for i, log := range core.Logs() {
+		path := paths[len(core.Rings())+i]
+		text := fmt.Sprintf("records of LLVM's %s mode", log.Mode())
+		if path != "-" {
+			report := recorded{paths: []string{path}}
+			if err := report.count(); err != nil {
+				return err
+			}
+			text = fmt.Sprintf("%s, recorded by LLVM's %s mode, %s in %s", report.what(), log.Mode(), label.Bytes(uint64(report.bytes)), nearNames(report.paths)[0])
+		}
+		for _, note := range log.Notes() {
+			text += "; " + note
+		}
+		if path != "-" {
+			text += fmt.Sprintf("; next: xray account -m %s %s", texttab.Printable(cmp.Or(core.Program(), "PROGRAM")), nearNames([]string{path})[0])
+		}
+		a.Say("%s%s", ending, text)
+	}
 	return nil
 }

@@ -54,7 +54,7 @@ var (
 
 var ctlCommands = []ctlCommand{
 	{"status", "", "show what the recorder does, and its state", nil, (*ctl).status},
-	{"start", "", "record, into the rings or with -o into a file", append([]string{"output", "limit"}, modeFlags...), (*ctl).start},
+	{"start", "", "record, into the rings or with -o into a file", append([]string{"output", "limit", "window"}, modeFlags...), (*ctl).start},
 	{"stop", "", "stop recording, and end the file", nil, (*ctl).stop},
 	{"mode", "MODE", "change what is recorded: record, prune, count or profile; off pauses, on resumes", []string{"depth", "prune"}, (*ctl).mode},
 	{"threshold", "TIME", "change the duration below which prune drops calls", nil, (*ctl).threshold},
@@ -175,7 +175,7 @@ func chooseCtl(cmd *cobra.Command, args []string) (ctlCommand, error) {
 
 // checkCtlFlags rejects flags that a command does not take.
 func checkCtlFlags(cmd *cobra.Command, c ctlCommand) error {
-	for _, flag := range slices.Concat(modeFlags, chooseFlags, []string{"limit", "output", "last", "reset", "names"}) {
+	for _, flag := range slices.Concat(modeFlags, chooseFlags, []string{"limit", "window", "output", "last", "reset", "names"}) {
 		if cmd.Flags().Changed(flag) && !slices.Contains(c.flags, flag) {
 			return cli.Usagef("--%s cannot be used with %s", flag, c.name)
 		}
@@ -247,6 +247,14 @@ func writeStatus(w io.Writer, s *recorder.Status) error {
 		}
 	}
 	row("recording", "%s", recording)
+	if n := s.Windows; n != nil {
+		state := "none is open"
+		if n.Open {
+			state = "one is open"
+		}
+		row("windows", "%v every %v; %s so far, %v in total; %s", time.Duration(n.LengthNS), time.Duration(n.EveryNS),
+			label.Grouped(uint64(n.Count)), time.Duration(n.RecordedNS).Round(time.Millisecond), state)
+	}
 	row("threads", "%d, and %d that ended; rings of %s", s.Threads.Live, s.Threads.Dead, label.Bytes(uint64(s.RingBytes)))
 	row("functions", "%s in %s; %s of %s sleds on", label.Grouped(uint64(s.Functions)), label.Count(uint64(s.Objects), "object", "objects"),
 		label.Grouped(uint64(s.Patched)), label.Grouped(uint64(s.Sleds)))

@@ -17,8 +17,8 @@ import (
 // evil is a name with escape sequences, direction overrides and line breaks.
 const evil = "evil\x1b[31m\x1b]8;;http://x\x07l\u009bm\u0085\u202e\u2067\r\nINJECTED\n\tb"
 
-// hostileTrace writes a trace in which every text is evil. With packed, names are packed into the
-// trace. Without, they come from an object whose path is evil, too.
+// hostileTrace writes a trace in which every text is hostile. With packed, names are packed
+// into the trace. Without, they come from an object whose path is hostile, too.
 func hostileTrace(t *testing.T, packed bool) string {
 	t.Helper()
 	var text strings.Builder
@@ -130,7 +130,7 @@ func TestHostileNames(t *testing.T) {
 		"merge-sched": {"TRACE", yamlMap, "--clock", "monotonic", "-o", filepath.Join(folder, "merged.xray")},
 	}
 	refused := map[string]bool{"merge-sched": true}
-	silent := map[string]bool{"view": true, "record": true, "ctl": true, "core": true, "runtime": true, "man": true, "help": true, "completion": true, "observe": true, "follow-sched": true, "watch": true}
+	silent := map[string]bool{"view": true, "record": true, "ctl": true, "core": true, "runtime": true, "man": true, "help": true, "completion": true, "observe": true, "follow-sched": true, "watch": true, "top": true, "tui": true}
 	for _, packed := range []bool{true, false} {
 		trace := hostileTrace(t, packed)
 		for _, cmd := range (&app{}).root().Commands() {
@@ -177,7 +177,7 @@ func TestRawOutputs(t *testing.T) {
 	raw := map[string]int{
 		"internal/cli/text.go": 2, "internal/cli/output.go": 1, "internal/cli/progress.go": 3, "internal/cli/page.go": 3,
 		"internal/session/names.go": 4, "internal/session/output.go": 1,
-		"info_recording.go": 1, "record.go": 3, "record_piped.go": 1, "residency.go": 1, "runtime.go": 1, "sched.go": 1, "view.go": 1, "main.go": 2, "watch.go": 4,
+		"info_recording.go": 1, "record.go": 3, "record_piped.go": 1, "residency.go": 1, "runtime.go": 1, "sched.go": 1, "view.go": 1, "main.go": 2, "watch.go": 4, "tui.go": 1, "top_tables.go": 1,
 	}
 	var files []string
 	for _, pattern := range []string{"*.go", "internal/*/*.go"} {

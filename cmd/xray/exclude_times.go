@@ -25,6 +25,19 @@ func addTimes(s *session.Session, opts *exclude.Options) {
 			return
 		}
 		p := &r.Process
+		if r.Windowed() {
+			sums := r.WindowSums(p.CPUTo)
+			if sums.CPUNS == 0 {
+				return
+			}
+			// Outside of windows, recording costs next to nothing.
+			cpu += float64(sums.CPUNS)
+			chunks += float64(p.ChunksNS)
+			fixed += float64(p.LandingsNS)
+			writing += float64(p.WritingNS)
+			waiting += float64(p.WaitedNS)
+			continue
+		}
 		last := p.CPUTo
 		for _, t := range r.Threads {
 			last = max(last, t.Last)
@@ -123,7 +136,11 @@ func openCounts(s *session.Session, paths []string) (c *countedCalls, err error)
 		if r.Process.BuildID != build {
 			return nil, cli.Usagef("--baseline: %s is of another build", t.Files()[i])
 		}
-		c.cpu += max(0, float64(r.Process.CPUNS)-float64(r.Process.SetupNS))
+		cpu := float64(r.Process.CPUNS) - float64(r.Process.SetupNS)
+		if r.Windowed() {
+			cpu = float64(r.WindowSums(r.Process.CPUTo).CPUNS)
+		}
+		c.cpu += max(0, cpu)
 		for _, counter := range r.Counters {
 			c.calls += float64(counter.Calls)
 			c.of[counter.Func] += counter.Calls

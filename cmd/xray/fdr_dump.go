@@ -39,8 +39,8 @@ func (a *app) fdrDumpCommand() *cobra.Command {
 		Aliases: []string{"dump"},
 		Short:   "Show the records of a trace with offset, bytes and meaning",
 		Long: `Show a trace record by record, in the order of the file, with the thread, CPU and
-time that follow from the records before. Damage is shown where it is. Basic logs have
-fewer kinds of records and can be dumped, too.
+time that follow from the records before. Damage appears at its place. The trace may
+be an FDR log or a basic log.
 
 --text writes a form that can be edited, and --from-text turns it back into a
 trace with the same bytes.`,

@@ -82,6 +82,8 @@ func TestFlags(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("| flag | meaning | commands |\n|---|---|---|\n")
 	for _, name := range names {
+		// cobra visits commands in another order once their help has been printed.
+		slices.SortFunc(uses[name], func(a, b *flagUse) int { return slices.Compare(a.commands, b.commands) })
 		for _, u := range uses[name] {
 			writeFlag(&table, name, u)
 		}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/convert"
 	"github.com/xray-tools/xray/internal/tracewrite"
@@ -22,7 +23,7 @@ type traceFormat struct {
 	sources     bool // can show source code
 	inlines     bool // can show inlined functions
 	byThread    bool // each thread has its own blocks, so merging them has no use
-	caveats     bool // what the recorder said of a single trace is in the output, too
+	caveats     bool // the output includes the recorder's warnings about a single trace
 	// viewer is the program that opens the format. mostBytes is the largest file that it handles
 	// well.
 	viewer    string
@@ -50,6 +51,7 @@ const (
 var traceFormats = []traceFormat{
 	{name: "raw", about: "a basic log of version 3", kind: ofRecords, binary: true, write: records(newBasic)},
 	{name: "fdr", about: "a flight data recorder log of version 5", kind: ofRecords, binary: true, byThread: true, caveats: true, write: records(newFDR)},
+	{name: "plain", about: "the same bytes, uncompressed", kind: ofRecords, binary: true, write: plainBytes},
 	{name: "yaml", about: "trace YAML, which llvm-xray and xray read", kind: ofRecords, write: records(whole(convert.NewYAML))},
 	{name: "trace_event", about: "Chrome JSON in the shape that llvm-xray gives it", kind: ofRecords, write: records(whole(convert.NewTraceEvents))},
 	{name: "perfetto", about: "a protobuf trace for Perfetto", kind: ofTimeline, binary: true,
@@ -168,8 +170,24 @@ func foldedStacks(c *conversion, s *session.Session, _ convert.Options, w io.Wri
 	return run, report.WriteFolded(w, s.Names, stack.FoldedView{})
 }
 
-// recordWriter makes a writer of records, and a function that returns, at the end, what the
-// format could not hold.
+// plainBytes copies a trace. What is compressed becomes what it was before.
+func plainBytes(c *conversion, s *session.Session, _ convert.Options, w io.Writer) (*session.Run, error) {
+	f := &c.scope.Filter
+	switch {
+	case len(s.Trace.Files()) != 1:
+		return nil, cli.Usagef("-f plain copies one trace")
+	case f.From > 0 || f.To > 0 || len(c.scope.Spans) > 1 || f.Thread != nil || f.Func != nil || f.MaxDepth > 0:
+		return nil, cli.Usagef("-f plain copies the whole trace: use xray slice for a part of it")
+	}
+	if _, err := io.Copy(w, s.Trace.Bytes(0)); err != nil {
+		return nil, err
+	}
+	s.Summary(nil)
+	return nil, nil
+}
+
+// recordWriter makes a writer of records. The second result is a function that returns, at the
+// end, what the format could not represent.
 type recordWriter func(s *session.Session, opts convert.Options, w io.Writer) (convert.RecordWriter, func() []string, error)
 
 // whole is for formats that can hold everything.

@@ -21,7 +21,7 @@ func (a *app) graphDiffCommand() *cobra.Command {
 		Short: "Compare two call graphs",
 		Long: `Join the call graphs of two traces by function name and show what changed. The traces
 may be of different builds, each with its own map (-m1, -m2). Without a map,
-functions with the same id count as the same.`,
+functions with the same ID count as the same.`,
 		Example: `  xray graph-diff -m1 ./server.old -m2 ./server --format svg -o diff.svg old.xray new.xray
   xray graph-diff -m ./server --top 20 before.xray after.xray`,
 		Args: cli.Operands("two traces", 2, false),
@@ -54,7 +54,7 @@ type graphDiffing struct {
 	*app
 	inputs   session.Inputs
 	maps     session.MapPair
-	siblings [2]bool // of one trace alone
+	siblings [2]bool // of one trace only
 	graphFlags
 }
 

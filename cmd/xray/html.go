@@ -30,8 +30,8 @@ func (a *app) htmlCommand() *cobra.Command {
 sort and filter, a timeline, a flame graph and a call tree of any time range, and the
 latencies and slowest calls of each function.
 
-A page has room for some millions of calls. For a longer trace, it has the longest calls,
-and says so. Select a part of the trace to see all of it.`,
+A page has room for a few million calls. If a trace has more, the page has the longest
+calls, and says so. To see all calls, select a part of the trace.`,
 		example: `  xray html -m ./server -o trace.html trace.xray
   xray html -m ./server --around 'handle#1' --source -o slow.html trace.xray`,
 		inputs: &p.inputs,

@@ -21,12 +21,15 @@ func (o *infoOutput) file(i int) []report.Node {
 	type T = reader.Header
 	h := o.Trace.Header(i)
 	r := o.Trace.Recording(i)
+	packed, stored := o.Trace.Packed(i)
 	facts := []report.Column[T]{
 		textFact[T]("format", o.formatOf(i)),
 		report.String("name", func(*T) string { return o.Trace.Files()[i] }).ForPrograms(),
 		report.String("type", func(h *T) string { return h.Type.String() }).ForPrograms(),
 		report.Count("format_version", func(h *T) uint64 { return uint64(h.Version) }).ForPrograms(),
 		report.Bytes("size", func(*T) uint64 { return uint64(o.Trace.Size(i)) }).ForPrograms(),
+		report.String("compression", func(*T) string { return packed }).ForPrograms().Missing(func(*T) bool { return packed == "" }),
+		report.Bytes("stored", func(*T) uint64 { return uint64(stored) }).ForPrograms().Missing(func(*T) bool { return packed == "" }),
 		report.Bytes("buffers", func(h *T) uint64 { return h.BufferSize }).
 			Missing(func(h *T) bool { return h.Type != reader.FDR || h.BufferSize == 0 }),
 	}
@@ -35,6 +38,7 @@ func (o *infoOutput) file(i int) []report.Node {
 	}
 	if !r.Foreign() {
 		facts = append(facts, recorderWords(r)...)
+		facts = append(facts, textFact[T]("windows", session.WindowWords(r, o.Stats.Last)))
 		for _, c := range r.Changes {
 			facts = append(facts, textFact[T]("changed", c.What+o.when(r, c.TSC)))
 		}
@@ -65,9 +69,25 @@ func recorderWords(r *reader.Recording) []report.Column[reader.Header] {
 		textFact[T]("mode", modeOf(p)),
 		textFact[T]("switches", switchWords(p)),
 		textFact[T]("pruned", pruned),
+		textFact[T]("budget", budgetWords(r)),
 		textFact[T]("profile", profileWords(r)),
 		textFact[T]("scheduler", schedWords(r)),
 	}
+}
+
+// budgetWords says what a recording within a budget left out.
+func budgetWords(r *reader.Recording) string {
+	b := &r.Budget
+	if !b.Limited() {
+		return ""
+	}
+	counted, estimated := b.Calls()
+	text := fmt.Sprintf("%g%% of the CPU time; not recorded of %s: %s counted", float64(b.Share)/1e4,
+		label.Count(uint64(len(b.Functions)), "function", "functions"), label.Count(counted, "call", "calls"))
+	if estimated > 0 {
+		text += fmt.Sprintf(", about %s estimated", label.Count(estimated, "call", "calls"))
+	}
+	return text
 }
 
 // switchWords says whether the recorder noticed when threads were off the processor.
@@ -105,6 +125,7 @@ func schedWords(r *reader.Recording) string {
 func (o *infoOutput) recording(file int, r *reader.Recording) []report.Node {
 	type P = reader.Process
 	count := func(key string, f func(p *P) uint64) report.Column[P] { return report.Count(key, f) }
+	sums := r.WindowSums(o.Stats.Last)
 	facts := report.Facts(&r.Process,
 		count("process", func(p *P) uint64 { return uint64(p.PID) }),
 		count("parent_process", func(p *P) uint64 { return uint64(p.PPID) }),
@@ -119,6 +140,11 @@ func (o *infoOutput) recording(file int, r *reader.Recording) []report.Node {
 		report.String("no_offcpu", func(p *P) string { return p.NoOffCPU }),
 		count("threshold_ns", func(p *P) uint64 { return p.ThresholdNS }),
 		count("depth_limit", func(p *P) uint64 { return uint64(p.Depth) }),
+		count("window_ns", func(p *P) uint64 { return p.WindowNS }),
+		count("every_ns", func(p *P) uint64 { return p.EveryNS }),
+		count("window_count", func(*P) uint64 { return uint64(sums.Count) }),
+		count("window_ticks", func(*P) uint64 { return sums.Ticks }),
+		count("window_cpu_ns", func(*P) uint64 { return sums.CPUNS }),
 		report.String("recorder_version", func(p *P) string { return p.Recorder }),
 		count("session", func(p *P) uint64 { return p.Session }),
 		count("cpu_ns", func(p *P) uint64 { return p.CPUNS }),
@@ -181,7 +207,25 @@ func (o *infoOutput) recording(file int, r *reader.Recording) []report.Node {
 		report.Count("calls", func(f *reader.PrunedFunction) uint64 { return f.Calls }),
 		report.Time("total", func(f *reader.PrunedFunction) uint64 { return f.Ticks }),
 		report.Function("function", func(f *reader.PrunedFunction) reader.FuncID { return f.Func }))
-	return append(tables, profiles, pruned)
+	type B = reader.BudgetFunction
+	unrecorded := report.Table("unrecorded_functions", r.Budget.Functions,
+		report.Count("counted", func(f *B) uint64 { return f.Counted }),
+		report.Count("estimated", func(f *B) uint64 { return f.Estimated }),
+		report.Count("standard_error", func(f *B) uint64 { return f.Error }),
+		report.Count("calls_per_second", func(f *B) uint64 { return f.Rate }),
+		report.Time("mean", func(f *B) uint64 { return f.Mean }),
+		report.Time("mean_error", func(f *B) uint64 { return f.MeanError }),
+		report.Count("off_ns", func(f *B) uint64 { return f.OffNS }),
+		report.Function("function", func(f *B) reader.FuncID { return f.Func }))
+	switched := report.Table("budget_changes", r.Budget.Changes,
+		report.Count("tick", func(c *reader.BudgetChange) uint64 { return c.TSC }),
+		report.String("to", func(c *reader.BudgetChange) string { return c.To.String() }),
+		report.Function("function", func(c *reader.BudgetChange) reader.FuncID { return c.Func }))
+	windows := report.Table("recorded_windows", r.Windows,
+		report.Count("first_tick", func(w *reader.RecordedWindow) uint64 { return w.From }),
+		report.Count("last_tick", func(w *reader.RecordedWindow) uint64 { return w.To }).Missing(func(w *reader.RecordedWindow) bool { return w.To == 0 }),
+		report.Count("cpu_ns", func(w *reader.RecordedWindow) uint64 { return w.CPUNS }))
+	return append(tables, profiles, pruned, unrecorded, switched, windows)
 }
 
 // objectTable lists the objects that functions are in, for programs.
@@ -369,10 +413,10 @@ func missingFindings(s *session.Session) []survey.Finding {
 		}
 		if m.Changed {
 			f.Name = "changed-object"
-			f.Text = fmt.Sprintf("No names for object %d: %s is not what was recorded: %v.", m.Number, m.Path, m.Err)
+			f.Text = fmt.Sprintf("No names for object %d: %s does not match the recording: %v.", m.Number, m.Path, m.Err)
 		}
 		if m.Given {
-			f.Text = fmt.Sprintf("Names of object %d may be wrong: %s is not what was recorded: %v.", m.Number, m.Path, m.Err)
+			f.Text = fmt.Sprintf("Names of object %d may be wrong: %s does not match the recording: %v.", m.Number, m.Path, m.Err)
 		}
 		all = append(all, f)
 	}

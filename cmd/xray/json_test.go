@@ -41,9 +41,11 @@ var reportRuns = []string{
 // and associations.
 var rareKeys = map[string][]string{
 	// Traces that record when threads were off the processor.
-	"account": {"on_cpu_ns", "blocked_ns", "queued_ns", "total_blocked_ns", "total_queued_ns", "recorder_ns", "total_recorder_ns", "interrupted_ns", "total_interrupted_ns"},
-	"io":      {"blocked_ns", "queued_ns"},
-	"stack":   {"on_cpu_ns", "blocked_ns", "queued_ns", "recorder_ns"},
+	"account": {"on_cpu_ns", "blocked_ns", "queued_ns", "total_blocked_ns", "total_queued_ns", "recorder_ns", "total_recorder_ns", "interrupted_ns", "total_interrupted_ns",
+		// Recordings within a budget.
+		"all_calls", "margin", "all_total_ns", "total_margin_ns", "counted", "estimated"},
+	"io":    {"blocked_ns", "queued_ns"},
+	"stack": {"on_cpu_ns", "blocked_ns", "queued_ns", "recorder_ns"},
 	// Traces with scheduler events.
 	"locks": {"by_waker_ns", "queued_ns", "woken_count", "woken_ns"},
 	"requests": {
@@ -51,10 +53,17 @@ var rareKeys = map[string][]string{
 		"waker_key", "waker_process", "waker_thread", "waker_thread_name", "woken_by",
 	},
 
-	"info": {"folded_calls", "lost_calls"},
+	"info": {"folded_calls", "lost_calls", "counted", "estimated", "standard_error", "calls_per_second", "mean_ns", "mean_error_ns", "off_ns", "to"},
+	// A running process.
+	"top": {
+		"interval", "time", "observed_ns", "seen_share", "missing_calls", "cost_share", "functions", "count", "calls_per_second", "self_per_second_ns", "total_per_second_ns",
+		"cpu_per_second_ns", "blocked_per_second_ns", "p50_ns", "p99_ns", "max_ns", "function", "function_id",
+	},
 	"why": {"blocked", "blocked_ns", "cause", "doubt", "ends_with", "evidence", "expected", "instead", "needed", "of", "period_ns", "preempted", "preempted_ns", "recorder",
 		"scope", "scope_id", "self_share", "slow_blocked_ns", "slow_cpu_ns", "slow_queued_ns", "task", "text", "usual_blocked_ns", "usual_cpu_ns", "usual_queued_ns", "value",
-		"by", "interrupt", "interrupted", "slow_interrupted_ns", "usual_interrupted_ns"},
+		"by", "interrupt", "interrupted", "slow_interrupted_ns", "usual_interrupted_ns",
+		// Traces of several hosts.
+		"hosts", "hosts_with", "usual_share"},
 }
 
 // seenKey is a key of JSON or CSV.

@@ -20,9 +20,9 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// TestLLVMDifferential runs llvm-xray and our program in its place side by side, over recorded
-// traces, the samples of $XRAY_CORPUS, and random traces, with many combinations of options. Output
-// and exit status must be equal, or differ as docs/llvm-xray.md explains. A documented difference
+// TestLLVMDifferential compares llvm-xray with this program in its place, over recorded traces,
+// the samples of $XRAY_CORPUS, and random traces, with many combinations of options. Output and
+// exit status must be equal, or differ as docs/llvm-xray.md explains. A documented difference
 // that no run shows is an error, too.
 func TestLLVMDifferential(t *testing.T) {
 	testenv.Need(t, llvmXRay)

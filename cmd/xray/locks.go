@@ -31,8 +31,8 @@ func (a *app) locksCommand() *cobra.Command {
 		use:   "locks TRACE...",
 		short: "Show which locks threads waited for, and who held them",
 		long: `Show for each lock how often threads took it, how long they waited for it and held it,
-who waited while whom held it, and when several threads waited at a time. Also show which
-locks were taken while others were held, and where that can be a deadlock.
+which call paths waited while others held it, and when several threads waited at a time.
+Also show which locks were taken while others were held, and which orders can deadlock.
 
 Lock functions are recognized by name. A lock is the address that a lock function logs as
 its first argument. All calls of a function that logs no argument count as one lock.`,

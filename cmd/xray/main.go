@@ -163,14 +163,14 @@ type task struct {
 // tasks lists the commands in the order of the help text.
 func (a *app) tasks() []task {
 	return []task{
-		{"Record", []*cobra.Command{a.recordCommand(), a.watchCommand(), a.mergeSchedCommand(), a.ctlCommand(), a.excludeCommand(), a.coreCommand(), a.runtimeCommand()}},
+		{"Record", []*cobra.Command{a.recordCommand(), a.watchCommand(), a.topCommand(), a.mergeSchedCommand(), a.ctlCommand(), a.excludeCommand(), a.coreCommand(), a.runtimeCommand()}},
 		{"Understand", []*cobra.Command{
 			a.infoCommand(), a.accountCommand(), a.stackCommand(), a.graphCommand(), a.whyCommand(), a.slowestCommand(),
 			a.shapesCommand(), a.requestsCommand(), a.locksCommand(), a.ioCommand(), a.allocCommand(), a.residencyCommand(), a.reportCommand(),
 			a.sqlCommand(),
 		}},
 		{"Compare", []*cobra.Command{a.diffCommand(), a.graphDiffCommand()}},
-		{"Look at", []*cobra.Command{a.viewCommand(), a.htmlCommand()}},
+		{"Look at", []*cobra.Command{a.viewCommand(), a.tuiCommand(), a.htmlCommand()}},
 		{"Convert", []*cobra.Command{a.convertCommand(), a.summarizeCommand(), a.sliceCommand(), a.packCommand()}},
 		{"Maps and files", []*cobra.Command{a.extractCommand(), a.symbolizeCommand(), a.fdrDumpCommand()}},
 	}

@@ -34,7 +34,7 @@ func (a *app) mergeSchedCommand() *cobra.Command {
 		Use:   "merge-sched TRACE TEXT",
 		Short: "Add scheduler events that perf or ftrace recorded to a trace",
 		Long: `Write a copy of a trace with the scheduler events of a text: the output of perf script,
-or of trace_pipe of the kernel's tracer. Record them for the whole machine, at the same
+or of trace_pipe of the kernel's tracer. It may have interrupts, too. Record them for the whole machine, at the same
 time as the trace, with a clock that both know. xray record --sched does all that by
 itself.
 

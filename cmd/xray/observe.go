@@ -98,11 +98,11 @@ func (a *app) startObserver(options recorder.ObserverOptions) (*observer, error)
 	go func() {
 		text, _ := io.ReadAll(io.LimitReader(failed, maxFailure))
 		o.failed <- strings.TrimSpace(string(text))
-		// The program considers the observer alive until somebody waits for it.
+		// The program considers the observer alive until somebody reaps it.
 		_, _ = o.cmd.Process.Wait()
 	}()
 	if o.noSched, err = o.send(options, "listening"); err != nil {
-		return nil, o.end("the process that writes the trace does not start", err)
+		return nil, o.end("cannot start the process that writes the trace", err)
 	}
 	return o, nil
 }

@@ -35,11 +35,13 @@ type recordFlags struct {
 	noFollow bool
 	noOffCPU bool
 	drop     bool
+	compress bool
 	sched    schedFlag
 	quiet    bool
 	cc       string
 	pid      string
 	duration time.Duration
+	budget   cli.Share
 	libcalls callFlag
 }
 
@@ -117,7 +119,8 @@ writes to its standard output goes to standard error.`,
   xray record --prune 5us --ring 64M -- ./server
   xray record --func '^db::' -o db.xray -- ./server
   xray record -o - -- ./server | zstd | aws s3 cp - s3://traces/server.xray.zst
-  xray record -p 1234 --duration 10s`,
+  xray record -p 1234 --duration 10s
+  xray record --window 1s/60s -- ./server`,
 		Annotations: map[string]string{cli.Verbatim: "true"},
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
@@ -144,13 +147,15 @@ writes to its standard output goes to standard error.`,
 		},
 	}
 	f := cmd.Flags()
-	f.SetInterspersed(false) // what is behind the program's name is the program's
+	f.SetInterspersed(false) // arguments after the program's name belong to the program
 	r.add(f)
+	cli.AddShare(f, &r.budget, "budget", "record the calls that tell most, at a cost of at most `PERCENT` of the program's CPU time; estimate the others")
 	cli.AddSize(f, &r.ring, "ring", "keep only the last `SIZE` of records of each thread, and write them at the end")
 	f.StringVarP(&r.output, "output", "o", defaultTrace, "write to `FILE`; %p is the process ID, %e the program's name, %% a percent sign; - is standard output")
 	f.BoolVar(&r.noFollow, "no-follow", false, "do not record child processes")
 	f.BoolVar(&r.noOffCPU, "no-offcpu", false, "do not record when threads were off the processor")
 	f.BoolVar(&r.drop, "drop", false, "drop records if the trace cannot be written fast enough, instead of letting threads wait")
+	f.BoolVar(&r.compress, "compress", false, "write a compressed trace, of a fifth of the size")
 	r.sched.add(f)
 	f.StringVarP(&r.pid, "pid", "p", "", "record the running process `PID`")
 	cli.AddDuration(f, &r.duration, "duration", "with -p, end after `TIME`")
@@ -185,10 +190,20 @@ func (r *recordFlags) check(a *app) error {
 		return cli.Usagef("--ring and --drop cannot be used with --count and --profile")
 	case r.ring > 0 && r.drop:
 		return cli.Usagef("--drop cannot be used with --ring")
+	case r.window.Every > 0 && r.budget > 0:
+		return cli.Usagef("--window cannot be used with --budget: outside of windows, nothing is known about functions")
+	case r.window.Every > 0 && r.sched != "":
+		return cli.Usagef("--window cannot be used with --sched, which records the kernel's events all the time")
+	case r.budget > 0 && (r.sums() || r.depth > 0):
+		return cli.Usagef("--budget cannot be used with --count, --profile and --depth")
 	case r.ring > 0 && r.ring < leastRing:
 		return cli.Usagef("--ring: must be at least %[2]dK, not %[1]d bytes", r.ring, leastRing>>10)
 	case r.pid == "" && r.duration > 0:
 		return cli.Usagef("--duration is for -p; end a program with timeout(1)")
+	case r.pid != "" && r.budget > 0:
+		return cli.Usagef("--budget must be given when the program starts: it cannot be used with -p")
+	case r.pid != "" && r.compress:
+		return cli.Usagef("--compress cannot be used with -p: the process itself writes the trace")
 	case r.pid != "" && (r.ring > 0 || r.noFollow || r.noOffCPU || r.drop || r.libcalls != ""):
 		return cli.Usagef("--ring, --no-follow, --no-offcpu, --drop and --libcalls must be given when the program starts: they cannot be used with -p")
 	}
@@ -298,15 +313,15 @@ func (a *app) prepare(ctx context.Context, r *recordFlags, args []string) (*laun
 	}
 	l.session = 1 + rand.Uint64N(1<<53-1) // JSON's numbers end there
 	observing := recorder.ObserverOptions{
-		Session: l.session, Output: l.template, Rings: r.ring > 0, Drop: r.drop, Limit: what.Limit,
-		Sched: r.sched != "",
+		Session: l.session, Output: l.template, Rings: r.ring > 0, Drop: r.drop, Limit: what.Limit, Compress: r.compress,
+		Sched: r.sched != "", Budget: float64(r.budget),
 	}
 	if observing.Interrupts, err = r.sched.interrupts(); err != nil {
 		return nil, err
 	}
 	options := recorder.Options{
 		Recording: what, Output: l.template, Ring: r.ring, Observer: observing.Name(),
-		NoFollow: r.noFollow, NoOffCPU: r.noOffCPU, Session: l.session, Quiet: r.quiet,
+		NoFollow: r.noFollow, NoOffCPU: r.noOffCPU || r.budget > 0, Session: l.session, Quiet: r.quiet, Limited: r.budget > 0,
 	}
 	if l.cmd.Env, err = a.preload(ctx, l, program, r); err != nil {
 		return nil, err
@@ -381,7 +396,7 @@ func (a *app) chooseFunctions(ctx context.Context, l *launch, r *recordFlags, pr
 		return err
 	}
 	if kept == 0 && l.sleds {
-		fmt.Fprintf(a.Stderr, "xray: no instrumented function of %s is chosen by --func and --exclude; those of objects that are loaded later may be\n", program.Path)
+		fmt.Fprintf(a.Stderr, "xray: --func and --exclude select no instrumented function of %s; they may select functions of objects that are loaded later\n", program.Path)
 	}
 	return nil
 }
@@ -389,7 +404,7 @@ func (a *app) chooseFunctions(ctx context.Context, l *launch, r *recordFlags, pr
 // warnOfSched warns that --sched has no effect, and why.
 func (a *app) warnOfSched(why string) {
 	if why != "" {
-		fmt.Fprintf(a.Stderr, "xray: --sched: %s. The recording goes on without the scheduler's events\n", why)
+		fmt.Fprintf(a.Stderr, "xray: --sched: %s. The recording continues without scheduler events\n", why)
 	}
 }
 
@@ -397,10 +412,10 @@ func (a *app) warnOfSched(why string) {
 func (a *app) warnOfHooks(l *launch, r *recordFlags, program *recorder.Program) {
 	const functions = "xray: %s: the functions that gcc instrumented are %s\n"
 	if !l.filter.All() && r.depth == 0 {
-		fmt.Fprintf(a.Stderr, functions, program.Path, "all recorded: --func and --exclude choose among those of clang")
+		fmt.Fprintf(a.Stderr, functions, program.Path, "all recorded: --func and --exclude apply only to those of clang")
 	}
 	if r.depth > 0 {
-		fmt.Fprintf(a.Stderr, functions, program.Path, "left out: --depth is for those of clang")
+		fmt.Fprintf(a.Stderr, functions, program.Path, "left out: --depth applies only to those of clang")
 	}
 }
 
@@ -495,7 +510,7 @@ func (l *launch) forward(ctx context.Context, signals <-chan os.Signal) {
 			case os.Interrupt, syscall.SIGQUIT:
 				// The terminal sends these to the program too.
 				if !inForeground() {
-					_ = l.cmd.Process.Signal(s) // it may have ended meanwhile
+					_ = l.cmd.Process.Signal(s) // it may have ended in the meantime
 				}
 			default:
 				_ = l.cmd.Process.Signal(s)

@@ -160,3 +160,37 @@ func wait(ctx context.Context, p *recorder.Process, d time.Duration) {
 		}
 	}
 }
+
+// needRings returns an error if a process records into a file.
+func needRings(p *recorder.Process, status *recorder.Status) error {
+	if status.Recording && (status.Stream != nil || status.ObservedStream) {
+		return fmt.Errorf("%s is being recorded into a file: watching needs its rings. See xray ctl %s status", p, p.Target())
+	}
+	return nil
+}
+
+// holdRings has a process record into its rings. The recording ends when end is called, or when this
+// process ends.
+func (r *recordingFlags) holdRings(ctx context.Context, a *app, p *recorder.Process) (end func(), err error) {
+	filter, known, err := r.applyFilter(ctx, a, p)
+	if err != nil {
+		return nil, err
+	}
+	what, err := r.recording()
+	if err != nil {
+		return nil, err
+	}
+	_, held, err := p.Hold(ctx, what.StartCommand(false))
+	if err != nil {
+		return nil, err
+	}
+	following, unfollow := context.WithCancel(ctx)
+	if !filter.All() {
+		go followObjects(following, p, filter, known)
+	}
+	return func() {
+		unfollow()
+		_, _ = p.Do(context.WithoutCancel(ctx), nil, "stop") // it may have ended
+		held.Close()
+	}, nil
+}

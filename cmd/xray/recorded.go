@@ -35,6 +35,9 @@ type recorded struct {
 	running    []recorder.ObservedProcess
 	unreadable error
 	cost       recordingCost
+	estimated  bool   // the number of missing calls is an estimate
+	windows    int    // of the recording with the most
+	missing    uint64 // calls that were left out to stay within a budget
 }
 
 // ownTrace opens traces of this recording, with any number of threads.
@@ -78,6 +81,10 @@ func (r *recorded) add(path string, recording *reader.Recording) {
 		r.incomplete++
 	}
 	r.cost.add(recording)
+	r.windows = max(r.windows, len(recording.Windows))
+	counted, estimated := recording.Budget.Calls()
+	r.missing += counted + estimated
+	r.estimated = r.estimated || estimated > 0
 	r.waited += time.Duration(recording.Process.WaitedNS)
 	for _, o := range recording.Objects {
 		r.functions += uint64(o.Count)
@@ -109,7 +116,11 @@ func (r *recorded) count() (err error) {
 	}
 	defer func() { err = errors.Join(err, t.Close()) }()
 	for i := range r.paths {
-		r.bytes += t.Size(i)
+		if _, stored := t.Packed(i); stored > 0 {
+			r.bytes += stored
+		} else {
+			r.bytes += t.Size(i)
+		}
 	}
 	_, stats, err := calls.Run(calls.Source(t), calls.Options{}, func() ignoreCalls { return ignoreCalls{} })
 	if err != nil {
@@ -185,7 +196,7 @@ type recordingCost struct {
 func (c *recordingCost) add(r *reader.Recording) {
 	p := &r.Process
 	mode := recorder.Mode(p.Mode)
-	if session.IsEnd(r) || mode != recorder.Record && mode != recorder.Prune || p.CPUNS == 0 || p.Probe == 0 || r.Clock.Frequency == 0 {
+	if r.Budget.Limited() || session.IsEnd(r) || mode != recorder.Record && mode != recorder.Prune || p.CPUNS == 0 || p.Probe == 0 || r.Clock.Frequency == 0 {
 		c.unknown = true
 		return
 	}
@@ -202,7 +213,8 @@ const (
 	leastSayable = 20 * time.Millisecond
 )
 
-// text says what recording so many calls has cost, or nothing if that is little or unknown.
+// text describes the overhead of this many recorded calls. It returns "" if the overhead is
+// small or unknown.
 func (c *recordingCost) text(calls uint64) string {
 	// In programs, calls cost somewhat less than two probes in a row.
 	cost := float64(c.spent) + float64(calls+c.pruned)*c.call*7/8
@@ -214,7 +226,7 @@ func (c *recordingCost) text(calls uint64) string {
 	if rest > cost/10 {
 		much = fmt.Sprintf("added about %.0f%% to", 100*cost/rest)
 	}
-	return "recording " + much + " the CPU time (xray exclude finds functions to leave out)"
+	return "recording " + much + " the CPU time (--budget 3% limits that)"
 }
 
 func (r *recorded) what() string {
@@ -222,11 +234,21 @@ func (r *recorded) what() string {
 	if r.calls != 1 {
 		calls = label.Grouped(r.calls) + " calls"
 	}
+	if r.windows > 0 {
+		calls = label.Count(uint64(r.windows), "window", "windows") + ", " + calls
+	}
 	switch recorder.Mode(r.mode) {
 	case recorder.Count:
 		return calls + " counted"
 	case recorder.Profile:
 		return calls + " profiled"
+	}
+	if r.missing > 0 {
+		about := ""
+		if r.estimated {
+			about = "about "
+		}
+		calls += fmt.Sprintf(" of %s%s", about, label.Grouped(r.calls+r.missing))
 	}
 	return fmt.Sprintf("%s of %s", calls, label.Count(uint64(r.threads), "thread", "threads"))
 }

@@ -23,6 +23,7 @@ type recordingFlags struct {
 	count, profile bool
 	depth          int
 	limit          int64
+	window         cli.Window
 	function       string
 	exclude        string
 	session.DebugFlags
@@ -32,9 +33,14 @@ func (r *recordingFlags) add(f *pflag.FlagSet) {
 	cli.AddDuration(f, &r.prune, "prune", "drop calls shorter than `TIME`, such as 5us, unless they contain a longer call")
 	f.BoolVar(&r.count, "count", false, "count the calls of each function, and record no calls")
 	f.BoolVar(&r.profile, "profile", false, "sum up the times of each call path, and record no calls")
-	cli.AddCount(f, &r.depth, "depth", "", 1, "record only calls at most `N` deep; 1 is the outermost")
+	cli.AddCount(f, &r.depth, "depth", "", 0, "record only calls at most `N` deep; 1 is the outermost, 0 is no limit")
 	cli.AddSize(f, &r.limit, "limit", "stop writing after `SIZE`, such as 500M or 2G")
+	r.addWindow(f)
 	r.addFilter(f)
+}
+
+func (r *recordingFlags) addWindow(f *pflag.FlagSet) {
+	cli.AddWindow(f, &r.window, "window", "record only for a part of the time: `TIME/TIME`, such as 1s/60s for a second of every minute")
 }
 
 func (r *recordingFlags) addFilter(f *pflag.FlagSet) {
@@ -44,7 +50,7 @@ func (r *recordingFlags) addFilter(f *pflag.FlagSet) {
 }
 
 func (r *recordingFlags) recording() (recorder.Recording, error) {
-	what := recorder.Recording{Threshold: r.prune, Depth: r.depth, Limit: r.limit}
+	what := recorder.Recording{Threshold: r.prune, Depth: r.depth, Limit: r.limit, Window: r.window.Length, Every: r.window.Every}
 	var chosen []string
 	choose := func(is bool, flag string, mode recorder.Mode) {
 		if is {
@@ -60,6 +66,11 @@ func (r *recordingFlags) recording() (recorder.Recording, error) {
 		return what, cli.Usagef("choose one of %s", strings.Join(chosen, " and "))
 	case r.depth > 0 && r.sums():
 		return what, cli.Usagef("--depth is for recorded calls, and %s records none", chosen[0])
+	case what.Every > 0 && (r.depth > 0 || r.profile):
+		return what, cli.Usagef("--window cannot be used with --depth and --profile: after a window, it is unknown which calls are open")
+	}
+	if err := what.CheckWindows(); err != nil {
+		return what, cli.Usagef("--window: %w", err)
 	}
 	return what, nil
 }

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"compress/gzip"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -137,7 +139,7 @@ func TestURLs(t *testing.T) {
 	}
 }
 
-// A trace that changes, or of which only a part comes, is no trace.
+// A trace that changes, or arrives incomplete, is an error.
 func TestURLErrors(t *testing.T) {
 	data, err := os.ReadFile("../../testdata/kvserver-fdr.xray")
 	if err != nil {
@@ -153,5 +155,30 @@ func TestURLErrors(t *testing.T) {
 	out, err := exec.Command("xray", "account", s.URL+"/a.xray?secret").CombinedOutput()
 	if want := "xray: " + s.URL + "/a.xray: the file changed while it was fetched\n"; err == nil || string(out) != want {
 		t.Errorf("%v: %s, want %s", err, out, want)
+	}
+}
+
+// Each of several URLs is fetched once, although xray looks at all of them before it reads one.
+func TestURLsOnce(t *testing.T) {
+	var data [2][]byte
+	for i, name := range []string{"kvserver-fdr.xray", "kvserver-basic.xray"} {
+		var err error
+		if data[i], err = os.ReadFile(filepath.Join("../../testdata", name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var mu sync.Mutex
+	requests := map[string]int{}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		requests[r.URL.Path]++
+		w.Header().Set("ETag", `"1"`)
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data[len(requests)%2]))
+	}))
+	t.Cleanup(s.Close)
+	out, err := exec.Command("xray", "account", s.URL+"/a", s.URL+"/b", s.URL+"/c", s.URL+"/d").CombinedOutput()
+	if want := map[string]int{"/a": 1, "/b": 1, "/c": 1, "/d": 1}; err != nil || !maps.Equal(requests, want) {
+		t.Errorf("%v: %s; requests are %v, want %v", err, out, requests, want)
 	}
 }

@@ -40,9 +40,9 @@ func (a *app) requestsCommand() *cobra.Command {
 (in functions, in queues, and in handoffs between threads), what makes slow requests slow,
 and the slowest requests as waterfalls.
 
-The request that a thread works on is the number that a function is called with
-(--id-func, whose first argument must be logged), the text of custom events (--id-event),
-or the argument of xray_request_begin of xray/recorder.h (--id mark, the default).`,
+The request that a thread works on follows from the logged first argument of a function
+(--id-func), the text of custom events (--id-event), or the argument of
+xray_request_begin in xray/recorder.h (--id mark, the default).`,
 		example: `  xray requests trace.xray
   xray requests -m ./server --id-func '^(accept|handle|reply)$' trace.xray
   xray requests -m ./server --id-event 'req=([0-9]+)' --class 'method=(\w+)' trace.xray
@@ -60,7 +60,7 @@ func (c *requestTracing) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&c.idFunc, "id-func", "", "take the key from the logged first argument of functions that match `REGEXP`")
 	f.StringVar(&c.idEvent, "id-event", "", "take the key from custom events: what the group of `REGEXP` captures, or the whole text")
 	f.StringVar(&c.class, "class", "", "take the class of a request from what `REGEXP` captures in its custom events, or from argN of --id-func")
-	f.StringVar(&c.pause, "pause", "", "take a key that returns after `TIME` as another request (default ten times the median)")
+	f.StringVar(&c.pause, "pause", "", "treat a key that returns after `TIME` as another request (default ten times the median)")
 	cli.AddSlow(f, &c.slow)
 	f.StringVar(&c.key, "request", "", "show the requests of `KEY` instead of the slowest")
 	cli.AddTop(f, &c.top, "rows of each table")

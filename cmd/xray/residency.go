@@ -78,6 +78,7 @@ func (c *residing) run(s *session.Session) error {
 		opts.To = min(span.Last, s.Scope.To)
 	}
 	opts.To = max(opts.From, opts.To)
+	opts.Recorded = s.RecordedTicks()
 	if opts.Func, err = s.ChooseFuncs("func", c.function); err != nil {
 		return err
 	}

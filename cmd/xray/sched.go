@@ -52,7 +52,7 @@ func (a *app) startFollower(options recorder.SchedOptions) (*schedFollower, erro
 	f := &schedFollower{p}
 	why, err := p.send(options, "following")
 	if err != nil {
-		return nil, fmt.Errorf("the process that reads the scheduler's events does not start: %w", err)
+		return nil, fmt.Errorf("cannot start the process that reads scheduler events: %w", err)
 	}
 	if why != "" {
 		a.warnOfSched(why)

@@ -148,7 +148,7 @@ func (c *slicing) run(s *session.Session) error {
 		return err
 	}
 	s.Summary(&calls.Stats{Calls: slicer.Events, Unmatched: slicer.Unmatched})
-	if c.format == "basic" || fdrOpts.Recording == nil { // which the slice has, too
+	if c.format == "basic" || fdrOpts.Recording == nil { // the slice has it, too
 		s.TellCaveats("", &session.Run{})
 	}
 	return nil
@@ -178,7 +178,7 @@ func (c *slicing) choose(s *session.Session) (func(int, uint64, reader.FuncID) b
 		return nil, err
 	}
 	if len(slow)+len(others) == 0 {
-		return nil, fmt.Errorf("%s: no call of --root %s is to be kept", strings.Join(s.Trace.Files(), " "), c.root)
+		return nil, fmt.Errorf("%s: --slow and --sample select no call of --root %s", strings.Join(s.Trace.Files(), " "), c.root)
 	}
 	if uint64(len(slow)) < found {
 		s.Say("the slice has the slowest %s of %s slow calls", label.Grouped(uint64(len(slow))), label.Grouped(found))

@@ -31,8 +31,8 @@ func TestSQLPage(t *testing.T) {
 	for _, f := range sqltables.Functions {
 		fmt.Fprintf(&functions, "| `%s` | %s |\n", f.Usage, f.Text)
 	}
-	want := between(t, string(text), "apart from the [functions](#functions) below.\n\n", "## Functions\n", tables.String())
-	want = between(t, want, "queries have these:\n\n", "\n`P` is a", functions.String())
+	want := between(t, string(text), "[xray's functions](#functions).\n\n", "## Functions\n", tables.String())
+	want = between(t, want, "and these:\n\n", "\n`P` is a", functions.String())
 	if *update {
 		if err := os.WriteFile(page, []byte(want), 0o666); err != nil {
 			t.Fatal(err)

@@ -16,8 +16,8 @@ import (
 	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
-// The tables of sql have the columns of those that convert -f parquet writes, so that queries
-// work on both. Of traces, they have those that need no pass over the trace.
+// The sql tables have the same columns as those that convert -f parquet writes, so that queries
+// work on both. For traces, they have the tables that need no pass over the trace.
 func TestSQLColumnsAreThoseOfParquet(t *testing.T) {
 	of := make(map[string][]string)
 	for _, table := range sqltables.Tables {
@@ -97,8 +97,8 @@ func TestSQLDatabase(t *testing.T) {
 	}
 }
 
-// Sums by SQL are those of account, whose clock is that of a nanosecond in most of these
-// traces. Otherwise each duration is rounded, so ticks are added up.
+// SQL sums equal those of account for traces with a clock of 1 GHz, which most of these are.
+// Otherwise each duration is rounded, so the test adds up ticks.
 func TestSQLAgreesWithAccount(t *testing.T) {
 	dir := filepath.Join("..", "..", "testdata")
 	for _, trace := range []string{"kvserver-fdr.xray", "kvserver-basic.xray", "journal-recorded.xray", "ring-overflow-fdr.xray"} {

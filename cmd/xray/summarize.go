@@ -34,7 +34,7 @@ func (a *app) summarizeCommand() *cobra.Command {
 engine can read and merge. Summaries among the inputs are added to it. A row has the
 program, its build ID, the host, the labels and a call path, with counts, times and a
 histogram of durations. account, stack, graph, graph-diff, diff and convert take
-summaries in place of traces.`,
+summaries like traces.`,
 		Example: `  xray summarize -m ./server --label region=eu -o host1.parquet trace.xray
   xray summarize -o day.parquet host*.parquet
   xray account day.parquet`,
@@ -50,8 +50,8 @@ summaries in place of traces.`,
 
 func (c *summarizing) addFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&c.labelTexts, "label", nil, "add a label `KEY=VALUE` to the rows of traces; repeatable")
-	f.StringVar(&c.key.Host, "host", "", "the `HOST` of all traces, in place of what they state")
-	f.StringVar(&c.key.Program, "program", "", "the `PROGRAM` of all traces, in place of what they state")
+	f.StringVar(&c.key.Host, "host", "", "override the `HOST` of all traces")
+	f.StringVar(&c.key.Program, "program", "", "override the `PROGRAM` of all traces")
 	cli.AddOutput(f, &c.output)
 }
 
@@ -95,16 +95,23 @@ func (c *summarizing) run(cmd *cobra.Command, args []string) error {
 	}
 	return c.WriteData(c.output, func(w io.Writer) error {
 		out := summary.NewWriter(w)
-		folded := uint64(0)
-		err := summary.Merge(sources, c.inputs.MaxPaths(), func(g *summary.Group) error {
+		folded, callerless := uint64(0), uint64(0)
+		err := summary.Merge(sources, c.inputs.MaxSummaryPaths(), func(g *summary.Group) error {
 			if g.Folded {
 				folded++
+			}
+			if g.Callerless {
+				callerless++
 			}
 			return out.Group(g)
 		})
 		if folded > 0 {
 			c.Say("%s more call paths than --path-memory has room for. The lightest are folded into nodes named (folded). "+
-				"Sums by caller and function are exact.", label.Count(folded, "program has", "programs have"))
+				"Sums by function are exact.", label.Count(folded, "program has", "programs have"))
+		}
+		if callerless > 0 {
+			c.Say("The folded calls of %s have too many different callers for --path-memory. Their callers are left out.",
+				label.Count(callerless, "program", "programs"))
 		}
 		return errors.Join(err, out.Close())
 	})

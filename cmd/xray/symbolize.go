@@ -31,15 +31,15 @@ func (a *app) symbolizeCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "symbolize [ID | 0xADDRESS]...",
-		Short: "Translate function ids and addresses to names",
+		Short: "Translate function IDs and addresses to names",
 		Long: `Print the name and source location of functions: a line for each ID or address among the
 arguments, or for each line of standard input if there are no arguments, in the same
 order.
 
-A decimal number is a function ID as in traces: of the map that -m names, of a shared
-object if its number is in the top 8 bits, or with --trace of what the trace was recorded
-from. A hexadecimal number after 0x is an address as linked. Put the number of an object
-in front of either, as in 2:17 or 2:0x4010.`,
+A decimal number is a function ID, as in traces. Its top 8 bits are the number of the
+shared object. IDs are those of the binary or map of -m, or those of --trace. A
+hexadecimal number after 0x is a link-time address. The number of a shared object may
+also precede an ID or an address, as in 2:17 or 2:0x4010.`,
 		Example: `  xray symbolize -m ./server 17 18 0x4a10
   xray symbolize -m ./server --inlines --format json < ids.txt`,
 		RunE: func(cmd *cobra.Command, args []string) error {

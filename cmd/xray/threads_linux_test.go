@@ -171,6 +171,13 @@ func TestMemoryOfOpenCalls(t *testing.T) {
 	if err == nil || !strings.Contains(out, "--table-memory") || kb > 500<<10 {
 		t.Errorf("%v, %d KB resident: %s", err, kb, out)
 	}
+	trace = writeThreads(t, 1<<16, records[:64])
+	for _, format := range []string{"chrome", "perfetto"} {
+		out, kb, err := measure(t, "convert", "-f", format, "--max-size", "50M", "-o", os.DevNull, trace)
+		if refused := strings.Contains(out, "--table-memory"); refused != (err != nil) || kb > 500<<10 {
+			t.Errorf("%s: %v, %d KB resident: %s", format, err, kb, out)
+		}
+	}
 }
 
 // measure runs the program, and returns its output and how many KB it had resident at most.

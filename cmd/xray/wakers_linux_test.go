@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// The holder takes the lock through functions that neither their names nor records show to be
-// locks.
+// The holder takes the lock through functions that neither their names nor their records reveal
+// as lock functions.
 const wakersProgram = `
 #include <pthread.h>
 #include <stdlib.h>

@@ -50,7 +50,7 @@ type watching struct {
 	mu     sync.Mutex
 	known  map[int]bool // processes that are watched, or cannot be
 	stats  watch.Stats
-	failed time.Time // when it was last said that a trace could not be written
+	failed time.Time // time of the latest message that a trace could not be written
 }
 
 func (a *app) watchCommand() *cobra.Command {
@@ -85,11 +85,11 @@ process goes on. Child processes that have the recorder in them are watched, too
 		},
 	}
 	f := cmd.Flags()
-	f.SetInterspersed(false) // what is behind the program's name is the program's
+	f.SetInterspersed(false) // arguments after the program's name belong to the program
 	f.StringVarP(&w.pid, "pid", "p", "", "watch the running process `PID`")
 	f.StringVar(&w.wait, "wait-for", "", "watch a process whose program is called `NAME`; wait for it, and for the next one when it ends")
 	f.StringArrayVar(&w.roots, "root", nil, "look at the outermost calls of functions that match `REGEXP`; repeatable")
-	f.StringVar(&w.over, "over", w.over, "calls are slow that take longer than a time (20ms) or than a percentile of recent calls (p99.9): `RULE`")
+	f.StringVar(&w.over, "over", w.over, "slow calls take longer than a time (20ms) or than a percentile of recent calls (p99.9): `RULE`")
 	f.StringVarP(&w.output, "output", "o", "", "write traces into `FILE`, a folder")
 	cli.AddCount(f, &w.limits.Keep, "traces", "", 0, "keep the traces of the `N` slowest calls; 0 keeps all")
 	f.BoolVar(&w.limits.Latest, "latest", false, "with --traces, keep those of the latest slow calls instead")
@@ -102,7 +102,8 @@ process goes on. Child processes that have the recorder in them are watched, too
 	cli.AddSize(f, &w.ring, "ring", "give each thread a ring of `SIZE`; not if the process has the recorder already")
 	cli.AddDuration(f, &w.duration, "duration", "end after `TIME`")
 	cli.AddDuration(f, &w.prune, "prune", "drop calls shorter than `TIME`, such as 5us, unless they contain a longer call")
-	cli.AddCount(f, &w.depth, "depth", "", 1, "record only calls at most `N` deep; 1 is the outermost")
+	cli.AddCount(f, &w.depth, "depth", "", 0, "record only calls at most `N` deep; 1 is the outermost, 0 is no limit")
+	w.addWindow(f)
 	w.addFilter(f)
 	w.libcalls.add(f)
 	addCompiler(cmd, &w.cc)
@@ -353,11 +354,14 @@ func (w *watching) process(ctx context.Context, p *recorder.Process) (err error)
 	if _, err := p.Do(ctx, &status, "status"); err != nil {
 		return err
 	}
-	if status.Recording && (status.Stream != nil || status.ObservedStream) {
-		return fmt.Errorf("%s is being recorded into a file: watching needs its rings. See xray ctl %s status", p, p.Target())
+	if err := needRings(p, &status); err != nil {
+		return err
+	}
+	if status.Recording && w.window.Every > 0 {
+		return fmt.Errorf("%s is being recorded already: --window cannot change that. See xray ctl %s status", p, p.Target())
 	}
 	if !status.Recording {
-		end, err := w.start(ctx, p)
+		end, err := w.holdRings(ctx, w.app, p)
 		if err != nil {
 			return err
 		}
@@ -380,30 +384,6 @@ func (w *watching) process(ctx context.Context, p *recorder.Process) (err error)
 	watcher.Finish(context.WithoutCancel(ctx))
 	w.add(&watcher.Stats)
 	return err
-}
-
-// start has a process record into its rings. The recording ends when end is called, or when this
-// process ends.
-func (w *watching) start(ctx context.Context, p *recorder.Process) (end func(), err error) {
-	filter, known, err := w.applyFilter(ctx, w.app, p)
-	if err != nil {
-		return nil, err
-	}
-	what, err := w.recording()
-	if err != nil {
-		return nil, err
-	}
-	_, held, err := p.Hold(ctx, what.StartCommand(false))
-	if err != nil {
-		return nil, err
-	}
-	if !filter.All() {
-		go followObjects(ctx, p, filter, known)
-	}
-	return func() {
-		_, _ = p.Do(context.WithoutCancel(ctx), nil, "stop") // it may have ended
-		held.Close()
-	}, nil
 }
 
 // choose returns the functions that --root selects, and adds their names.
@@ -480,7 +460,8 @@ func (w *watching) written(path string, e *watch.Entry) {
 	}
 }
 
-// notWritten reports an error. A full disk should not fill the log, too.
+// notWritten reports an error. It limits the messages, so that a full disk does not fill the
+// log, too.
 func (w *watching) notWritten(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -513,7 +494,7 @@ func (w *watching) add(s *watch.Stats) {
 	w.stats.Failed += s.Failed
 }
 
-// summary says what was found.
+// summary describes the findings.
 func (w *watching) summary() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

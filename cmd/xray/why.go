@@ -134,7 +134,7 @@ func (w *explaining) files(traces []string) string {
 	return strings.Join(words, " ")
 }
 
-// watched takes what the traces of watch say about their calls, where no flag says otherwise.
+// watched applies what the traces of watch say about their calls, unless a flag says otherwise.
 func (w *explaining) watched(s *session.Session) {
 	found := s.Watched()
 	if found == nil || w.flags == nil || w.flags.Changed("root") || w.flags.Changed("slow") {

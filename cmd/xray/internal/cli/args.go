@@ -63,7 +63,7 @@ func Operands(usage string, n int, more bool) cobra.PositionalArgs {
 		case len(args) > n && !more:
 			return Usagef("unexpected argument %q: give only %s", args[n], usage)
 		case slices.Contains(args, ""):
-			return Usagef("the name of a file is empty")
+			return Usagef("the file name is empty")
 		}
 		if i := slices.Index(args, "-"); i >= 0 && slices.Contains(args[i+1:], "-") {
 			return Usagef("standard input (-) can be read only once")

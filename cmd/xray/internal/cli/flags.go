@@ -181,6 +181,44 @@ func ParseDuration(s string) (time.Duration, error) {
 	return t, nil
 }
 
+// Window is the value of a flag that takes a part of the time: Length of every Every.
+type Window struct{ Length, Every time.Duration }
+
+// AddWindow adds a flag that takes a part of the time, as 1s/60s. It has no default.
+func AddWindow(f *pflag.FlagSet, p *Window, name, usage string) { f.Var(p, name, usage) }
+
+// String implements pflag.Value.
+func (w *Window) String() string {
+	if *w == (Window{}) {
+		return ""
+	}
+	return w.Length.String() + "/" + w.Every.String()
+}
+
+// Type implements pflag.Value.
+func (w *Window) Type() string { return "window" }
+
+// Set implements pflag.Value.
+func (w *Window) Set(s string) error {
+	length, every, ok := strings.Cut(s, "/")
+	if !ok {
+		return Usagef("%q is not a window: write 1s/60s to record for a second of every minute", s)
+	}
+	v := Window{}
+	var err error
+	if v.Length, err = ParseDuration(length); err == nil {
+		v.Every, err = ParseDuration(every)
+	}
+	switch {
+	case err != nil:
+		return err
+	case v.Length == 0 || v.Length >= v.Every:
+		return Usagef("%q: the window must be longer than 0, and shorter than the time from one to the next", s)
+	}
+	*w = v
+	return nil
+}
+
 // size is a flag that takes a number of bytes.
 type size int64
 
@@ -205,7 +243,7 @@ func (s *size) Type() string { return "size" }
 func (s *size) Set(text string) error {
 	n, ok := bytesize.Parse(strings.TrimSuffix(strings.ToUpper(text), "B")) // 20MB is 20M
 	if !ok || n == 0 {
-		return Usagef("%q is not a size: write a number of bytes, or one with K, M, G or T behind it", text)
+		return Usagef("%q is not a size: write a number of bytes, optionally with the suffix K, M, G or T", text)
 	}
 	*s = size(n)
 	return nil

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/term"
 )
 
-// ToTerminal reports whether what is written to path goes to a terminal.
+// ToTerminal reports whether output to path goes to a terminal.
 func (s *Streams) ToTerminal(path string) bool {
 	return (path == "" || path == "-") && IsTerminal(s.Stdout.Raw)
 }

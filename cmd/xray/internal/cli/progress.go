@@ -8,17 +8,16 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Progress is something that takes a while, such as a pass over a *[reader.Trace]. Total may be
-// unknown, and is not positive then.
+// Progress is an operation that takes time, such as a pass over a *[reader.Trace]. Total may be
+// unknown, and then is not positive.
 type Progress interface {
 	Progress() (done, total int64)
 }
 
 var _ Progress = (*reader.Trace)(nil)
 
-// Progress shows on a terminal how far t is, until the function
-// that it returns is called. Runs that take less than a moment show nothing, nor do those
-// whose standard error is not a terminal.
+// Progress shows the progress of t on a terminal until the returned function is called. Short
+// runs show nothing, nor do runs whose standard error is not a terminal.
 func (s *Streams) Progress(what string, t Progress) (stop func()) {
 	if !IsTerminal(s.Stderr.Raw) {
 		return func() {}

@@ -8,7 +8,7 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// shape is what the code of a function shows.
+// shape describes the code of a function.
 type shape struct {
 	instructions uint64 // without those of sleds; 0 if they are not counted
 	loop         bool   // it jumps backwards inside itself

@@ -24,11 +24,11 @@ const (
 	// its length.
 	Short Reason = iota
 	// Never: others of its compilation unit have sleds, and it is long enough. An attribute or
-	// a list of the compiler excludes it.
+	// a compiler list excludes it.
 	Never
 	// Plain: no function of its compilation unit has sleds, so that was compiled without.
 	Plain
-	// Unknown: there is no debug information for it.
+	// Unknown functions have no debug information.
 	Unknown
 	// Inlined: it exists only inside other functions.
 	Inlined
@@ -74,7 +74,7 @@ type Report struct {
 	Choices   []Choice // by threshold; nil if instructions are not counted
 }
 
-// thresholds are the ones that Choices has.
+// thresholds are the thresholds in Choices.
 var thresholds = []uint64{1, 5, 10, 20, 50, 100, 200, 500, 1000}
 
 // Read reads an ELF file of this size with these sleds. name makes a name of a linkage name.
@@ -158,7 +158,8 @@ func (b *binary) findFunctions() error {
 	return nil
 }
 
-// maxFunction limits the code of a function that is looked at. What is longer is instrumented.
+// maxFunction limits how much of a function's code is examined. Longer functions are
+// instrumented.
 const maxFunction = 1 << 20
 
 func (b *binary) code(section *elf.Section, f *function) []byte {

@@ -112,7 +112,7 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// What the report says about other thresholds is what the compiler then does.
+// The report's predictions for other thresholds match what the compiler then does.
 func TestThresholds(t *testing.T) {
 	predicted := make(map[uint64]uint64)
 	for _, c := range readReport(t, build(t, 10, "-g")).Choices {

@@ -58,9 +58,9 @@ func (r *Report) reasons() (list []reason) {
 		}
 		list = append(list, reason{Reason(i), n, [...]string{
 			Short:   "they are short and have no loop: use a smaller -fxray-instruction-threshold",
-			Never:   "an attribute (xray_never_instrument) or a list of the compiler excludes them",
+			Never:   "an attribute (xray_never_instrument) or a compiler list excludes them",
 			Plain:   "no function of their compilation unit has any: it was compiled without -fxray-instrument, or all are short",
-			Unknown: "nothing is known of them: there is no debug information (-g)",
+			Unknown: "unknown: there is no debug information (-g)",
 			Inlined: "they were inlined everywhere",
 		}[i]})
 	}
@@ -68,9 +68,9 @@ func (r *Report) reasons() (list []reason) {
 }
 
 func (r *Report) head() string {
-	text := fmt.Sprintf("%s %s: %s, %s marked to be always instrumented. They take %s of code, and their tables %s, in a file of %s.",
+	text := fmt.Sprintf("%s %s: %s. %s marked xray_always_instrument. They take %s of code, and their tables %s, in a file of %s.",
 		label.Count(r.Functions, "function has", "functions have"), label.Count(r.Sleds, "sled", "sleds"),
-		percent(r.Functions, r.Functions+uint64(len(r.Without))-r.Counts[Inlined]), label.Grouped(r.Always),
+		percent(r.Functions, r.Functions+uint64(len(r.Without))-r.Counts[Inlined]), label.Count(r.Always, "function is", "functions are"),
 		label.Bytes(r.CodeBytes), label.Bytes(r.TableBytes), label.Bytes(r.FileBytes))
 	if r.Threshold > 0 {
 		text += fmt.Sprintf(" Functions without loops that have sleds have at least %s.", label.Count(r.Threshold, "instruction", "instructions"))
@@ -80,7 +80,7 @@ func (r *Report) head() string {
 
 func percent(part, of uint64) string {
 	if of == 0 {
-		return "all of them"
+		return "all functions"
 	}
-	return fmt.Sprintf("%.0f%% of all with code of their own", 100*float64(part)/float64(of))
+	return fmt.Sprintf("%.0f%% of all functions that have code", 100*float64(part)/float64(of))
 }

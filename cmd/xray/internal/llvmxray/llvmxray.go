@@ -78,7 +78,8 @@ var statistics = []llvmargs.Choice{
 	{Name: "sum", Help: "sum of call durations"},
 }
 
-// stages makes an error of what llvm-xray was doing and, on a separate line, the cause.
+// stages returns an error that says what llvm-xray was doing and, on a separate line, the
+// cause.
 func stages(cause error, format string, args ...any) error {
 	return fmt.Errorf("%s\n%w", fmt.Sprintf(format, args...), systemError{cause})
 }
@@ -152,7 +153,7 @@ func (t *tool) open(names symbolize.Names, paths ...string) (*session.Session, e
 	return session.New(t.Streams, "llvm-xray", trace, names), nil
 }
 
-// warn reports what was lost of the trace. llvm-xray rejects such traces.
+// warn reports losses in the trace. llvm-xray rejects such traces.
 func warn(s *session.Session) {
 	for _, loss := range s.Trace.Losses().Samples() {
 		fmt.Fprintf(s.Stderr, "llvm-xray: warning: %v\n", loss)

@@ -12,11 +12,11 @@ import (
 	"github.com/xray-tools/xray/summary"
 )
 
-// arrivals are inputs that are no files: standard input and URLs. Whether they are summaries
-// shows only when they have begun to arrive.
+// arrivals are inputs that are not files: standard input and URLs. The first bytes must arrive
+// before it is known whether an input is a summary.
 type arrivals struct {
 	seen      map[string]bool            // paths that were looked at: whether they are summaries
-	traces    map[string]reader.Stream   // that have begun to arrive, by URL
+	traces    map[string]*fetched        // that have begun to arrive, by URL, and wait to be read
 	summaries map[string]*reader.Spooled // by path
 }
 
@@ -74,21 +74,23 @@ func beginsWithMagic(f *os.File) bool {
 // look reads the beginning of an input, and the rest if it is a summary.
 func (a *arrivals) look(streams *cli.Streams, path string) (bool, error) {
 	if path != "-" {
-		_, s, err := fetch(streams, path)
+		s, err := fetch(path)
 		if err != nil {
 			return false, err
 		}
-		p := &peeked{Stream: s, head: bufio.NewReader(s)}
-		if magic, _ := p.head.Peek(len(summary.Magic)); string(magic) != summary.Magic {
-			if len(a.traces) > 0 {
-				// A connection that waits until other traces have come may break.
-				return false, p.Close()
-			}
-			a.traces = map[string]reader.Stream{path: p}
-			return false, nil
+		if magic, _ := s.head.Peek(len(summary.Magic)); string(magic) == summary.Magic {
+			s.show(streams)
+			err = a.spool(streams, path, s)
+			return true, errors.Join(err, s.Err(), s.Close())
 		}
-		err = a.spool(streams, path, p)
-		return true, errors.Join(err, s.Err(), s.Close())
+		if len(a.traces) > 0 && (!s.Resumable() || len(a.traces) >= maxWaiting) {
+			return false, s.Close() // its connection may break while other traces come
+		}
+		if a.traces == nil {
+			a.traces = make(map[string]*fetched)
+		}
+		a.traces[path] = s
+		return false, nil
 	}
 	if f, ok := streams.Stdin.(*os.File); ok {
 		if st, err := f.Stat(); err == nil && st.Mode().IsRegular() && !beginsWithMagic(f) {
@@ -103,13 +105,8 @@ func (a *arrivals) look(streams *cli.Streams, path string) (bool, error) {
 	return true, a.spool(streams, path, head)
 }
 
-// peeked is a stream whose beginning has been looked at.
-type peeked struct {
-	reader.Stream
-	head *bufio.Reader
-}
-
-func (p *peeked) Read(b []byte) (int, error) { return p.head.Read(b) }
+// maxWaiting is the number of connections that wait while other traces come.
+const maxWaiting = 64
 
 // spool keeps a summary until the program ends.
 func (a *arrivals) spool(streams *cli.Streams, path string, r io.Reader) error {
@@ -125,12 +122,21 @@ func (a *arrivals) spool(streams *cli.Streams, path string, r io.Reader) error {
 	return nil
 }
 
-// fetch opens a URL, unless it has begun to arrive.
+// fetch opens a URL, unless it has begun to arrive. Of other paths it returns nothing.
 func (a *arrivals) fetch(streams *cli.Streams, path string) (string, reader.Stream, error) {
-	if a != nil && a.traces[path] != nil {
-		s := a.traces[path]
-		delete(a.traces, path)
-		return remote.Name(path), s, nil
+	if !remote.Is(path) {
+		return "", nil, nil
 	}
-	return fetch(streams, path)
+	var s *fetched
+	if a != nil && a.traces[path] != nil {
+		s = a.traces[path]
+		delete(a.traces, path)
+	} else {
+		var err error
+		if s, err = fetch(path); err != nil {
+			return "", nil, err
+		}
+	}
+	s.show(streams)
+	return s.name, s, nil
 }

@@ -62,6 +62,8 @@ func (s *Session) Caveats(run *Run) []string {
 			depths = append(depths, uint64(r.Process.Depth))
 		}
 	}
+	list = append(list, s.budgetCaveats()...)
+	list = append(list, s.windowCaveats(stats)...)
 	numbers := cmp.Or(run.PrunedIn, "Count and total")
 	const charged = "Counts are too low, and the time of missing calls is self time of their callers."
 	if pruned > 0 {
@@ -119,6 +121,108 @@ func (s *Session) Caveats(run *Run) []string {
 			defaultDepth, option)
 	}
 	return append(list, foldedCaveat(stats)...)
+}
+
+// budgetCaveats returns a sentence about what recordings within a budget left out, if there are any.
+func (s *Session) budgetCaveats() []string {
+	var n int
+	var missing, functions, share uint64
+	estimated := false
+	for _, r := range s.recordings() {
+		if !r.Budget.Limited() {
+			continue
+		}
+		counted, guessed := r.Budget.Calls()
+		n++
+		share = max(share, r.Budget.Share)
+		missing += counted + guessed
+		functions += uint64(len(r.Budget.Functions))
+		estimated = estimated || guessed > 0
+	}
+	if n == 0 || missing == 0 {
+		return nil
+	}
+	about := ""
+	if estimated {
+		about = "about "
+	}
+	return []string{fmt.Sprintf("Calls are missing%s: the recording had a budget of %g%% of the CPU time, and left out %s%s calls of %s. "+
+		"A function without calls may have been called while it was not recorded. The time of missing calls is self time of their callers.",
+		s.inFiles(n), float64(share)/1e4, about, label.Grouped(missing), label.Count(functions, "function", "functions"))}
+}
+
+// WindowWords says how much of the time a recording with windows covers, or "" if it has none. last is
+// the TSC of the last record, or 0.
+func WindowWords(r *reader.Recording, last uint64) string {
+	if r.Process.EveryNS == 0 && len(r.Windows) < 2 || r.Process.Watched != nil {
+		return "" // there were none in this part of the recording, or it is of one moment
+	}
+	sums := r.WindowSums(last)
+	if sums.Count == 0 {
+		return "no window: nothing was recorded"
+	}
+	of, clock := "", reader.Clock{Frequency: r.Clock.Frequency}
+	if ns := r.Process.WindowNS; ns > 0 {
+		of = " of " + time.Duration(ns).String()
+	}
+	return fmt.Sprintf("%s%s, %v in %v (%.2g%%)", label.Count(uint64(sums.Count), "window", "windows"), of, rounded(clock, sums.Ticks), rounded(clock, sums.Span),
+		100*float64(sums.Ticks)/float64(max(sums.Span, 1)))
+}
+
+// RecordedTicks returns a function that says how much of a time was recorded in a file, or nil if no
+// recording has windows.
+func (s *Session) RecordedTicks() func(file int32, from, to uint64) uint64 {
+	if s.Trace == nil || !slices.ContainsFunc(s.recordings(), (*reader.Recording).Windowed) {
+		return nil
+	}
+	return func(file int32, from, to uint64) uint64 {
+		if r := s.Trace.Recording(int(file)); r != nil {
+			return r.RecordedTicks(from, to)
+		}
+		return to - from
+	}
+}
+
+// rounded converts ticks to a duration of about four digits.
+func rounded(c reader.Clock, ticks uint64) time.Duration {
+	d := time.Duration(c.Nanos(ticks))
+	for unit := time.Duration(1); ; unit *= 10 {
+		if d < 10_000*unit {
+			return d.Round(unit)
+		}
+	}
+}
+
+// windowCaveats returns a sentence about recordings with windows, if there are any.
+func (s *Session) windowCaveats(stats *calls.Stats) []string {
+	n, words, ends := 0, "", false
+	last := uint64(0)
+	if stats != nil {
+		last = stats.Last
+	}
+	for _, r := range s.recordings() {
+		if text := WindowWords(r, last); text != "" {
+			n++
+			words, ends = text, ends || IsEnd(r)
+		}
+	}
+	switch {
+	case n == 0:
+		return nil
+	case n > 1:
+		words = fmt.Sprintf("%d of %d files have windows", n, len(s.Trace.Files()))
+	}
+	text := "The recording has windows: " + words + ". Counts, times and shares are of the windows."
+	if ends {
+		text += " The rings held only the last records of each thread."
+	}
+	if stats != nil && stats.Cut > 0 {
+		text += fmt.Sprintf(" Calls open at the end include those open at the end of a window (%s).", label.Count(stats.Cut, "call", "calls"))
+	}
+	if stats != nil && stats.Before > 0 {
+		text += fmt.Sprintf(" The report has no calls that were open when a window began: %s.", label.Count(stats.Before, "call", "calls"))
+	}
+	return []string{text}
 }
 
 // sumCaveats returns a sentence about what files of LLVM's profiling mode lack, if there are any.

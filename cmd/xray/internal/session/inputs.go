@@ -39,8 +39,8 @@ type Inputs struct {
 	siblings bool
 }
 
-// DefaultTableMemory is the default of --table-memory. Together with that of --path-memory, a
-// command takes less than 500 MB for a small trace that was made to take much.
+// DefaultTableMemory is the default of --table-memory. With the default of --path-memory, a
+// command needs less than 500 MB for a small trace that was made to use much memory.
 const DefaultTableMemory = 256 << 20
 
 // bytesPerPath is the memory for a call path, as measured in the command that needs most.
@@ -80,7 +80,7 @@ func PolicyOf(siblings bool) calls.Policy {
 	return calls.Exact
 }
 
-// Check rejects flags that contradict each other. Open does, too.
+// Check rejects contradictory flags. Open calls it, too.
 func (i *Inputs) Check() error { return i.scope.check() }
 
 // Chooses returns which flags were given that choose calls by their properties.
@@ -114,15 +114,24 @@ func (m *MapPair) AddFlags(f *pflag.FlagSet) {
 // Open opens the traces on the command line and finds names for their functions. The caller
 // closes the session.
 func (i *Inputs) Open(streams *cli.Streams, command string, paths ...string) (*Session, error) {
+	s, err := i.session(streams, command)
+	if err != nil {
+		return nil, err
+	}
+	if err := i.open(s, paths); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// session returns a session before its inputs are open.
+func (i *Inputs) session(streams *cli.Streams, command string) (*Session, error) {
 	if err := i.Check(); err != nil {
 		return nil, err
 	}
 	s := &Session{Streams: streams, Command: command, Strict: i.strict, traces: i.TraceFlags, style: i.Style}
 	s.MaxPaths, s.TableMemory = i.MaxPaths(), i.tables
 	s.named = i.Named
-	if err := i.open(s, paths); err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
 	return s, nil
 }
 

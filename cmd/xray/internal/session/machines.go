@@ -17,10 +17,10 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// machines joins traces of several machines or builds. Functions are the same if they have
-// the same name. Times are in nanoseconds. Each machine has a time of its own, after that of
-// the one before it, so that nothing on one machine seems to happen while something happens
-// on another. Traces of a machine keep their order in time.
+// machines joins traces of several machines or builds. Functions with the same name are the
+// same function. Times are in nanoseconds. The time of each machine starts after that of the
+// previous one, so that nothing on one machine seems to happen at the same time as something on
+// another. Traces of a machine keep their order in time.
 type machines struct {
 	*reader.Trace
 	origins []why.Origin
@@ -104,8 +104,8 @@ func (m *machines) number(called []map[reader.FuncID]bool) {
 	}
 }
 
-// originOf returns where a file is from, by what its recorder says and by the folders
-// KEY=VALUE in its path.
+// originOf returns the origin of a file, from its recorder's metadata and from KEY=VALUE
+// folders in its path.
 func originOf(path string, r *reader.Recording) why.Origin {
 	o := why.Origin{File: path}
 	if r != nil {

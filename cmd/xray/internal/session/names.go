@@ -134,7 +134,7 @@ func (f *NameFlags) given() (files map[int]string, auto bool, err error) {
 			return cli.Usagef("%s %s: write N=FILE, where N is the number of the object from 0 to 255, or auto", flag, arg)
 		}
 		if path == "" {
-			return cli.Usagef("%s: the name of a file is empty", flag)
+			return cli.Usagef("%s: the file name is empty", flag)
 		}
 		if files[object] != "" {
 			return cli.Usagef("two maps for object %d: specify the number of each object, for example --object 1=libcodec.so", object)
@@ -297,7 +297,7 @@ func (s *Session) warnOfMissing() {
 		if m.Given {
 			what = "names from it may be wrong"
 		}
-		s.Say("warning: %s is not what was recorded: %v; %s: "+
+		s.Say("warning: %s does not match the recording: %v; %s: "+
 			"pass the right file with -m %d=FILE or --symbols DIR, or use --ignore-build-id to override", m.Path, m.Err, what, m.Number)
 	}
 	if len(gone) > 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/xray-tools/xray/internal/label"
 )
 
-// maxNearest is how many names are suggested in place of one that does not exist.
+// maxNearest is the maximum number of names to suggest for one that does not exist.
 const maxNearest = 3
 
 // nearest returns the names that are most like a regular expression that matched none, for

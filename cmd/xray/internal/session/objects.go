@@ -150,8 +150,8 @@ func (s *Session) checkObjects(names *symbolize.Packed) error {
 	return nil
 }
 
-// noteObjects reports objects without a file, or with one that does not fit. It does so in the
-// summary, and when the session closes, because some reports look up names later.
+// noteObjects reports objects that have no file or a file that does not match. It does so in
+// the summary, and when the session closes, because some reports look up names later.
 func (s *Session) noteObjects(names *symbolize.Packed) {
 	said := ""
 	note := func() string {

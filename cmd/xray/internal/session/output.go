@@ -56,7 +56,8 @@ func (o *Output) format() report.Format {
 	return report.Text
 }
 
-// IsReport reports whether the format is one of all reports, and not the command's own.
+// IsReport reports whether the format is one that all reports have, rather than the command's
+// own.
 func (o *Output) IsReport() bool {
 	return slices.Contains(report.Formats, report.Format(o.Format))
 }
@@ -100,7 +101,7 @@ func (s *Session) Report(o *Output, run *Run, body func(symbolize.Names) []repor
 	return err
 }
 
-// Doc returns a report without caveats. Its moments count from the start of the trace, if that is
+// Doc returns a report without caveats. Its moments count from the start of the trace, if
 // known.
 func (s *Session) Doc(names symbolize.Names, body []report.Node) *report.Doc {
 	doc := &report.Doc{Kind: s.Command, Clock: s.Clock, Names: names, Threads: s.ThreadNames(), Body: body}

@@ -16,7 +16,7 @@ type Streamed struct{ calls.Sink }
 // Merge is never called, because there is only one shard.
 func (Streamed) Merge(Streamed) {}
 
-// Held is what the sink holds. See [calls.Holder].
+// Held returns the memory that the sink holds. See [calls.Holder].
 func (s Streamed) Held() int64 { return calls.Held(s.Sink) }
 
 // WriteRecords writes the records in scope.

@@ -46,7 +46,7 @@ type Session struct {
 	TableMemory int64
 	// Alias maps each function to the one that it counts as. nil changes nothing.
 	Alias func(reader.FuncID) reader.FuncID
-	// Code is what the binaries reveal about calls.
+	// Code is information about calls that comes from the binaries.
 	Code calls.Code
 
 	traces   TraceFlags
@@ -75,8 +75,8 @@ func New(streams *cli.Streams, command string, t *reader.Trace, names symbolize.
 	}
 }
 
-// Operands are the traces as the user named them, for command lines, but for what is secret in
-// URLs. They may be folders.
+// Operands are the traces as the user named them, for command lines, without secrets in URLs.
+// They may be folders.
 func (s *Session) Operands() []string {
 	if s.named == nil {
 		return s.Trace.Files()
@@ -122,6 +122,9 @@ func (s *Session) Table(object int) *symbolize.Table {
 	}
 	return s.tables[object]
 }
+
+// Silence ends the display of progress, for commands that show something else on the terminal.
+func (s *Session) Silence() { s.quiet = true }
 
 // Progress shows the progress of passes over the trace on a terminal, until the returned function
 // is called.
@@ -254,8 +257,8 @@ func (s *Session) Summary(stats *calls.Stats) {
 	}
 }
 
-// OnlySums says what the recorder did instead of recording calls. It returns "" if it recorded
-// them.
+// OnlySums says how the recorder summarized calls instead of recording them. It returns "" if
+// it recorded them.
 func (s *Session) OnlySums() string {
 	for i := range s.Trace.Files() {
 		switch r := s.Trace.Recording(i); {
@@ -286,9 +289,9 @@ func (s *Session) SingleRecording() *reader.Recording {
 	return s.Trace.Recording(0)
 }
 
-// Watched is what all files say which calls they were written for, or nil if one of them says
-// nothing or says something else. Durations are those of the latest file, because that was written
-// when the most calls were known, and the shortest slow one.
+// Watched is the common statement of all files about the calls for which they were written, or
+// nil if one file has none or another one. Durations come from the latest file, because the
+// most calls, and the shortest slow one, were known then.
 func (s *Session) Watched() *reader.Watched {
 	var found *reader.Watched
 	latest := uint64(0)

@@ -22,6 +22,11 @@ func (f *SourceFlags) AddFlags(flags *pflag.FlagSet, usage string) {
 		"with --source: also read source files below `DIR`, not only below the binary's compilation directory; repeatable")
 }
 
+// AddRoots adds only --source-root, for commands that always show source code.
+func (f *SourceFlags) AddRoots(flags *pflag.FlagSet) {
+	flags.StringArrayVar(&f.roots, "source-root", nil, "also read source files below `DIR`, not only below the binary's compilation directory; repeatable")
+}
+
 // Check rejects flags that contradict each other.
 func (f *SourceFlags) Check() error {
 	if len(f.roots) > 0 && !f.Source {
@@ -112,10 +117,10 @@ func (s *Sources) Tell() {
 		return
 	}
 	for _, path := range s.files.Failed(sourcefiles.ErrChanged) {
-		warn("warning: %s has changed since it was compiled: its MD5 is not that of the line table; it is left out", path)
+		warn("warning: %s has changed since it was compiled: its MD5 differs from the line table's; it is omitted", path)
 	}
 	if newer := s.files.Newer(); len(newer) > 0 {
-		warn("warning: newer than the program, and perhaps not what was compiled: %s; the line table has no MD5 that would tell", cli.ShortList(newer, 4))
+		warn("warning: newer than the program, and may differ from what was compiled: %s; the line table has no MD5 to check", cli.ShortList(newer, 4))
 	}
 	for _, c := range []struct {
 		paths []string

@@ -60,13 +60,9 @@ func (i *Inputs) openSummaries(s *Session, paths []string) error {
 		}
 		return fmt.Errorf("%s is a summary, and %s needs single calls: pass traces", remote.Name(path), s.Command)
 	}
-	if i.scope.choosesSingleCalls() {
-		return cli.Usagef("a summary does not contain single calls, nor threads: select calls by --func and --max-depth, or use a trace")
+	if err := i.sumUp(s); err != nil {
+		return err
 	}
-	if i.group {
-		return cli.Usagef("--group-templates does not apply to summaries")
-	}
-	s.Trace, s.summed = &reader.Trace{}, &summed{memory: i.tables}
 	traces := *i
 	traces.scope = scopeFlags{} // the sums of all inputs are filtered together
 	sources, err := traces.sources(s.Streams, s.Command, summary.Key{}, paths, func(caveats []string) {
@@ -79,9 +75,21 @@ func (i *Inputs) openSummaries(s *Session, paths []string) error {
 	return i.overSources(s, sources)
 }
 
+// sumUp makes a session one that has only sums.
+func (i *Inputs) sumUp(s *Session) error {
+	if i.scope.choosesSingleCalls() {
+		return cli.Usagef("a summary contains neither single calls nor threads: select calls by --func and --max-depth, or use a trace")
+	}
+	if i.group {
+		return cli.Usagef("--group-templates does not apply to summaries")
+	}
+	s.Trace, s.summed = &reader.Trace{}, &summed{memory: i.tables}
+	return nil
+}
+
 // overSources makes a session over summaries.
 func (i *Inputs) overSources(s *Session, sources []summary.Source) (err error) {
-	s.summed.set = summary.NewSet(sources, s.MaxPaths)
+	s.summed.set = summary.NewSet(sources, (s.MaxPaths+summaryPathCost-1)/summaryPathCost)
 	s.Names = s.summed.set
 	if s.Clock, err = s.summed.set.Clock(); err != nil {
 		return err
@@ -120,12 +128,22 @@ func (r *Repetitions) Len() int {
 
 // Open opens a run, and returns its name. The caller closes the session.
 func (r *Repetitions) Open(streams *cli.Streams, command string, n int) (*Session, string, error) {
-	s, err := r.inputs.Open(streams, command, r.path)
-	if err != nil || len(r.sources) < 2 {
+	if r.sources == nil {
+		s, err := r.inputs.Open(streams, command, r.path)
 		return s, r.path, err
 	}
-	host := r.sources[n].Keys()[0].Host
-	return s, r.path + " of host " + host, r.inputs.overSources(s, r.sources[n:n+1])
+	name := r.path
+	if len(r.sources) > 1 {
+		name += " of host " + r.sources[n].Keys()[0].Host
+	}
+	s, err := r.inputs.session(streams, command)
+	if err == nil {
+		err = r.inputs.sumUp(s)
+	}
+	if err == nil {
+		err = r.inputs.overSources(s, r.sources[n:n+1])
+	}
+	return s, name, err
 }
 
 // choosesSingleCalls reports whether a flag needs more than the sums of a path.
@@ -177,6 +195,9 @@ func (i *Inputs) sources(streams *cli.Streams, command string, key summary.Key, 
 // two histograms and a name.
 const summaryPathCost = 6
 
+// MaxSummaryPaths limits the call paths of a summary. 0 is no limit.
+func (i *Inputs) MaxSummaryPaths() int { return (i.MaxPaths() + summaryPathCost - 1) / summaryPathCost }
+
 // summarize sums up a trace.
 func (i *Inputs) summarize(streams *cli.Streams, command string, key summary.Key, path string, tell func([]string)) (summary.Source, error) {
 	s, err := i.Open(streams, command, path)
@@ -184,7 +205,7 @@ func (i *Inputs) summarize(streams *cli.Streams, command string, key summary.Key
 		return nil, err
 	}
 	defer s.Close()
-	s.MaxPaths = (s.MaxPaths + summaryPathCost - 1) / summaryPathCost
+	s.MaxPaths = i.MaxSummaryPaths()
 	g, run, err := s.Summarize(key)
 	if err != nil {
 		return nil, err
@@ -197,7 +218,7 @@ func (i *Inputs) summarize(streams *cli.Streams, command string, key summary.Key
 // Summarize sums up the calls in scope. The trace fills the empty fields of the key.
 func (s *Session) Summarize(key summary.Key) (*summary.Group, *Run, error) {
 	opts := calls.Options{Paths: true, Nested: true, OffCPU: s.OffCPU()}
-	how := summary.Options{Clock: s.Clock, OffCPU: opts.OffCPU != nil}
+	how := summary.Options{Clock: s.Clock, OffCPU: opts.OffCPU != nil, MaxPaths: s.MaxPaths}
 	sink, run, err := Analyze(s, s.Scope, opts, func() *summary.Analysis { return summary.NewAnalysis(how) })
 	if err != nil {
 		return nil, nil, err

@@ -46,8 +46,9 @@ func (s *Session) AddCounters(scope Scope, run *Run, sink CountSink) error {
 }
 
 // AddPruned adds the sums of the calls that recorders dropped. Each process counts as one more
-// thread. The sums cover all threads and the whole recording. So it adds nothing if the scope
-// chooses by anything but function, or if the trace has only the end of the recording.
+// thread. The sums cover all threads and the whole recording. So AddPruned adds nothing if the
+// scope selects by anything other than function, or if the trace has only the end of the
+// recording.
 func (s *Session) AddPruned(scope Scope, run *Run, sink PrunedSink) error {
 	if scope.From > 0 || scope.To > 0 || scope.Thread != nil || scope.MinDuration > 0 || scope.MaxDepth > 0 {
 		return nil
@@ -76,6 +77,51 @@ func (s *Session) AddPruned(scope Scope, run *Run, sink PrunedSink) error {
 		run.PrunedFiles++
 	}
 	return calls.CheckMemory(sink, s.TableMemory)
+}
+
+// BudgetSink is an analysis of calls that recordings within a budget left out.
+type BudgetSink interface {
+	Unrecorded(th reader.Thread, index int, of *reader.BudgetFunction, fn reader.FuncID)
+}
+
+// Limited reports whether a recording had a budget.
+func (s *Session) Limited() bool {
+	return s.Trace != nil && slices.ContainsFunc(s.recordings(), func(r *reader.Recording) bool { return r.Budget.Limited() })
+}
+
+func (s *Session) recordings() (list []*reader.Recording) {
+	for i := range s.Trace.Files() {
+		if r := s.Trace.Recording(i); r != nil {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// AddBudget adds what is known of calls that recordings within a budget left out, each process as
+// one more thread. It reports whether the scope is such that it can be added, as for AddPruned.
+func (s *Session) AddBudget(scope Scope, run *Run, sink BudgetSink) bool {
+	if !s.Limited() || scope.From > 0 || scope.To > 0 || scope.Thread != nil || scope.MinDuration > 0 || scope.MaxDepth > 0 {
+		return false
+	}
+	added := false
+	for i := range s.Trace.Files() {
+		r := s.Trace.Recording(i)
+		if r == nil || !r.Budget.Limited() || IsEnd(r) {
+			continue
+		}
+		thread := reader.Thread{File: int32(i), Process: r.Process.PID}
+		for k := range r.Budget.Functions {
+			if of := &r.Budget.Functions[k]; of.Counted+of.Estimated > 0 {
+				if fn, ok := s.counted(scope, of.Func); ok {
+					sink.Unrecorded(thread, run.Threads, of, fn)
+				}
+			}
+		}
+		run.Threads++
+		added = true
+	}
+	return added
 }
 
 // counted returns the function that a sum of calls counts for, if it is in scope.

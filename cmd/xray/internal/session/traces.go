@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bufio"
 	"context"
 	"math"
 	"strconv"
@@ -49,26 +50,31 @@ func (s *Session) OpenTrace(paths ...string) (*reader.Trace, error) {
 	return s.traces.OpenTrace(s.Streams, paths...)
 }
 
-// fetch opens a URL. It shows its progress on a terminal.
-func fetch(streams *cli.Streams, path string) (string, reader.Stream, error) {
-	if !remote.Is(path) {
-		return "", nil, nil
-	}
-	s, err := remote.Open(context.Background(), path, remote.Options{})
-	if err != nil {
-		return "", nil, err
-	}
-	return remote.Name(path), &fetched{s, streams.Progress("fetching "+remote.Name(path), s)}, nil
-}
-
-// fetched is a download that shows its progress until it is closed.
+// fetched is a file from a URL, whose beginning can be looked at. It shows its progress on a
+// terminal from show to Close.
 type fetched struct {
 	*remote.Stream
-	stop func()
+	head *bufio.Reader
+	name string
+	stop func() // nil before show
 }
 
+func fetch(path string) (*fetched, error) {
+	s, err := remote.Open(context.Background(), path, remote.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return &fetched{Stream: s, head: bufio.NewReader(s), name: remote.Name(path)}, nil
+}
+
+func (f *fetched) Read(b []byte) (int, error) { return f.head.Read(b) }
+
+func (f *fetched) show(streams *cli.Streams) { f.stop = streams.Progress("fetching "+f.name, f.Stream) }
+
 func (f *fetched) Close() error {
-	f.stop()
+	if f.stop != nil {
+		f.stop()
+	}
 	return f.Stream.Close()
 }
 

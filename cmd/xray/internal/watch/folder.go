@@ -57,8 +57,8 @@ type Folder struct {
 	stale   int     // lines of the index whose traces were removed
 }
 
-// OpenFolder opens a folder, and creates it if necessary. It goes on with the traces of an earlier
-// run, as the index lists them.
+// OpenFolder opens a folder, and creates it if necessary. It continues with the traces of an
+// earlier run, as listed in the index.
 func OpenFolder(path string, limits Limits) (*Folder, error) {
 	if err := os.MkdirAll(path, 0o777); err != nil {
 		return nil, err
@@ -195,7 +195,7 @@ func (f *Folder) append(line []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-// fit removes traces until the limits hold. It writes the index anew when many of its lines are
+// fit removes traces until the limits hold. It rewrites the index when many of its lines are
 // stale.
 func (f *Folder) fit() error {
 	var errs []error

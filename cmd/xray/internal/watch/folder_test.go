@@ -115,8 +115,8 @@ func TestFolderWants(t *testing.T) {
 	}
 }
 
-// A folder goes on where an earlier run ended, whatever happened to its index and its traces, and
-// the index does not grow without end.
+// A folder continues where an earlier run ended, whatever happened to its index and its traces,
+// and the index does not grow without end.
 func TestFolderContinues(t *testing.T) {
 	dir := t.TempDir()
 	limits := Limits{Keep: 3, Latest: true, Usual: 1}

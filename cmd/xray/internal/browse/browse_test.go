@@ -1,0 +1,133 @@
+package browse
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/cmd/xray/internal/session"
+	"github.com/xray-tools/xray/cmd/xray/internal/tui"
+	"github.com/xray-tools/xray/internal/tracetext"
+	"github.com/xray-tools/xray/reader"
+)
+
+// open opens a trace of nanoseconds.
+func open(t *testing.T, text string) *session.Session {
+	t.Helper()
+	data, err := tracetext.Parse("xray fdr frequency=1000000000\n" + text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trace, err := reader.OpenReaderAt(bytes.NewReader(data), int64(len(data)), "trace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	quiet := cli.Text{Raw: io.Discard}
+	s := session.New(&cli.Streams{Stdout: quiet, Stderr: quiet}, "test", trace, nil)
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func collect(t *testing.T, text string, w *Window) string {
+	t.Helper()
+	d, _, err := Collect(open(t, text), nil, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	_ = tui.Sort(d.Functions, "name", false)
+	for _, f := range d.Functions {
+		fmt.Fprintf(&b, "%s: %d calls, %d open, self %d, total %d, p50 %d, max %d\n", f.Name, f.Calls, f.Open, f.Self, f.Total, f.P50, f.Max)
+	}
+	for _, f := range d.Frames {
+		fmt.Fprintf(&b, "path %d below %d: %d calls, self %d, total %d\n", f.Func, f.Parent, f.Calls, f.Self, f.Total)
+	}
+	fmt.Fprintf(&b, "missing %d, observed %d", d.Missing, d.Observed)
+	return b.String()
+}
+
+// A main loop makes a call in which another is made, one after the other.
+const looping = `thread 7 pid=7 tsc=1000
+enter 1 +0
+enter 2 +10
+enter 3 +10
+exit 3 +50
+exit 2 +10
+enter 2 +20
+enter 3 +100
+exit 3 +300
+exit 2 +100
+enter 2 +100
+`
+
+// Without a window, numbers are those of account and stack.
+func TestWholeTrace(t *testing.T) {
+	want := `#1: 0 calls, 1 open, self 130, total 700, p50 0, max 0
+#2: 2 calls, 1 open, self 220, total 570, p50 500, max 500
+#3: 2 calls, 0 open, self 350, total 350, p50 300, max 300
+path 1 below -1: 0 calls, self 130, total 700
+path 2 below 0: 2 calls, self 220, total 570
+path 3 below 1: 2 calls, self 350, total 350
+missing 0, observed 0`
+	if diff := cmp.Diff(want, collect(t, looping, nil)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// In a window, calls count when they end, with their whole durations. Of their times, only the part
+// in the window counts. Calls of a thread that is still there go on until the end.
+func TestWindow(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		window Window
+		want   string
+	}{
+		{
+			"amid calls", Window{From: 1300, To: 2000, Sleeping: map[int32]bool{7: true}},
+			// The second call of 2 began at 1100 and ended at 1600; that of 3 began at 1200 and ended
+			// at 1500. The third one began at 1700.
+			`#1: 0 calls, 1 open, self 100, total 700, p50 0, max 0
+#2: 1 calls, 1 open, self 400, total 600, p50 500, max 500
+#3: 1 calls, 0 open, self 200, total 200, p50 300, max 300
+path 1 below -1: 0 calls, self 100, total 700
+path 2 below 0: 1 calls, self 400, total 600
+path 3 below 1: 1 calls, self 200, total 200
+missing 0, observed 700`,
+		},
+		{
+			"nothing is recorded", Window{From: 1800, To: 1900, Sleeping: map[int32]bool{7: false}},
+			`#1: 0 calls, 1 open, self 0, total 100, p50 0, max 0
+#2: 0 calls, 1 open, self 100, total 100, p50 0, max 0
+path 1 below -1: 0 calls, self 0, total 100
+path 2 below 0: 0 calls, self 100, total 100
+missing 0, observed 100`,
+		},
+		{
+			// A thread that has ended is not in its calls any more.
+			"the thread has ended", Window{From: 1800, To: 1900},
+			`missing 0, observed 100`,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, collect(t, looping, &c.window)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// Calls whose beginnings are not known are counted, but only those that ended in the window.
+func TestMissing(t *testing.T) {
+	got := collect(t, "thread 7 pid=7 tsc=1000\nexit 3 +0\nexit 2 +500\nenter 2 +5\nexit 2 +5\nexit 1 +0\n", &Window{From: 1400, To: 1600})
+	want := `#2: 1 calls, 0 open, self 5, total 5, p50 5, max 5
+path 2 below -1: 1 calls, self 5, total 5
+missing 2, observed 200`
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,65 @@
+// Package tui shows the functions, the call tree and the threads of a trace, or of a process that
+// runs, in a terminal.
+//
+// [Model] is what is shown: keys and data change it, and View returns its lines. It knows no
+// terminal. [Run] connects it with one.
+package tui
+
+import (
+	"github.com/xray-tools/xray/reader"
+)
+
+// Data is what is shown. It does not change once it is shown. Times are in ticks of Clock.
+type Data struct {
+	Clock reader.Clock
+	// Title is the first line, and Notes are sentences that hold for all numbers.
+	Title string
+	Notes []string
+	// Observed is the time in which the calls were made, if numbers are to be shown per second. 0
+	// shows sums.
+	Observed uint64
+	// OffCPU says that it is known when threads were off the processor.
+	OffCPU bool
+	// Missing is the number of calls that ended in the time that is shown, and whose beginnings are
+	// not known. They are in no other number.
+	Missing   uint64
+	Functions []Function
+	Threads   []Thread
+	// Frames are call paths: callers before callees, each followed by those below it.
+	Frames []Frame
+	// Slowest and Source return lines about a function, for a screen of this width. They may take
+	// long, and are called from another goroutine, one call at a time.
+	Slowest, Source func(fn reader.FuncID, width int) ([]string, error)
+	// Save writes the trace to a file, and returns its path. It may be nil.
+	Save func() (string, error)
+}
+
+// Function is a function with its calls.
+type Function struct {
+	ID              reader.FuncID
+	Name, Location  string
+	Calls, Open     uint64 // calls that ended, and those that have not
+	Self, Total     uint64
+	Blocked, Queued uint64 // of Self
+	P50, P99, Max   uint64 // of the calls that ended
+	Octaves         []uint64
+}
+
+// cpu is the part of Self on the processor.
+func (f *Function) cpu() uint64 { return f.Self - min(f.Self, f.Blocked+f.Queued) }
+
+// Thread is a thread with its calls.
+type Thread struct {
+	Name                  string
+	Calls                 uint64
+	Self, Blocked, Queued uint64        // of all functions
+	Busiest               reader.FuncID // the function with the largest self time
+}
+
+// Frame is a call path: its last function, called through the path of its parent.
+type Frame struct {
+	Func        reader.FuncID
+	Parent      int // position in Data.Frames; -1 for an outermost function
+	Calls       uint64
+	Self, Total uint64
+}

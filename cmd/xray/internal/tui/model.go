@@ -1,0 +1,426 @@
+package tui
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/xray-tools/xray/internal/texttab"
+	"github.com/xray-tools/xray/reader"
+)
+
+// Key is a key: a character, or the name of another key as below.
+type Key string
+
+// Keys that are no characters.
+const (
+	Up, Down, Left, Right  Key = "up", "down", "left", "right"
+	PageUp, PageDown       Key = "pgup", "pgdn"
+	Home, End              Key = "home", "end"
+	Enter, Escape, Tab     Key = "enter", "esc", "tab"
+	Backspace, Interrupted Key = "backspace", "interrupt"
+)
+
+// Line is a line of the screen.
+type Line struct {
+	Text    string
+	Style   Style
+	Columns int // cells of Text
+}
+
+// Style is how a line is shown.
+type Style uint8
+
+// Styles.
+const (
+	Normal   Style = iota
+	Heading        // titles
+	Selected       // where the cursor is
+	Dim
+)
+
+// Task is work that a key asked for, which may take long. It returns a text, or the error.
+type Task struct {
+	run  func() ([]string, error)
+	page *page
+}
+
+// Run does the work.
+func (t *Task) Run() ([]string, error) { return t.run() }
+
+// Model is what is shown. It is not safe for concurrent use.
+type Model struct {
+	data, newest  *Data // newest is what is shown when the display is not frozen any more
+	width, height int
+	by            int // column that functions are ordered by
+	reversed      bool
+	search        *regexp.Regexp
+	typing        bool
+	typed         string
+	message       string
+	frozen, quit  bool
+	pages         []*page // the last one is shown
+	chosen        []int   // functions that search selects, in order
+	names         map[reader.FuncID]*Function
+	children      [][]int // of frames, by position + 1; the first has the roots
+	expanded      map[string]bool
+}
+
+// New returns a model that shows data, ordered by a column of [Columns].
+func New(d *Data, by string) *Model {
+	m := &Model{width: 80, height: 24, by: max(0, columnNamed(by)), expanded: make(map[string]bool)}
+	m.pages = []*page{{kind: functionsPage}}
+	m.show(d)
+	return m
+}
+
+// Resize changes the size of the screen.
+func (m *Model) Resize(width, height int) { m.width, m.height = max(width, 1), max(height, 1) }
+
+// Quit reports whether the user wants to leave.
+func (m *Model) Quit() bool { return m.quit }
+
+// Say shows a message in the last line until the next key.
+func (m *Model) Say(format string, args ...any) { m.message = fmt.Sprintf(format, args...) }
+
+// Update passes new data to the model.
+func (m *Model) Update(d *Data) {
+	m.newest = d
+	if !m.frozen {
+		m.show(d)
+	}
+}
+
+// show makes data what is shown.
+func (m *Model) show(d *Data) {
+	keys := make([]string, len(m.pages))
+	if m.data != nil {
+		for i, p := range m.pages {
+			if l := m.list(p); p.cursor > 0 && p.cursor < l.n {
+				keys[i] = l.at(p.cursor).key
+			}
+		}
+	}
+	m.data, m.newest = d, d
+	m.names = make(map[reader.FuncID]*Function, len(d.Functions))
+	for i := range d.Functions {
+		m.names[d.Functions[i].ID] = &d.Functions[i]
+	}
+	m.children = nil
+	m.choose()
+	// The cursor stays on its row, unless it is on the first one.
+	for i, p := range m.pages {
+		p.visible = nil
+		if keys[i] == "" {
+			continue
+		}
+		l := m.list(p)
+		for at := range l.n {
+			if l.at(at).key == keys[i] {
+				p.offset = max(0, p.offset+at-p.cursor)
+				p.cursor = at
+				break
+			}
+		}
+	}
+}
+
+// choose chooses and orders functions.
+func (m *Model) choose() {
+	m.chosen = m.chosen[:0]
+	for i := range m.data.Functions {
+		if m.search == nil || m.search.MatchString(m.data.Functions[i].Name) {
+			m.chosen = append(m.chosen, i)
+		}
+	}
+	f := m.data.Functions
+	slices.SortStableFunc(m.chosen, func(a, b int) int { return compare(&f[a], &f[b], m.by, m.reversed) })
+}
+
+func (m *Model) page() *page { return m.pages[len(m.pages)-1] }
+
+// Press passes a key to the model. It returns work that the key asks for, or nil. The result goes
+// to [Model.Done].
+func (m *Model) Press(k Key) *Task {
+	m.message = ""
+	switch {
+	case k == Interrupted:
+		m.quit = true
+	case m.typing:
+		m.typeKey(k)
+	case m.move(k):
+	default:
+		return m.command(k)
+	}
+	return nil
+}
+
+// Done shows the result of a task.
+func (m *Model) Done(t *Task, lines []string, err error) {
+	switch {
+	case t.page == nil && err != nil:
+		m.Say("%v", err)
+	case t.page == nil:
+		m.Say("%s", strings.Join(lines, " "))
+	case err != nil:
+		t.page.text = []string{err.Error()}
+	default:
+		t.page.text = lines
+	}
+}
+
+// typeKey edits the regular expression of a search.
+func (m *Model) typeKey(k Key) {
+	switch k {
+	case Enter:
+		m.typing = false
+	case Escape:
+		m.typing, m.typed = false, ""
+	case Backspace:
+		if r := []rune(m.typed); len(r) > 0 {
+			m.typed = string(r[:len(r)-1])
+		}
+	default:
+		if len([]rune(k)) == 1 && len(m.typed) < 1000 {
+			m.typed += string(k)
+		}
+	}
+	search, err := regexp.Compile(m.typed)
+	if err != nil {
+		m.Say("%v", err)
+		return
+	}
+	if m.search = search; m.typed == "" {
+		m.search = nil
+	}
+	m.choose()
+	m.page().cursor, m.page().offset = 0, 0
+}
+
+// move moves the cursor. It reports whether the key is for that.
+func (m *Model) move(k Key) bool {
+	p := m.page()
+	last := m.list(p).n - 1
+	rows := max(1, m.height-m.fixed(p))
+	switch k {
+	case Up, "k":
+		p.cursor--
+	case Down, "j":
+		p.cursor++
+	case PageUp:
+		p.cursor -= rows
+	case PageDown:
+		p.cursor += rows
+	case Home, "g":
+		p.cursor = 0
+	case End, "G":
+		p.cursor = last
+	default:
+		return false
+	}
+	p.cursor = max(0, min(p.cursor, last))
+	return true
+}
+
+// command executes the other keys.
+func (m *Model) command(k Key) *Task {
+	p := m.page()
+	switch k {
+	case "q":
+		m.quit = true
+	case "?", "h":
+		m.pages = append(m.pages, &page{kind: textPage, title: "Keys", text: help})
+	case Escape, Backspace:
+		switch {
+		case len(m.pages) > 1:
+			m.pages = m.pages[:len(m.pages)-1]
+		case m.search != nil:
+			m.search, m.typed = nil, ""
+			m.choose()
+		}
+	case Tab:
+		kind := p.kind + 1
+		if kind > threadsPage {
+			kind = functionsPage
+		}
+		m.pages = []*page{{kind: kind}}
+	case "<", ">":
+		m.sortNext(k)
+	case "r":
+		m.reversed = !m.reversed
+		m.choose()
+	case "/":
+		m.pages = []*page{{kind: functionsPage}}
+		m.typing, m.typed = true, ""
+	case "f", " ":
+		if m.data.Observed > 0 {
+			if m.frozen = !m.frozen; !m.frozen && m.newest != m.data {
+				m.show(m.newest)
+			}
+		}
+	case "w":
+		if save := m.data.Save; save != nil {
+			return &Task{run: func() ([]string, error) {
+				path, err := save()
+				return []string{"wrote " + path}, err
+			}}
+		}
+	case Left, Right, Enter:
+		m.open(p, k)
+	case "*":
+		m.openHottest(p)
+	case "c":
+		if fn := m.selected(p); fn != 0 {
+			m.pages = append(m.pages, &page{kind: functionPage, fn: fn})
+		}
+	case "l":
+		return m.about(p, "Slowest calls", m.data.Slowest)
+	case "s":
+		return m.about(p, "Source", m.data.Source)
+	}
+	return nil
+}
+
+// sortNext orders by the next column that is shown, to the left or right.
+func (m *Model) sortNext(k Key) {
+	for {
+		if k == ">" {
+			m.by = (m.by + 1) % len(columns)
+		} else {
+			m.by = (m.by + len(columns) - 1) % len(columns)
+		}
+		if !columns[m.by].off || m.data.OffCPU {
+			break
+		}
+	}
+	m.reversed = false
+	m.choose()
+}
+
+// about opens a page with a text about the selected function.
+func (m *Model) about(p *page, title string, text func(reader.FuncID, int) ([]string, error)) *Task {
+	fn := m.selected(p)
+	if fn == 0 || text == nil {
+		return nil
+	}
+	next := &page{kind: textPage, fn: fn, title: title + " of " + m.name(fn), text: []string{"working..."}}
+	m.pages = append(m.pages, next)
+	width := m.width
+	return &Task{page: next, run: func() ([]string, error) { return text(fn, width) }}
+}
+
+// selected returns the function that the cursor is on, or that the page is about, or 0.
+func (m *Model) selected(p *page) reader.FuncID {
+	if l := m.list(p); p.cursor < l.n {
+		if fn := l.at(p.cursor).fn; fn != 0 {
+			return fn
+		}
+	}
+	return p.fn
+}
+
+func (m *Model) name(fn reader.FuncID) string {
+	switch f := m.names[fn]; {
+	case f != nil:
+		return f.Name
+	case fn == reader.Folded:
+		return "(folded)"
+	}
+	return fmt.Sprintf("#%d", fn)
+}
+
+// View returns the lines of the screen, at most as many as it has.
+func (m *Model) View() []Line {
+	p := m.page()
+	l := m.list(p)
+	p.cursor = max(0, min(p.cursor, l.n-1))
+	rows := max(1, m.height-m.fixed(p))
+	p.offset = max(0, min(p.offset, p.cursor, l.n-rows))
+	if p.cursor >= p.offset+rows {
+		p.offset = p.cursor - rows + 1
+	}
+	var lines []Line
+	add := func(style Style, text string) {
+		text = cut(text, m.width)
+		lines = append(lines, Line{Text: text, Style: style, Columns: texttab.Width(text)})
+	}
+	add(Normal, m.title())
+	for _, note := range m.notes() {
+		add(Dim, note)
+	}
+	for _, h := range l.head {
+		add(Heading, h)
+	}
+	for at := p.offset; at < min(l.n, p.offset+rows); at++ {
+		it := l.at(at)
+		if style := it.style; at == p.cursor {
+			add(Selected, left(cut(it.text, m.width), m.width))
+		} else {
+			add(style, it.text)
+		}
+	}
+	for len(lines) < m.height-1 {
+		add(Normal, "")
+	}
+	if len(lines) >= m.height {
+		lines = lines[:m.height-1]
+	}
+	add(Heading, m.status())
+	return lines
+}
+
+func (m *Model) title() string {
+	if m.frozen {
+		return "FROZEN " + m.data.Title
+	}
+	return m.data.Title
+}
+
+// notes are the sentences below the title, as far as there is room for them.
+func (m *Model) notes() []string {
+	var lines []string
+	for _, n := range m.data.Notes {
+		lines = append(lines, texttab.Wrap(texttab.Printable(n), "", "  ", max(m.width, 10))...)
+	}
+	return lines[:min(len(lines), max(0, m.height/4))]
+}
+
+// fixed is the number of lines that do not scroll.
+func (m *Model) fixed(p *page) int { return 2 + len(m.notes()) + len(m.list(p).head) }
+
+// status is the last line.
+func (m *Model) status() string {
+	switch {
+	case m.message != "":
+		return m.message
+	case m.typing:
+		return "search (regexp): " + m.typed + "_"
+	}
+	keys := "?:keys q:quit Tab:view /:search <>:sort Enter:function l:slowest s:source"
+	if m.data.Observed > 0 {
+		keys = "?:keys q:quit Tab:view /:search <>:sort Enter:function f:freeze w:write"
+	}
+	if m.search != nil {
+		keys = "/" + m.typed + "  " + keys
+	}
+	return keys
+}
+
+var help = strings.Split(strings.TrimSpace(`
+Up, Down, PgUp, PgDn   move; also j and k, g and G
+Tab                    next view: functions, call tree, threads
+< >                    order functions by another column
+r                      reverse the order
+/                      search: show only functions that match a regular expression
+Enter                  functions: callers, callees and histogram; call tree: open or close
+Right, Left            call tree: open, close or go to the caller
+*                      call tree: open the path with the most time
+c                      callers, callees and histogram of the selected function
+l                      slowest calls of the function, and what they did
+s                      source code of the function
+f, Space               freeze the display, or go on
+w                      write a trace of what is shown
+Esc                    back; end a search
+q, Ctrl-C              quit
+`), "\n")

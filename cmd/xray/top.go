@@ -1,0 +1,378 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xray-tools/xray/cmd/xray/internal/browse"
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/cmd/xray/internal/session"
+	"github.com/xray-tools/xray/cmd/xray/internal/top"
+	"github.com/xray-tools/xray/cmd/xray/internal/tui"
+	"github.com/xray-tools/xray/internal/label"
+	"github.com/xray-tools/xray/internal/outfile"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// topping is one run of top.
+type topping struct {
+	*app
+	recordingFlags
+	output      session.Output
+	pid, wait   string
+	interval    time.Duration
+	duration    time.Duration
+	budget      cli.Share
+	once, batch bool
+	sort        string
+	top         int
+	ring        int64
+	cc          string
+
+	process *recorder.Process
+	program string
+	others  bool // the process records for somebody else, too
+	stop    func()
+	names   liveNames
+	opened  []*symbolize.Opened
+	code    calls.Code
+}
+
+// liveNames are the names of a process, which may open objects. They are safe for concurrent use.
+type liveNames struct {
+	mu  sync.Mutex
+	now symbolize.Names
+}
+
+// Func implements [symbolize.Names].
+func (l *liveNames) Func(id reader.FuncID) (symbolize.Symbol, bool) {
+	l.mu.Lock()
+	names := l.now
+	l.mu.Unlock()
+	if names == nil {
+		return symbolize.Symbol{}, false
+	}
+	return names.Func(id)
+}
+
+func (a *app) topCommand() *cobra.Command {
+	t := &topping{app: a, interval: time.Second, budget: 0.03, sort: "self", ring: 4 << 20}
+	cmd := &cobra.Command{
+		Use:   "top {PID | -p PID | --wait-for NAME}",
+		Short: "Show what the functions of a running process do, live",
+		Long: `Show a table of the functions of a running process in the terminal: calls, time, time on
+the processor and blocked in each second, and the durations of calls. Press ? for the keys.
+
+top records the process into memory for each interval, or for as much of it as --budget allows:
+then rates are of this part, and top says so. It estimates 10 ns for each record. In the end,
+the process is left as it was.
+
+For scripts, --once and --batch write tables instead.`,
+		Example: `  xray top 1234
+  xray top --wait-for server --sort p99
+  xray top 1234 --once --top 10
+  xray top 1234 --batch --duration 60s --format csv -o minute.csv`,
+		Args: func(_ *cobra.Command, args []string) error { return t.check(args) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := recorder.Supported(); err != nil {
+				return err
+			}
+			return t.run(cmd.Context())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&t.pid, "pid", "p", "", "look at the process `PID`")
+	f.StringVar(&t.wait, "wait-for", "", "look at a process whose program is called `NAME`; wait for it")
+	cli.AddDuration(f, &t.interval, "interval", "show new numbers every `TIME`")
+	cli.AddDuration(f, &t.duration, "duration", "end after `TIME`")
+	f.Var(&t.budget, "budget", "record for as much of each interval as costs `PERCENT` of the process's CPU time; 100 is no limit")
+	f.BoolVar(&t.once, "once", false, "write the table of one interval, and end")
+	f.BoolVar(&t.batch, "batch", false, "write a table for each interval")
+	addBrowserSort(f, &t.sort)
+	cli.AddTop(f, &t.top, "functions of each table")
+	cli.AddSize(f, &t.ring, "ring", "give each thread a ring of `SIZE`; not if the process has the recorder already")
+	t.addFilter(f)
+	addCompiler(cmd, &t.cc)
+	t.output.AddFlags(f)
+	cli.CompleteColumns(cmd, "sort", tui.Columns(), false)
+	cli.Spellings(f, map[string]string{"func-filter": "func"})
+	return cmd
+}
+
+func (t *topping) check(args []string) error {
+	if len(args) == 1 && t.pid == "" && t.wait == "" {
+		t.pid = args[0]
+	} else if len(args) > 0 {
+		return cli.Usagef("give one PID, -p PID or --wait-for NAME")
+	}
+	_, err := strconv.Atoi(t.pid)
+	switch {
+	case t.pid == "" && t.wait == "":
+		return cli.Usagef("give the PID of a process, or --wait-for and the name of its program")
+	case t.pid != "" && t.wait != "":
+		return cli.Usagef("give only one of a PID and --wait-for")
+	case t.pid != "" && err != nil:
+		return cli.Usagef("%q is not the ID of a process", t.pid)
+	case t.interval < 10*time.Millisecond:
+		return cli.Usagef("--interval: must be at least 10ms")
+	case t.once && t.batch:
+		return cli.Usagef("give only one of --once and --batch")
+	case t.ring > 0 && t.ring < leastRing:
+		return cli.Usagef("--ring: must be at least %dK, not %d bytes", leastRing>>10, t.ring)
+	case !t.once && !t.batch && (t.output.Path != "" && t.output.Path != "-" || t.output.Format != "" && t.output.Format != "text"):
+		return cli.Usagef("--output and --format are for --once and --batch")
+	case t.batch && t.output.Format == "html":
+		return cli.Usagef("--batch cannot write a page: use --once, or csv or json")
+	}
+	if _, err := t.filter(t.app); err != nil {
+		return err
+	}
+	return checkBrowserSort(t.sort)
+}
+
+func (t *topping) run(ctx context.Context) (err error) {
+	if !t.once && !t.batch {
+		if err := t.needTerminal(insteadOfTop); err != nil {
+			return err
+		}
+	}
+	ctx, stop := untilInterrupted(ctx)
+	defer stop()
+	if t.duration > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, t.duration)
+		defer cancel()
+	}
+	if err := t.attachTo(ctx); err != nil || t.process == nil {
+		return err
+	}
+	defer func() {
+		for _, o := range t.opened {
+			err = errors.Join(err, o.Close())
+		}
+	}()
+	live, err := t.openLive(ctx)
+	if err != nil {
+		return err
+	}
+	defer live.Close()
+	sampler := top.NewSampler(live, t, wallClock{}, top.Options{Interval: t.interval, Budget: float64(t.budget), Others: t.others})
+	defer func() {
+		if closeErr := sampler.Close(context.WithoutCancel(ctx)); t.process.Alive() {
+			err = errors.Join(err, closeErr)
+		}
+	}()
+	if t.once || t.batch {
+		return t.tables(ctx, sampler)
+	}
+	return t.screen(ctx, sampler)
+}
+
+// attachTo finds the process, and brings the recorder into it.
+func (t *topping) attachTo(ctx context.Context) error {
+	for t.pid == "" && ctx.Err() == nil {
+		pid, err := recorder.FindProgram(t.wait, func(int) bool { return false })
+		if err != nil {
+			return err
+		}
+		if pid != 0 {
+			t.pid = strconv.Itoa(pid)
+			break
+		}
+		sleep(ctx, 200*time.Millisecond)
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	p, status, err := t.reach(ctx, t.pid, t.cc, t.ring)
+	if err == nil {
+		err = needRings(p, &status)
+	}
+	if err == nil && status.Windows != nil {
+		err = fmt.Errorf("%s is recorded in windows: top needs all calls. See xray ctl %s status", p, p.Target())
+	}
+	if err != nil {
+		return err
+	}
+	t.process, t.program, t.others = p, filepath.Base(status.Exe), status.Recording
+	return nil
+}
+
+// openLive finds the rings of the process. Before its first recording, it has none.
+func (t *topping) openLive(ctx context.Context) (*recorder.Live, error) {
+	if !t.others {
+		if err := t.Start(ctx); err != nil {
+			return nil, err
+		}
+		defer t.stop()
+	}
+	return recorder.OpenLive(ctx, t.process, top.HistoryBytes, t.describe)
+}
+
+// describe reads the names of the functions of a process.
+func (t *topping) describe(trace *reader.Trace) (recorder.Roots, error) {
+	opened, err := symbolize.Open(trace, nil, symbolize.Search{Options: t.Options(&t.Streams), Dirs: t.Symbols})
+	if err != nil {
+		return recorder.Roots{}, err
+	}
+	t.opened = append(t.opened, opened)
+	t.names.mu.Lock()
+	t.names.now = opened.Names
+	t.names.mu.Unlock()
+	t.code = calls.Code{}
+	if find := opened.TailCalls(); find != nil {
+		t.code.Continue = func(from, to reader.FuncID) bool { return find().Continue(from, to) }
+	}
+	return recorder.Roots{}, nil
+}
+
+// Start implements [top.Process].
+func (t *topping) Start(ctx context.Context) (err error) {
+	t.stop, err = t.holdRings(ctx, t.app, t.process)
+	return err
+}
+
+// Stop implements [top.Process].
+func (t *topping) Stop(context.Context) error {
+	t.stop()
+	return nil
+}
+
+// CPU implements [top.Process].
+func (t *topping) CPU() time.Duration { return top.CPU(t.process.PID) }
+
+type wallClock struct{}
+
+func (wallClock) Now() time.Time { return time.Now() }
+
+func (wallClock) Sleep(ctx context.Context, d time.Duration) {
+	if d > 0 {
+		sleep(ctx, d)
+	}
+}
+
+// next records an interval and collects what is shown of it.
+func (t *topping) next(ctx context.Context, sampler *top.Sampler) (*tui.Data, *top.Interval, error) {
+	i, err := sampler.Next(ctx)
+	if err != nil {
+		if !t.process.Alive() {
+			err = fmt.Errorf("%s has ended", t.process)
+		}
+		return nil, nil, err
+	}
+	s, err := t.session(i)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer s.Close()
+	names := t.shown()
+	d, run, err := browse.Collect(s, names, &browse.Window{From: i.From, To: i.To, Sleeping: top.Sleeping(t.process.PID)})
+	if err != nil {
+		return nil, nil, err
+	}
+	d.Notes = append(t.notes(d, i), s.Caveats(run)...)
+	d.Title = t.title(d, i)
+	d.Slowest = func(fn reader.FuncID, width int) ([]string, error) {
+		again, err := t.session(i)
+		if err != nil {
+			return nil, err
+		}
+		defer again.Close()
+		return browse.Slowest(again, names, fn, width)
+	}
+	d.Save = func() (string, error) { return t.save(i) }
+	return d, i, nil
+}
+
+// session opens the trace of an interval.
+func (t *topping) session(i *top.Interval) (*session.Session, error) {
+	trace, err := reader.OpenReaderAt(bytes.NewReader(i.Trace), int64(len(i.Trace)), t.process.String())
+	if err != nil {
+		return nil, err
+	}
+	s := session.New(&t.Streams, "top", trace, &t.names)
+	s.Code, s.TableMemory, s.MaxPaths = t.code, session.DefaultTableMemory, 1<<20
+	s.Silence()
+	return s, nil
+}
+
+// shown returns the names that are shown.
+func (t *topping) shown() symbolize.Names {
+	if t.output.Short("") {
+		return symbolize.Shortened(&t.names)
+	}
+	return &t.names
+}
+
+// save writes the trace of an interval.
+func (t *topping) save(i *top.Interval) (string, error) {
+	path := fmt.Sprintf("xray-%s.%d.%s.xray", t.program, t.process.PID, i.Began.UTC().Format("20060102T150405.000"))
+	return path, outfile.Replace(path, outfile.Mode(0o600), func(file *os.File) error {
+		_, err := file.Write(i.Trace)
+		return err
+	})
+}
+
+// title is the first line.
+func (t *topping) title(d *tui.Data, i *top.Interval) string {
+	calls := uint64(0)
+	for n := range d.Functions {
+		calls += d.Functions[n].Calls
+	}
+	seconds := float64(d.Observed) / float64(max(d.Clock.Frequency, 1))
+	return fmt.Sprintf("%s %d  %s  %s calls/s  recording ~%s CPU", t.program, t.process.PID, i.Began.Format("15:04:05"),
+		label.Grouped(uint64(float64(calls)/max(seconds, 1e-9))), label.Percent(i.Cost, 1))
+}
+
+// notes say what the numbers of an interval are of.
+func (t *topping) notes(d *tui.Data, i *top.Interval) (list []string) {
+	if i.Part {
+		list = append(list, fmt.Sprintf("Rates are of %s of the interval: --budget or memory allows no more. Longer calls are missing. Meanwhile, recording takes about %s more CPU time.",
+			d.Clock.Format(d.Observed), label.Percent(i.Slower, 1)))
+	}
+	if i.Lost > 0 {
+		list = append(list, fmt.Sprintf("%s of the records were seen. The others were overwritten before: rates are too low. Use a larger --ring.",
+			label.Percent(float64(i.Records), float64(i.Records+i.Lost))))
+	}
+	if d.Missing > 0 {
+		list = append(list, label.Count(d.Missing, "call is", "calls are")+" missing that began before the recording.")
+	}
+	return list
+}
+
+// screen shows a process in the terminal.
+func (t *topping) screen(ctx context.Context, sampler *top.Sampler) error {
+	ctx, cancel := context.WithCancel(ctx)
+	updates := make(chan tui.Update)
+	var engine sync.WaitGroup
+	engine.Go(func() {
+		defer close(updates)
+		for ctx.Err() == nil {
+			d, _, err := t.next(ctx, sampler)
+			select {
+			case updates <- tui.Update{Data: d, Err: err}:
+			case <-ctx.Done():
+			}
+			if err != nil {
+				return
+			}
+		}
+	})
+	m := tui.New(&tui.Data{Title: fmt.Sprintf("%s %d: recording", t.program, t.process.PID), Observed: 1, OffCPU: true}, t.sort)
+	err := t.browse(ctx, m, updates, insteadOfTop)
+	cancel()
+	engine.Wait()
+	return err
+}

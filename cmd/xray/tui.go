@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/xray-tools/xray/cmd/xray/internal/browse"
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/cmd/xray/internal/session"
+	"github.com/xray-tools/xray/cmd/xray/internal/tui"
+	"github.com/xray-tools/xray/reader"
+)
+
+// What to do without a terminal.
+const (
+	insteadOfTUI = "use xray account, stack and slowest to write text"
+	insteadOfTop = "use --once or --batch to write tables"
+)
+
+func (a *app) tuiCommand() *cobra.Command {
+	inputs := session.Inputs{Scope: session.ByPlace, PathMemory: true, Templates: true}
+	source := session.SourceFlags{Source: true}
+	sort := "self"
+	cmd := a.overTraces(command{
+		use:   "tui TRACE...",
+		short: "Browse a trace in the terminal",
+		long: `Show the functions of a trace in the terminal, to sort and to search, with their callers,
+callees and histograms; the call tree; the threads; the slowest calls of a function with
+their trees, and its source code. Press ? for the keys.`,
+		example: `  xray tui -m ./server trace.xray`,
+		inputs:  &inputs,
+		flags: func(f *pflag.FlagSet) {
+			addBrowserSort(f, &sort)
+			source.AddRoots(f)
+		},
+		check: func() error {
+			return errors.Join(checkBrowserSort(sort), a.needTerminal("xray account and xray stack write text"))
+		},
+		run: func(s *session.Session) error {
+			names := s.ShownNames(&session.Output{Format: "text"})
+			d, run, err := browse.Collect(s, names, nil)
+			if err != nil {
+				return err
+			}
+			sources, err := s.Sources(&source)
+			if err != nil {
+				return err
+			}
+			d.Notes = s.Caveats(run)
+			s.Silence()
+			d.Slowest = func(fn reader.FuncID, width int) ([]string, error) {
+				return browse.Slowest(s, names, fn, width)
+			}
+			d.Source = func(fn reader.FuncID, _ int) ([]string, error) { return browse.Source(sources, names, fn) }
+			return a.browse(context.Background(), tui.New(d, sort), nil, insteadOfTUI)
+		},
+	})
+	cli.CompleteColumns(cmd, "sort", tui.Columns(), false)
+	return cmd
+}
+
+func addBrowserSort(f *pflag.FlagSet, sort *string) {
+	f.StringVarP(sort, "sort", "s", *sort, "order functions by `COLUMN`: "+strings.Join(tui.Columns(), ", "))
+}
+
+func checkBrowserSort(sort string) error {
+	if err := tui.Sort(nil, sort, false); err != nil {
+		return cli.Usagef("--sort: %w", err)
+	}
+	return nil
+}
+
+// needTerminal returns an error if there is no terminal to show something in. instead says what to
+// do without one.
+func (a *app) needTerminal(instead string) error {
+	if !cli.IsTerminal(a.Stdout.Raw) {
+		return cli.Usagef("standard output is not a terminal: %s", instead)
+	}
+	return nil
+}
+
+// browse shows a model in the terminal until the user leaves it, or a signal ends xray. instead says
+// what to do without a terminal.
+func (a *app) browse(ctx context.Context, m *tui.Model, updates <-chan tui.Update, instead string) error {
+	screen, err := tui.Open()
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, instead)
+	}
+	ctx, stop := untilInterrupted(ctx)
+	wait := tui.Run(ctx, screen, m, updates)
+	stop() // now a signal ends xray at once
+	wait()
+	return nil
+}
