@@ -76,7 +76,8 @@ var linkFlags = []string{
 
 // Build compiles the runtime with the C compiler cc, unless that was done before, and returns its
 // place in the user's cache. If cc is empty, the compiler is $CC, or the first of cc, gcc and clang
-// that is installed. Several processes may build at once. The result stays in the cache.
+// that is installed. If several processes build at once, one compiles and the others wait for it.
+// The result stays in the cache.
 func Build(ctx context.Context, cc string) (Library, error) {
 	if err := Supported(); err != nil {
 		return Library{}, err
@@ -97,6 +98,14 @@ func Build(ctx context.Context, cc string) (Library, error) {
 	if err := os.MkdirAll(parent, 0o700); err != nil {
 		return Library{}, fmt.Errorf("%w; set XDG_CACHE_HOME to a writable folder", err)
 	}
+	unlock, err := lockFolder(ctx, parent)
+	if err != nil {
+		return Library{}, err
+	}
+	defer unlock()
+	if _, err := os.Stat(dir); err == nil {
+		return Library{dir}, nil // made while this process waited
+	}
 	temp, err := os.MkdirTemp(parent, "build-*")
 	if err != nil {
 		return Library{}, fmt.Errorf("%w; set XDG_CACHE_HOME to a writable folder", err)
@@ -105,7 +114,8 @@ func Build(ctx context.Context, cc string) (Library, error) {
 	if err := c.build(ctx, temp); err != nil {
 		return Library{}, err
 	}
-	// Renaming a folder replaces only an empty one, so the first complete build stays.
+	// Not every file system has locks. Renaming a folder replaces only an empty one, so the first
+	// complete build stays.
 	if err := os.Rename(temp, dir); err != nil {
 		if _, statErr := os.Stat(dir); statErr != nil {
 			return Library{}, err
@@ -164,10 +174,16 @@ func (c *compiler) flags() []string {
 	return compileFlags
 }
 
-// key identifies all that the result of a build depends on.
+// key identifies all that the result of a build depends on. Two names of one program, as cc and gcc
+// often are, have the same key.
 func (c *compiler) key() string {
 	h := sha256.New()
-	fmt.Fprintf(h, "%q %q %q %q\n", c.command, c.version, c.flags(), linkFlags)
+	program := c.command[0]
+	if target, err := filepath.EvalSymlinks(program); err == nil {
+		program = target
+	}
+	_, version, _ := strings.Cut(c.version, " ") // GCC says first by which name it was called
+	fmt.Fprintf(h, "%q %q %q %q %q\n", program, c.command[1:], version, c.flags(), linkFlags)
 	// Embedded files can always be read.
 	_ = fs.WalkDir(sources(), ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

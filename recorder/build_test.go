@@ -13,8 +13,11 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/xray-tools/xray/internal/test/elftest"
 	"github.com/xray-tools/xray/internal/test/testenv"
 )
+
+func TestMain(m *testing.M) { elftest.Main(m) }
 
 // emptyCache sets the user's cache directory to an empty folder.
 func emptyCache(t *testing.T) string {
@@ -25,8 +28,14 @@ func emptyCache(t *testing.T) string {
 }
 
 func TestBuildIsDoneOnceForManyAtOnce(t *testing.T) {
-	testenv.Need(t, "cc", "ar")
+	testenv.Need(t, "sh", "cc", "ar")
 	cache := emptyCache(t)
+	compiled := filepath.Join(t.TempDir(), "compiled")
+	cc := filepath.Join(t.TempDir(), "cc")
+	if err := os.WriteFile(cc, []byte("#!/bin/sh\necho \"$@\" >>"+compiled+"\nexec cc \"$@\"\n"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("CC", cc)
 	var libraries [3]Library
 	var wg sync.WaitGroup
 	for i := range libraries {
@@ -45,6 +54,24 @@ func TestBuildIsDoneOnceForManyAtOnce(t *testing.T) {
 	if entries, _ := os.ReadDir(filepath.Join(cache, "xray")); len(entries) != 1 {
 		t.Errorf("got cache entries %v", entries)
 	}
+	text, err := os.ReadFile(compiled)
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands := make(map[string]int)
+	for line := range strings.Lines(string(text)) {
+		if line != "--version\n" {
+			commands[line]++
+		}
+	}
+	for line, n := range commands {
+		if n > 1 {
+			t.Errorf("%d times: %s", n, line)
+		}
+	}
+	if len(commands) < 10 {
+		t.Errorf("got commands %v", commands)
+	}
 	for _, path := range []string{l.Preload(), l.Archive(), filepath.Join(l.Include(), "xray", "recorder.h")} {
 		if _, err := os.Stat(path); err != nil {
 			t.Error(err)
@@ -59,6 +86,29 @@ func TestBuildIsDoneOnceForManyAtOnce(t *testing.T) {
 	}
 	if after, err := os.Stat(l.Preload()); err != nil || !os.SameFile(before, after) {
 		t.Error("the second build compiled again")
+	}
+}
+
+// Names of one compiler share a library.
+func TestBuildIsDoneOnceForAllNames(t *testing.T) {
+	testenv.Need(t, "gcc")
+	ctx := context.Background()
+	link := filepath.Join(t.TempDir(), "other-gcc")
+	gcc, err := findCompiler(ctx, "gcc")
+	if err == nil {
+		err = os.Symlink(gcc.command[0], link)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cc, same := range map[string]bool{link: true, "gcc -m64": false} {
+		c, err := findCompiler(ctx, cc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.key() == gcc.key(); got != same {
+			t.Errorf("%s has the key of gcc: %v", cc, got)
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/xray-tools/xray/internal/test/elftest"
 	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
@@ -79,13 +80,7 @@ func treeOf(t *testing.T, program, path string) (*tree, *calls.Stats) {
 // add it in another way.
 func buildLandings(t *testing.T, compiler string, flags ...string) string {
 	t.Helper()
-	testenv.Need(t, compiler)
-	program := filepath.Join(t.TempDir(), "landings")
-	args := slices.Concat([]string{"-O2", "-g", "testdata/landings.cc", "-o", program}, flags, []string{"-pthread", "-ldl"})
-	if out, err := exec.Command(compiler, args...).CombinedOutput(); err != nil {
-		t.Fatalf("%s %v: %v\n%s", compiler, flags, err, out)
-	}
-	return program
+	return elftest.Build(t, compiler, "landings", slices.Concat([]string{"-O2", "-g", "testdata/landings.cc"}, flags, []string{"-pthread", "-ldl"})...)
 }
 
 // The calls of testdata/landings.cc by path.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/xray-tools/xray/internal/test/elftest"
 	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
@@ -19,23 +20,18 @@ import (
 // not empty. Only marked functions have sleds.
 func buildLLVM(t *testing.T, clang, archive string, flags ...string) string {
 	t.Helper()
-	testenv.Need(t, clang)
 	const source = "testdata/llvm_api.cc"
 	if _, err := os.ReadFile(source); err != nil { // so that the go command tracks it
 		t.Fatal(err)
 	}
-	program := filepath.Join(t.TempDir(), "llvm_api")
 	runtime := []string{"-fxray-modes=xray-fdr,xray-basic,xray-profiling"}
 	if archive != "" {
 		runtime = []string{clangs[clang], "-Wl,--whole-archive", archive, "-Wl,--no-whole-archive"}
 	}
 	args := slices.Concat([]string{
 		"-O1", "-g", "-std=c++17", "-Wall", "-Werror", "-fxray-instrument", "-fxray-instruction-threshold=1000000", "-fxray-ignore-loops", source,
-	}, flags, runtime, []string{"-pthread", "-lstdc++", "-lm", "-ldl", "-o", program})
-	if out, err := exec.Command(clang, args...).CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", clang, err, out)
-	}
-	return program
+	}, flags, runtime, []string{"-pthread", "-lstdc++", "-lm", "-ldl"})
+	return elftest.Build(t, clang, "llvm_api", args...)
 }
 
 // llvmRun is what a run of testdata/llvm_api.cc printed, and the folder that it ran in.

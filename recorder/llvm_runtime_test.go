@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/xray-tools/xray/internal/test/elftest"
 	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/reader"
 )
@@ -23,14 +24,9 @@ import (
 func llvmProgram(t *testing.T, clang string, flags ...string) string {
 	t.Helper()
 	testenv.Need(t, clang, "strip")
-	program := filepath.Join(t.TempDir(), "llvm")
-	cmd := exec.Command(clang, append([]string{
-		"-O1", "-x", "c++", "testdata/llvm.cc", "-pthread", "-lstdc++", "-lm", "-fxray-instrument", "-fxray-instruction-threshold=1", "-o", program,
+	return elftest.Build(t, clang, "llvm", append([]string{
+		"-O1", "-x", "c++", "testdata/llvm.cc", "-pthread", "-lstdc++", "-lm", "-fxray-instrument", "-fxray-instruction-threshold=1",
 	}, flags...)...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %v\n%s", cmd, err, out)
-	}
-	return program
 }
 
 // basicEnvironment starts basic mode, with a log in dir.

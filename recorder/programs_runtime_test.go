@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/xray-tools/xray/internal/test/elftest"
 	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
@@ -35,14 +36,9 @@ func library(t *testing.T) Library {
 // add it in another way.
 func buildProgram(t *testing.T, clang, source string, flags ...string) string {
 	t.Helper()
-	testenv.Need(t, clang)
-	program := filepath.Join(t.TempDir(), strings.TrimSuffix(source, ".c"))
 	args := slices.Concat([]string{"-Iruntime", "-fxray-instrument", clangs[clang], filepath.Join("testdata", source)},
-		flags, []string{"-pthread", "-ldl", "-lm", "-o", program})
-	if out, err := exec.Command(clang, args...).CombinedOutput(); err != nil {
-		t.Fatalf("%s %v: %v\n%s", clang, flags, err, out)
-	}
-	return program
+		flags, []string{"-pthread", "-ldl", "-lm"})
+	return elftest.Build(t, clang, strings.TrimSuffix(source, ".c"), args...)
 }
 
 // recordProgram runs a program with the recorder's options, preloaded unless the library is nil. It

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/xray-tools/xray/internal/test/testenv"
+	"github.com/xray-tools/xray/internal/test/elftest"
 )
 
 // clangs maps each compiler to its flag that leaves compiler-rt's runtime out.
@@ -89,17 +89,12 @@ func applyEdits(t *testing.T, src string, edits []edit) (files []string) {
 // buildLinked compiles a program of testdata that links the archive and reads the runtime's memory.
 func buildLinked(t *testing.T, clang, archive, source string, flags ...string) string {
 	t.Helper()
-	testenv.Need(t, clang)
-	program := filepath.Join(t.TempDir(), strings.TrimSuffix(source, ".c"))
 	args := slices.Concat([]string{"-O2", "-Wall", "-Werror", "-Wno-unused-function", "-Iruntime", "-Itestdata", "-fxray-instrument", clangs[clang]},
 		flags, []string{
-			"-o", program, filepath.Join("testdata", source),
+			filepath.Join("testdata", source),
 			"-Wl,--whole-archive", archive, "-Wl,--no-whole-archive", "-pthread", "-ldl",
 		})
-	if out, err := exec.Command(clang, args...).CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", clang, err, out)
-	}
-	return program
+	return elftest.Build(t, clang, strings.TrimSuffix(source, ".c"), args...)
 }
 
 // numbers runs a program and parses its output, lines of a name and a number.

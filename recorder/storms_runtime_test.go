@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/xray-tools/xray/internal/test/elftest"
 	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/reader"
 )
@@ -29,15 +30,10 @@ func many(short, long int) string {
 // addresses.
 func buildPlugins(t *testing.T, n int) []string {
 	t.Helper()
-	testenv.Need(t, "clang-22")
 	var plugins []string
 	for i := range n {
-		path := filepath.Join(t.TempDir(), "plugin.so")
-		args := []string{"-O1", "-fPIC", "-shared", "-Wl,--build-id", "-fxray-instrument", clangs["clang-22"], fmt.Sprint("-DCOPY=", i), "-o", path, "testdata/plugin.c"}
-		if out, err := exec.Command("clang-22", args...).CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-		plugins = append(plugins, path)
+		plugins = append(plugins, elftest.Build(t, "clang-22", "plugin.so", "-O1", "-fPIC", "-shared", "-Wl,--build-id", "-fxray-instrument",
+			clangs["clang-22"], fmt.Sprint("-DCOPY=", i), "testdata/plugin.c"))
 	}
 	return plugins
 }
@@ -216,8 +212,9 @@ func TestUnreadableProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	program := buildProgram(t, "clang-22", "storms.c", "-O1")
-	if err := os.Chmod(program, 0o711); err != nil {
+	program := filepath.Join(t.TempDir(), "storms")
+	data, err := os.ReadFile(buildProgram(t, "clang-22", "storms.c", "-O1"))
+	if err := errors.Join(err, os.WriteFile(program, data, 0o711)); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(program, "leaf", "100")

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/xray-tools/xray/internal/dump"
+	"github.com/xray-tools/xray/internal/test/elftest"
 	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/reader"
 )
@@ -29,21 +30,16 @@ import (
 // compileWith compiles files of testdata and of the runtime to a program.
 func compileWith(t *testing.T, output string, files []string, flags ...string) string {
 	t.Helper()
-	testenv.Need(t, "gcc")
 	// The go command tracks files that tests read, but not those that compilers read.
 	for _, f := range files {
 		if _, err := os.ReadFile(f); err != nil {
 			t.Fatal(err)
 		}
 	}
-	program := filepath.Join(t.TempDir(), output)
-	args := slices.Concat(compileFlags, gccFlags, []string{"-Werror", "-Iruntime", "-pthread", "-o", program}, files, flags)
+	args := slices.Concat(compileFlags, gccFlags, []string{"-Werror", "-Iruntime", "-pthread"}, files, flags)
 	// The tests' own C needs no special flags.
 	args = slices.DeleteFunc(args, func(a string) bool { return a == "-mgeneral-regs-only" })
-	if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
-		t.Fatalf("gcc: %v\n%s", err, out)
-	}
-	return program
+	return elftest.Build(t, "gcc", output, args...)
 }
 
 func buildRings(t *testing.T, flags ...string) string {

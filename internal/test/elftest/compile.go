@@ -13,23 +13,28 @@ import (
 	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
-// built has the results of Compile by source and arguments, because compilers are slow.
+// built has the results of Compile and Build by their inputs, because compilers are slow.
 var built struct {
 	sync.Mutex
 	dir    string
 	result map[string]func() (string, error)
 }
 
-// Main runs tests that use [Compile], and removes its files.
-func Main(m *testing.M) {
+// Main runs tests that use [Compile] or [Build], and removes their files.
+func Main(m *testing.M) { os.Exit(Tests{m}.Run()) }
+
+// Tests are what [Main] runs, for a package whose own main function runs them.
+type Tests struct{ M *testing.M }
+
+// Run runs the tests and returns their exit status.
+func (tests Tests) Run() int {
 	built.result = make(map[string]func() (string, error))
 	var err error
 	if built.dir, err = os.MkdirTemp("", "elftest"); err != nil {
 		panic(err)
 	}
-	status := m.Run()
-	os.RemoveAll(built.dir)
-	os.Exit(status)
+	defer os.RemoveAll(built.dir)
+	return tests.M.Run()
 }
 
 // Compile builds a source file with clang in a directory of its own, once, and returns the path
@@ -43,7 +48,51 @@ func Compile(t testing.TB, source string, args ...string) string {
 			testenv.Need(t, "ld."+linker)
 		}
 	}
-	key := source + strings.Join(args, "\x00")
+	return once(t, source+strings.Join(args, "\x00"), func(dir string) (string, error) {
+		if err := os.WriteFile(filepath.Join(dir, "main.cc"), []byte(source), 0o666); err != nil {
+			return "", err
+		}
+		output := filepath.Join(dir, "out")
+		args := append([]string{"-fxray-instrument", "-fno-xray-link-deps", "main.cc", "-o", output}, args...)
+		cmd := exec.Command(compiler, args...)
+		cmd.Dir = dir // a relative path, as most build systems give
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("%q: %w\n%s", cmd.Args, err, out)
+		}
+		return output, nil
+	})
+}
+
+// Build runs a compiler with these arguments and with -o for a file of that name, once, and returns
+// the file under that name in a directory of the test. Other tests have the same file under other
+// paths, so no test may change its contents or its mode. It needs [Main].
+func Build(t testing.TB, compiler, name string, args ...string) string {
+	t.Helper()
+	testenv.Need(t, compiler)
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	built := once(t, strings.Join(append([]string{here, compiler, name}, args...), "\x00"), func(dir string) (string, error) {
+		output := filepath.Join(dir, name)
+		cmd := exec.Command(compiler, append([]string{"-o", output}, args...)...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("%q: %w\n%s", cmd.Args, err, out)
+		}
+		return output, nil
+	})
+	// Not a copy: another goroutine may start a program at any time, which would inherit the
+	// descriptor, and what is open for writing cannot be executed.
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.Link(built, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// once calls run for a key once, with a new directory that stays, and returns its result.
+func once(t testing.TB, key string, run func(dir string) (string, error)) string {
+	t.Helper()
 	built.Lock()
 	build, ok := built.result[key]
 	if !ok {
@@ -52,17 +101,7 @@ func Compile(t testing.TB, source string, args ...string) string {
 			if err != nil {
 				return "", err
 			}
-			if err := os.WriteFile(filepath.Join(dir, "main.cc"), []byte(source), 0o666); err != nil {
-				return "", err
-			}
-			output := filepath.Join(dir, "out")
-			args := append([]string{"-fxray-instrument", "-fno-xray-link-deps", "main.cc", "-o", output}, args...)
-			cmd := exec.Command(compiler, args...)
-			cmd.Dir = dir // a relative path, as most build systems give
-			if out, err := cmd.CombinedOutput(); err != nil {
-				return "", fmt.Errorf("%q: %w\n%s", cmd.Args, err, out)
-			}
-			return output, nil
+			return run(dir)
 		})
 		built.result[key] = build
 	}
