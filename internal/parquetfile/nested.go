@@ -31,7 +31,10 @@ func NewDenseEncoder(columns []Column) *Encoder { return &Encoder{columns: colum
 var dense = sync.OnceValue(func() *zstd.Encoder { return newZstd(zstd.SpeedDefault, runtime.GOMAXPROCS(0)) })
 
 func newZstd(level zstd.EncoderLevel, concurrency int) *zstd.Encoder {
-	z, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(concurrency), zstd.WithEncoderLevel(level), zstd.WithEncoderCRC(false))
+	z, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(concurrency), zstd.WithEncoderLevel(level), zstd.WithEncoderCRC(false),
+		// Times hardly repeat, but their bytes are not equally frequent. The fastest level would
+		// leave pages without repetitions as they are.
+		zstd.WithAllLitEntropyCompression(true))
 	if err != nil {
 		panic(err) // the options are right
 	}

@@ -268,6 +268,27 @@ func TestRoundTrip(t *testing.T) {
 }
 
 // Values are numbered by first occurrence. If there are too many, none has a number.
+// Values that hardly repeat, some of which are frequent, take about as many bits as their entropy.
+func TestEntropy(t *testing.T) {
+	const rows = 1 << 17
+	rng := rand.New(rand.NewPCG(1, 2))
+	keys, values := make([]uint32, rows), make([]int64, 256)
+	for i := range values {
+		values[i] = int64(i)
+		keys[i] = uint32(i)
+	}
+	for i := len(values); i < rows; i++ {
+		keys[i] = uint32(min(rng.ExpFloat64()*8, 255)) // an entropy of 4.4 bits
+	}
+	var g Group
+	e := NewEncoder([]Column{{Name: "self", Kind: Int64}})
+	e.Begin(&g, rows)
+	e.Int64Of(Keyed{Keys: keys}, values)
+	if n := len(g.data); n > rows*5/8 {
+		t.Errorf("%d rows take %d bytes", rows, n)
+	}
+}
+
 func TestIndexer(t *testing.T) {
 	var x Indexer
 	for _, distinct := range []int{1, 200, mostKeys} {
