@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -189,18 +188,6 @@ const (
 	futexWait = 0
 	futexWake = 1
 )
-
-// sleep waits until a thread rings, for at most d. work reports whether there is something to do.
-// sleep calls it after the threads know that they must ring.
-func (a *arena) sleep(d time.Duration, work func() bool) {
-	bell := a.word32(arenaBellAt)
-	atomic.StoreUint32(bell, 1)
-	if !work() {
-		timeout := unix.NsecToTimespec(int64(d))
-		futex(bell, futexWait, 1, &timeout)
-	}
-	atomic.StoreUint32(bell, 0)
-}
 
 // beat shows the processes that their observer is running.
 func (a *arena) beat() {

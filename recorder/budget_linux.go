@@ -86,7 +86,7 @@ type budgetProcess struct {
 	index    uint32
 	since    uint64
 	clock    int32
-	control  *Process  // nil if it cannot be controlled
+	control  *line     // nil if it cannot be controlled
 	retry    time.Time // when to try again
 	cpu      float64   // ns, as of the latest round
 	switched float64   // of that, when its sleds were switched
@@ -123,7 +123,12 @@ const (
 	burstCalls             = 64 // recorded calls of a function in a burst
 	unlimited              = math.MaxUint64
 
-	pollInterval  = 5 * time.Millisecond
+	// The observer shares the processors with the program, so it wakes rarely: quickly after limits were
+	// reached, and slowly while processes do nothing.
+	shortestPoll = 5 * time.Millisecond
+	longestPoll  = 30 * time.Millisecond
+	idlePoll     = 100 * time.Millisecond
+
 	urgentRound   = 4 * time.Millisecond // where limits are reached
 	roundInterval = 60 * time.Millisecond
 	lookLength    = time.Millisecond
@@ -156,18 +161,29 @@ func (b *budget) end() {
 
 func (b *budget) run(ctx context.Context) {
 	defer close(b.ended)
+	defer func() {
+		for _, p := range b.processes {
+			if p != nil {
+				p.hangUp()
+			}
+		}
+	}()
 	var seen uint32 // limits that were reached
-	last, soon, next, poll := time.Now(), urgentRound, roundInterval, pollInterval
-	for {
+	last, soon, next, poll := time.Now(), urgentRound, roundInterval, shortestPoll
+	timer := time.NewTimer(poll)
+	for ; ; timer.Reset(poll) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(poll):
+		case <-timer.C:
 		}
 		now, spent := time.Now(), b.arena.u32(arenaSpentAt)
 		urgent := spent != seen && now.Sub(last) >= soon && b.passed() >= urgentTime
-		if !urgent && (now.Sub(last) < next || b.passed() < roundTime) {
-			poll = min(2*poll, 10*time.Millisecond)
+		if !urgent && now.Sub(last) < next {
+			poll = min(2*poll, longestPoll)
+			continue
+		} else if !urgent && b.passed() < roundTime {
+			poll = min(2*poll, idlePoll)
 			continue
 		}
 		seen, b.lookSpent = spent, 0
@@ -176,12 +192,12 @@ func (b *budget) run(ctx context.Context) {
 			seen = b.lookSpent
 		}
 		if urgent {
-			soon = min(2*soon, 4*urgentRound)
+			soon, poll = min(2*soon, 4*urgentRound), shortestPoll
 		} else {
-			soon = max(soon/2, urgentRound)
+			soon, poll = max(soon/2, urgentRound), longestPoll
 		}
 		// Looks at regular intervals could coincide with what the program does at intervals.
-		last, poll = time.Now(), pollInterval
+		last = time.Now()
 		next = max(roundInterval/2+time.Duration(rand.Int64N(int64(roundInterval))), 20*(last.Sub(now)-lookLength))
 	}
 }
@@ -251,6 +267,7 @@ func (b *budget) find() {
 		at := processAt(i)
 		since, live := a.u64(at+processSinceAt), a.u32(at+processStateAt) == processLive
 		if p := b.processes[i]; p != nil && (!live || p.since != since) {
+			p.hangUp()
 			b.processes[i] = nil
 		}
 		if b.processes[i] != nil || !live {
@@ -262,12 +279,21 @@ func (b *budget) find() {
 			host = hostPID(a.pid, inner)
 		}
 		p := &budgetProcess{index: i, since: since, clock: int32(^host<<3 | 2), lookNS: float64(lookLength)}
-		p.control, _ = Dial(strconv.Itoa(host))
+		if process, err := Dial(strconv.Itoa(host)); err == nil {
+			p.control = &line{process: process}
+		}
 		for id := range b.functions {
 			p.assume(id, b.functions[id].rate) // as in the others
 		}
 		b.processes[i], b.estimates[i] = p, p
 		b.learnCost(i)
+	}
+}
+
+// hangUp ends the control of a process.
+func (p *budgetProcess) hangUp() {
+	if p.control != nil {
+		p.control.close()
 	}
 }
 
@@ -557,7 +583,7 @@ func (b *budget) command(ctx context.Context, p *budgetProcess, what string, now
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	answer := new(budgetAnswer)
-	if _, err := p.control.Do(ctx, answer, what); err != nil {
+	if err := p.control.do(ctx, answer, what); err != nil {
 		p.retry = now.Add(100 * time.Millisecond)
 		return nil
 	}

@@ -3,7 +3,10 @@
 package recorder
 
 import (
+	"path/filepath"
+	"strconv"
 	"testing"
+	"time"
 
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
@@ -99,5 +102,37 @@ func TestBudgetNeedsAnObserver(t *testing.T) {
 	_, stderr, traces := recordProgram(t, &l, "limited=1,observer=xray-observer-of-nobody", program, "1")
 	if len(traces) != 0 || stderr == "" {
 		t.Errorf("got %d traces; stderr: %s", len(traces), stderr)
+	}
+}
+
+// An observer sends its commands over one connection, which other clients do not displace.
+func TestBudgetCommandsShareAConnection(t *testing.T) {
+	o := ObserverOptions{Session: uint64(time.Now().UnixNano()), Output: filepath.Join(t.TempDir(), "%p"), Budget: 0.03}
+	ob, _ := startObserver(t, o)
+	t.Cleanup(func() { awaitIdle(ob) })
+	pid := startControlled(t, "mode=record,limited=1,control=1,observer="+o.Name()+",session="+strconv.FormatUint(o.Session, 10))
+	c, err := dial(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for _, command := range []string{"budget", "budget look=1000", "budget"} {
+		if _, err := c.Write([]byte(command)); err != nil {
+			t.Fatalf("%s: %v", command, err)
+		}
+		if answer := receive(t, c); answer["ok"] != true {
+			t.Fatalf("%s: %v", command, answer)
+		}
+		for range 20 {
+			mustAsk(t, pid, "status")
+		}
+	}
+	// After another command it is closed.
+	if _, err := c.Write([]byte("status")); err != nil {
+		t.Fatal(err)
+	}
+	receive(t, c)
+	if n, err := c.Read(make([]byte, 1)); n != 0 || err == nil {
+		t.Errorf("the connection is still open after status: %d bytes, %v", n, err)
 	}
 }

@@ -150,7 +150,7 @@ func (p *Process) exchange(ctx context.Context, command string, files []*os.File
 		return nil, nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	data, err := converse(conn, command, files)
+	data, err := converse(conn, command, files, make([]byte, maxAnswer))
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}
@@ -161,7 +161,8 @@ func (p *Process) exchange(ctx context.Context, command string, files []*os.File
 	return data, conn, nil
 }
 
-func converse(conn *net.UnixConn, command string, files []*os.File) ([]byte, error) {
+// converse returns the answer in buf.
+func converse(conn *net.UnixConn, command string, files []*os.File, buf []byte) ([]byte, error) {
 	if err := conn.SetDeadline(time.Now().Add(timeout)); err != nil {
 		return nil, err
 	}
@@ -177,15 +178,51 @@ func converse(conn *net.UnixConn, command string, files []*os.File) ([]byte, err
 	if _, _, err := conn.WriteMsgUnix([]byte(command), rights, nil); err != nil && !errors.Is(err, syscall.EPIPE) {
 		return nil, gone(err)
 	}
-	buf := make([]byte, maxAnswer)
 	n, _, flags, _, err := conn.ReadMsgUnix(buf, nil)
 	switch {
 	case err != nil:
 		return nil, gone(err)
 	case flags&unix.MSG_TRUNC != 0:
-		return nil, fmt.Errorf("the recorder's answer is longer than %d bytes", maxAnswer)
+		return nil, fmt.Errorf("the recorder's answer is longer than %d bytes", len(buf))
 	}
 	return buf[:n], nil
+}
+
+// line is a connection to a process for commands after which the runtime keeps it open. One goroutine uses it.
+type line struct {
+	process *Process
+	conn    *net.UnixConn // nil before the first command, and after an error
+	buf     [4 << 10]byte // for answers
+}
+
+// do is like [Process.Do]. Commands end with ctx, and the connection with them.
+func (l *line) do(ctx context.Context, v any, command string) (err error) {
+	if l.conn == nil {
+		if l.conn, err = l.process.connect(ctx); err != nil {
+			l.conn = nil
+			return err
+		}
+	}
+	conn := l.conn
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	data, err := converse(conn, command, nil, l.buf[:])
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err == nil {
+		err = answer(data, v)
+	}
+	if err != nil {
+		l.close()
+	}
+	return err
+}
+
+func (l *line) close() {
+	if l.conn != nil {
+		l.conn.Close()
+		l.conn = nil
+	}
 }
 
 // gone explains errors of a connection.

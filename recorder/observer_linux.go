@@ -71,16 +71,22 @@ func (ob *Observer) Started(pid int) {
 
 // Run serves programs until ctx ends, and known programs until they end.
 func (ob *Observer) Run(ctx context.Context) error {
-	wait := []unix.PollFd{{Fd: int32(ob.socket), Events: unix.POLLIN}}
+	socket := os.NewFile(uintptr(ob.socket), ob.options.Name())
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return errors.Join(err, socket.Close())
+	}
+	defer context.AfterFunc(ctx, func() { _ = socket.SetReadDeadline(time.Now()) })()
 	for ctx.Err() == nil {
-		if n, err := unix.Poll(wait, 100); n <= 0 {
-			if err != nil && err != unix.EINTR {
-				return err
-			}
-			continue
+		fd := -1
+		if err = raw.Read(func(socket uintptr) bool {
+			fd, _, err = unix.Accept4(int(socket), unix.SOCK_CLOEXEC)
+			return err != unix.EAGAIN
+		}); err != nil && ctx.Err() == nil {
+			return errors.Join(err, socket.Close())
 		}
-		fd, _, err := unix.Accept4(ob.socket, unix.SOCK_CLOEXEC)
-		if err != nil {
+		if fd < 0 {
+			time.Sleep(time.Millisecond) // accept failed, for example for lack of descriptors
 			continue
 		}
 		if err := ob.handshake(fd); err != nil {
@@ -88,7 +94,7 @@ func (ob *Observer) Run(ctx context.Context) error {
 		}
 		unix.Close(fd)
 	}
-	err := unix.Close(ob.socket)
+	err = socket.Close()
 	if ob.sched != nil {
 		err = errors.Join(err, ob.sched.close())
 	}
@@ -127,9 +133,10 @@ func (ob *Observer) handshake(fd int) error {
 	if err != nil {
 		return err
 	}
-	ao := &arenaObserver{observer: ob, arena: a, pid: int(peer.Pid), inner: int(le.Uint32(hello[20:]))}
+	ao := &arenaObserver{observer: ob, arena: a, bell: newBell(a.word32(arenaBellAt)), pid: int(peer.Pid), inner: int(le.Uint32(hello[20:]))}
 	memory := a.fd
 	if ao.joining, err = unix.PidfdOpen(ao.pid, 0); err != nil {
+		ao.bell.end()
 		return errors.Join(err, a.close())
 	}
 	// The program may have ended before Sendmsg returns, and Settle must find its arena.
@@ -157,7 +164,7 @@ func (ob *Observer) Settle() *Observed {
 	ob.asked++
 	asked := ob.asked
 	for _, a := range ob.arenas {
-		a.wake()
+		a.bell.wake()
 	}
 	for slices.ContainsFunc(ob.arenas, func(a *arenaObserver) bool { return a.answered < asked }) {
 		ob.settled.Wait()
@@ -184,6 +191,7 @@ func (ob *Observer) Idle() bool {
 type arenaObserver struct {
 	*arena
 	observer *Observer
+	bell     *bell
 	pid      int // of the process that the arena was made for
 	joining  int // a pidfd of that process until it has an entry in the arena; then -1
 	inner    int // the process's own view of pid, which differs in a container
@@ -204,19 +212,14 @@ type arenaObserver struct {
 // replaced notes that a process now executes another program. The observer is locked.
 func (a *arenaObserver) replaced(pid int) {
 	a.gone = append(a.gone, pid)
-	a.wake()
-}
-
-// wake ends the goroutine's sleep.
-func (a *arenaObserver) wake() {
-	if atomic.SwapUint32(a.word32(arenaBellAt), 0) != 0 {
-		futex(a.word32(arenaBellAt), futexWake, 1, nil)
-	}
+	a.bell.wake()
 }
 
 const (
 	shortestSleep = 10 * time.Millisecond
 	longestSleep  = 20 * time.Millisecond
+	// Within a budget, rings fill slowly. Threads ring when a quarter of theirs is full.
+	budgetSleep, idleSleep = 50 * time.Millisecond, 100 * time.Millisecond
 	// lookInterval is the interval at which processes are checked while there is work.
 	lookInterval = 20 * time.Millisecond
 	// childDelay is how long to wait for a child to appear if no other process is there.
@@ -225,10 +228,12 @@ const (
 
 // run serves until no process has the arena any more.
 func (a *arenaObserver) run() {
-	runtime.LockOSThread() // for threadCPU
-	defer runtime.UnlockOSThread()
 	a.chunk = make([]byte, chunkSize)
-	sleep, looked, alone := shortestSleep, time.Time{}, time.Time{}
+	shortest, longest := shortestSleep, longestSleep
+	if a.budget != nil {
+		shortest, longest = budgetSleep, idleSleep
+	}
+	sleep, looked, alone := shortest, time.Time{}, time.Time{}
 	for {
 		a.beat()
 		work := a.consume()
@@ -247,15 +252,16 @@ func (a *arenaObserver) run() {
 			alone = time.Time{}
 		}
 		if work {
-			sleep = shortestSleep
+			sleep = shortest
 			continue
 		}
-		a.sleep(sleep, func() bool { return a.hasWork() })
-		sleep = min(2*sleep, longestSleep)
+		a.bell.sleep(sleep, a.hasWork)
+		sleep = min(2*sleep, longest)
 	}
 	if a.budget != nil {
 		a.budget.end()
 	}
+	a.bell.end()
 	// Nothing may wake an arena that is no longer mapped.
 	ob := a.observer
 	ob.mu.Lock()
@@ -507,8 +513,12 @@ func (a *arenaObserver) writeChunk(i uint32, s *observedSlot, number uint64, par
 	if p == nil {
 		return true
 	}
+	runtime.LockOSThread()
 	start := threadCPU()
-	defer func() { p.writing += threadCPU() - start }()
+	defer func() {
+		p.writing += threadCPU() - start
+		runtime.UnlockOSThread()
+	}()
 	at := slotAt(i)
 	ring, chunks := a.u64(at+slotRingAt), a.u64(at+slotChunksAt)
 	if chunks == 0 || chunks > maxRingChunks {

@@ -44,3 +44,6 @@ func FollowSched(SchedOptions) (*SchedFollower, error) { return nil, Supported()
 
 // Finish appends the events to the trace.
 func (f *SchedFollower) Finish(context.Context) error { return nil }
+
+// StepBack does nothing.
+func StepBack() {}

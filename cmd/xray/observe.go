@@ -37,6 +37,9 @@ func observe(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err := readOptions(lines, &options); err != nil {
 		return err
 	}
+	if options.Budget > 0 {
+		recorder.StepBack()
+	}
 	observer, err := recorder.Listen(options)
 	if err != nil {
 		return err

@@ -224,10 +224,10 @@ static struct moment middle(struct moment a, struct moment b)
 	return (struct moment){a.tsc + (b.tsc - a.tsc) / 2, a.cpu_ns + (b.cpu_ns - a.cpu_ns) / 2};
 }
 
-static void follow(void)
+static int follow(void)
 {
 	followed = __atomic_load_n(decisions, __ATOMIC_ACQUIRE);
-	xr_patch_changed();
+	return xr_patch_changed();
 }
 
 /* Every child would have to switch the same sleds, and copy the pages that they are in. */
@@ -240,21 +240,21 @@ void xr_budget_before_fork(void)
 	xr_unlock(XR_LOCK_CONTROL);
 }
 
-static struct moment patch(void)
+static struct moment patch(struct xr_look *seen)
 {
 	struct moment before = now();
-	follow();
+	seen->whole |= follow();
 	return middle(before, now());
 }
 
 void xr_budget_apply(uint64_t look_ns, const struct xr_burst *burst, struct xr_look *seen)
 {
 	uint64_t cpu = xr_thread_cpu_ns();
-	seen->tsc = seen->cpu_ns = seen->ncut = 0;
+	seen->tsc = seen->cpu_ns = seen->ncut = seen->whole = 0;
 	give_up(seen);
 	if (look_ns) {
 		looking = 1;
-		struct moment from = patch();
+		struct moment from = patch(seen);
 		xr_unlock(XR_LOCK_CONTROL);
 		struct { int64_t s, ns; } rest = {0, look_ns};
 		xr_sys2(SYS_nanosleep, (intptr_t)&rest, 0);
@@ -263,11 +263,11 @@ void xr_budget_apply(uint64_t look_ns, const struct xr_burst *burst, struct xr_l
 		for (uint32_t i = 0; i < burst->n && i < sizeof burst->ids / sizeof *burst->ids; i++)
 			if (burst->ids[i] < XR_LIMITS)
 				__atomic_store_n(&xr_limits[burst->ids[i]], 0, __ATOMIC_RELAXED);
-		struct moment to = patch();
+		struct moment to = patch(seen);
 		seen->tsc = to.tsc - from.tsc;
 		seen->cpu_ns = to.cpu_ns > from.cpu_ns ? to.cpu_ns - from.cpu_ns : 0;
 	} else {
-		follow();
+		seen->whole = follow();
 	}
 	seen->patching_ns = xr_thread_cpu_ns() - cpu;
 }

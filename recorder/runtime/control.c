@@ -1,6 +1,7 @@
 /* Commands, and the thread that accepts them from outside.
  *
- * A request is one packet, and so is its answer. Then the connection is closed. The thread
+ * A request is one packet, and so is its answer. Then the connection is closed, except after the
+ * command budget, which an observer repeats many times a second. The thread
  * sleeps in poll and never waits for a client. It drops clients that send nothing after two
  * seconds, or earlier if others need their places. */
 #define _GNU_SOURCE
@@ -42,6 +43,8 @@ struct request {
 	int nfds;
 	struct xr_text *out;
 	int hold;   /* start: end the recording with the connection */
+	int stay;   /* the connection stays open for more requests */
+	int silent; /* nothing has changed that the metadata shows */
 };
 
 const char *xr_errno_text(int64_t err)
@@ -612,6 +615,8 @@ static const char *budget(struct request *r)
 	if (look_ns > 100000000)
 		return "a look takes at most 100 ms";
 	xr_budget_apply(look_ns, xr_arena_burst(), &seen);
+	r->stay = 1;
+	r->silent = !seen.whole;
 	xr_put_field(r->out, "look_ticks", seen.tsc);
 	xr_put_field(r->out, "look_cpu_ns", seen.cpu_ns);
 	xr_put_field(r->out, "patching_ns", seen.patching_ns);
@@ -669,19 +674,21 @@ static const char *run(struct request *r, char *line)
 	xr_lock(XR_LOCK_CONTROL);
 	const char *unknown = unknown_word(r, c->words);
 	why = unknown ? with_word(unknown, "is a word that this command does not know") : c->run(r);
-	xr_arena_publish();
+	if (!r->silent)
+		xr_arena_publish();
 	xr_unlock(XR_LOCK_CONTROL);
 	xr_restore_signals(signals);
 	return why;
 }
 
-/* Implements xr_command. Sets *hold to 1 if the command asks for that. */
-static int command(const char *line, const int *fds, int nfds, char *out, size_t size, int *hold)
+/* Implements xr_command. Sets *hold and *stay to 1 if the command asks for that. */
+static int command(const char *line, const int *fds, int nfds, char *out, size_t size, int *hold, int *stay)
 {
+	char room[256]; /* unmapping memory interrupts the other processors */
 	struct xr_text t = xr_text_in(out, size - 1);
 	struct request r = {.fds = fds, .nfds = nfds, .out = &t};
 	uint64_t n = xr_strnlen(line, MAX_REQUEST + 1);
-	char *copy = xr_map(n + 1);
+	char *copy = n < sizeof room ? room : xr_map(n + 1);
 	const char *why = xr_errno_text(-ENOMEM);
 
 	xr_put_text(&t, "{\"ok\":true");
@@ -689,9 +696,10 @@ static int command(const char *line, const int *fds, int nfds, char *out, size_t
 		why = "the request is too long";
 	} else if (copy) {
 		xr_copy(copy, line, n);
+		copy[n] = 0;
 		why = run(&r, copy);
 	}
-	if (copy)
+	if (copy && copy != room)
 		xr_unmap(copy, n + 1);
 	if (!why && t.cut)
 		why = "the answer is too long";
@@ -704,15 +712,16 @@ static int command(const char *line, const int *fds, int nfds, char *out, size_t
 	xr_put_text(&t, "}");
 	out[t.n] = 0;
 	*hold = !why && r.hold;
+	*stay = !why && r.stay;
 	return why ? -1 : 0;
 }
 
 int xr_command(const char *line, const int *fds, int nfds, char *out, size_t size)
 {
-	int hold;
+	int hold, stay;
 	uint32_t was = xr_unsealed;
 	xr_unsealed = 1;
-	int result = command(line, fds, nfds, out, size, &hold);
+	int result = command(line, fds, nfds, out, size, &hold, &stay);
 	xr_unsealed = was;
 	return result;
 }
@@ -879,11 +888,11 @@ static int64_t receive(int fd, int *flags, int *fds, int *nfds)
 	return n;
 }
 
-/* Answers a client that has sent a request, and closes the connection. */
+/* Answers a client that has sent a request, and closes the connection unless it is to stay. */
 static void serve(struct client *c)
 {
 	static const char too_long[] = "{\"ok\":false,\"error\":\"the request is too long\"}";
-	int fds[4], nfds, flags, hold = 0, fd = xr_held_fd(&c->at);
+	int fds[4], nfds, flags, hold = 0, stay = 0, fd = xr_held_fd(&c->at);
 	int64_t n = fd < 0 ? -EBADF : receive(fd, &flags, fds, &nfds);
 	if (n == -EAGAIN || n == -EINTR)
 		return;
@@ -896,16 +905,16 @@ static void serve(struct client *c)
 		answer = too_long;
 	} else if (n > 0) {
 		server.request[n] = 0;
-		command(server.request, fds, nfds, server.answer, XR_MAX_ANSWER, &hold);
+		command(server.request, fds, nfds, server.answer, XR_MAX_ANSWER, &hold, &stay);
 	}
 	for (int i = 0; i < nfds; i++)
 		xr_close(fds[i]);
-	/* This is the connection's first packet, so there is room for it. */
+	/* There is room for the packet: it is the connection's first, or the client has taken the others. */
 	fd = xr_held_fd(&c->at);
-	if (n > 0 && fd >= 0)
-		xr_sys6(SYS_sendto, fd, (intptr_t)answer, xr_strlen(answer), MSG_NOSIGNAL | MSG_DONTWAIT, 0, 0);
-	if (hold && fd >= 0) {
-		c->holds = recordings;
+	int64_t sent = n > 0 && fd >= 0 ? xr_sys6(SYS_sendto, fd, (intptr_t)answer, xr_strlen(answer), MSG_NOSIGNAL | MSG_DONTWAIT, 0, 0) : -1;
+	if ((hold && fd >= 0) || (stay && sent > 0)) {
+		if (hold)
+			c->holds = recordings;
 		c->deadline = UINT64_MAX;
 	} else {
 		hang_up(c);
@@ -981,7 +990,7 @@ static void look_at_dumps(void)
 }
 
 /* Updates the metadata in the trace, at growing intervals. So the trace of a killed process is
- * not much out of date, relative to its age. */
+ * not much out of date, relative to its age. With a budget, estimates depend on the CPU time in it. */
 static void renew_metadata(void)
 {
 	static uint64_t from, next;
@@ -992,7 +1001,7 @@ static void renew_metadata(void)
 	if (now < next)
 		return;
 	uint64_t age = xr_ns(xr_rdtsc() - xr_cpu_from);
-	next = now + (age < 1000000000 ? 250000000 : age / 4);
+	next = now + (age < 1000000000 ? 250000000 : xr_limits ? 1000000000 : age / 4);
 	xr_stream_metadata();
 	xr_arena_publish();
 }

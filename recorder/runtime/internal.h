@@ -455,6 +455,7 @@ struct xr_look {
 	uint64_t patching_ns;       /* CPU time of switching sleds */
 	uint64_t cut_tsc;           /* from here on the exits of these functions are off, too */
 	uint32_t ncut, cut[64];
+	int whole;                  /* objects were searched for sleds, and may be others now */
 };
 /* Switches sleds as the limits say. Of functions whose entries were already off, it gives up the open
  * calls. If look is not 0, entries of all functions are counted for so
@@ -464,8 +465,9 @@ struct xr_burst {
 	uint32_t n, ids[255];
 };
 void xr_budget_apply(uint64_t look_ns, const struct xr_burst *burst, struct xr_look *seen);
-/* patch.c: switches the sleds of functions of which xr_budget_wants has changed. */
-void xr_patch_changed(void);
+/* patch.c: switches the sleds of functions of which xr_budget_wants has changed. Returns whether it had
+ * to search objects for sleds. */
+int xr_patch_changed(void);
 
 /* sums.c: general registers only. */
 /* Gives a thread an entry for every function's sums. Returns 0 if there is no memory. */

@@ -820,29 +820,34 @@ static void update(void *arg)
 /* The loader is locked. */
 static void patch_changed(void *arg)
 {
-	(void)arg;
+	int *result = arg;
 	int whole = !applied || seen_changes != xr_loader_changes() + xr_gcc_functions();
 	struct work work;
+	int writing = 0;
 	for (uint64_t i = 0; !whole && i < xr_root.nobjects; i++) {
 		struct xr_object *o = &xr_root.objects[i];
 		work.writing = work.fresh = 0;
 		if (o->state == XR_OBJECT_READY && !switch_changed(o, &work))
 			whole = 1;
+		writing |= work.writing;
 		if (work.writing)
 			drop_pen(&work.pen);
 	}
 	if (whole) {
 		struct update u = {1, 0};
 		update(&u);
-	} else {
+	} else if (writing) {
 		barrier();
 	}
+	*result = whole;
 }
 
-void xr_patch_changed(void)
+int xr_patch_changed(void)
 {
+	int whole = 0;
 	xr_budget_note_open();
-	xr_with_loader(patch_changed, NULL);
+	xr_with_loader(patch_changed, &whole);
+	return whole;
 }
 
 int xr_objects_changed(void)

@@ -1,0 +1,80 @@
+package recorder
+
+import (
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// bell wakes the goroutine of an arena when a thread of a process rings.
+//
+// The goroutine itself sleeps by a timer. Only another one waits for the futex, until somebody rings. A system
+// call that blocks keeps Go's monitor thread polling every 20 µs for up to 10 ms, so many
+// short waits would wake the process thousands of times a second.
+type bell struct {
+	word      *uint32       // 1 while threads are to ring
+	listen    chan struct{} // to make the other goroutine wait for the futex
+	listening bool          // it does
+	rung      chan struct{}
+	woken     chan struct{}
+	timer     *time.Timer
+	ended     chan struct{} // closed when the other goroutine no longer uses the word
+}
+
+func newBell(word *uint32) *bell {
+	b := &bell{
+		word: word, listen: make(chan struct{}, 1), rung: make(chan struct{}, 1), woken: make(chan struct{}, 1),
+		timer: time.NewTimer(0), ended: make(chan struct{}),
+	}
+	go b.wait()
+	return b
+}
+
+func (b *bell) wait() {
+	defer close(b.ended)
+	longest := unix.NsecToTimespec(int64(10 * time.Second)) // in case that the program changes the word
+	for range b.listen {
+		for atomic.LoadUint32(b.word) == 1 {
+			futex(b.word, futexWait, 1, &longest)
+		}
+		b.rung <- struct{}{}
+	}
+}
+
+// sleep waits until a thread rings or wake is called, for at most d. work reports whether there is
+// something to do. sleep calls it after the threads know that they must ring.
+func (b *bell) sleep(d time.Duration, work func() bool) {
+	atomic.StoreUint32(b.word, 1)
+	if !b.listening {
+		b.listening = true
+		b.listen <- struct{}{}
+	}
+	if !work() {
+		b.timer.Reset(d)
+		select {
+		case <-b.rung:
+			b.listening = false
+		case <-b.woken:
+		case <-b.timer.C:
+		}
+	}
+	atomic.StoreUint32(b.word, 0)
+}
+
+// wake ends the current sleep, or the next one. Any goroutine may call it.
+func (b *bell) wake() {
+	select {
+	case b.woken <- struct{}{}:
+	default:
+	}
+}
+
+// end ends the use of the word. It is called by the goroutine that sleeps.
+func (b *bell) end() {
+	close(b.listen)
+	atomic.StoreUint32(b.word, 0)
+	futex(b.word, futexWake, 1, nil)
+	<-b.ended
+	b.timer.Stop()
+}

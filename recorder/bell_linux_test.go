@@ -1,0 +1,67 @@
+package recorder
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// A thread that rings ends a sleep, as often as it does.
+func TestBellRings(t *testing.T) {
+	var word uint32
+	b := newBell(&word)
+	defer b.end()
+	for range 100 {
+		go func() {
+			for !atomic.CompareAndSwapUint32(&word, 1, 0) { // as the runtime rings
+				time.Sleep(time.Microsecond)
+			}
+			futex(&word, futexWake, 1, nil)
+		}()
+		b.sleep(time.Hour, func() bool { return false })
+		if atomic.LoadUint32(&word) != 0 {
+			t.Fatal("threads are still to ring")
+		}
+	}
+}
+
+// Somebody in this process can end a sleep, also the next one.
+func TestBellWakes(t *testing.T) {
+	var word uint32
+	b := newBell(&word)
+	defer b.end()
+	for range 100 {
+		b.wake()
+		b.wake()
+		b.sleep(time.Hour, func() bool { return false })
+	}
+}
+
+// Nobody sleeps while there is work, and a sleep ends by itself.
+func TestBellSleeps(t *testing.T) {
+	var word uint32
+	b := newBell(&word)
+	defer b.end()
+	asked := uint32(0)
+	b.sleep(time.Hour, func() bool {
+		asked = atomic.LoadUint32(&word)
+		return true
+	})
+	if asked != 1 {
+		t.Error("threads were not to ring when work was asked for")
+	}
+	b.sleep(time.Millisecond, func() bool { return false })
+}
+
+// A program may write anything to the word.
+func TestBellOfADamagedWord(t *testing.T) {
+	word := uint32(7)
+	b := newBell(&word)
+	defer b.end()
+	for range 10 {
+		b.sleep(time.Millisecond, func() bool {
+			atomic.StoreUint32(&word, 7)
+			return false
+		})
+	}
+}
