@@ -286,7 +286,11 @@ func (e *evidence) enough(l *lead) bool {
 	if e.offCPU && !e.byChance(l) && e.lossOf(l) > farBeyond*e.spread {
 		return len(l.dominated) >= minFar
 	}
-	return len(l.dominated) >= minCalls && l.low >= minLow
+	if len(l.dominated) < minCalls {
+		return false
+	}
+	// The interval is no test of magnitude: of few slow calls, many resamples lack those that matter.
+	return l.low >= minLow || e.isAlone(l)
 }
 
 // lossOf returns the mean loss of the calls that a lead dominates.

@@ -2,12 +2,14 @@ package why_test
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/xray-tools/xray/explain/why"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/report"
 )
 
 // switched takes the thread off the processor: first blocked, then in the run queue.
@@ -264,5 +266,54 @@ func TestMagnitudeCounts(t *testing.T) {
 	r := explained(600_000)
 	if len(r.Causes) != 0 {
 		t.Errorf("got %+v", r.Causes)
+	}
+}
+
+// fewLate is a program with few slow calls. Most of them were in the run queue for some ticks, and
+// one of each thread computed for a millisecond in one function.
+func fewLate(threads int, queued uint64) *program {
+	p := newProgram(threads)
+	p.requests(200, func(t *thread, i int) {
+		for fn := range reader.FuncID(16) {
+			fn += work
+			t.call(fn, 1000, func() {
+				switch {
+				case fn == work && i == 20:
+					t.now += 1_000_000 + t.rng.Uint64N(500_000)
+				case fn == work+5 && i%97 == 5:
+					t.switched(0, queued)
+					t.self(20_000)
+				}
+			})
+		}
+	})
+	return p
+}
+
+// Three calls are enough even if the interval of their share, which is that of few slow calls,
+// begins at 0.
+func TestThreeCallsAmongPreempted(t *testing.T) {
+	r := explain(t, fewLate(3, 8_000_000), known())
+	if c := only(t, r); c.Func != work || c.Dominates != 3 || c.Low > 0.02 || c.Share > 1./3 {
+		t.Errorf("got %+v", c)
+	}
+}
+
+// A suspect has much of the time that was not lost in the run queue, even if most was lost there.
+func TestSuspectAmongPreempted(t *testing.T) {
+	r := explain(t, fewLate(2, 8_000_000), known())
+	if len(r.Causes) != 0 || len(r.Suspects) != 1 || r.Suspects[0].Func != work || r.Suspects[0].Share > 1./3 || r.Suspects[0].Share < 0.05 {
+		t.Errorf("got %+v, %+v", r.Causes, r.Suspects)
+	}
+}
+
+// The first sentence leaves out causes of 0 % of the lost time.
+func TestSmallCauseAmongPreempted(t *testing.T) {
+	r := explain(t, fewLate(3, 400_000_000), known())
+	only(t, r)
+	text := written(r, names, why.View{}, report.Text)
+	first, rest, _ := strings.Cut(text, ".")
+	if strings.Contains(first, "(0%") || !strings.Contains(first, "it is preempted") || !strings.Contains(rest, "work() itself is slower") {
+		t.Errorf("got %s", text)
 	}
 }

@@ -92,6 +92,10 @@ func (t *phrases) answer() string {
 		parts = append(parts, part{"it is interrupted" + t.interruptedBy(), in.Share})
 	}
 	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(b.share, a.share) })
+	// The table has what rounds to 0 %.
+	for len(parts) > 1 && parts[len(parts)-1].share < 0.005 {
+		parts = parts[:len(parts)-1]
+	}
 	var texts []string
 	for _, p := range parts {
 		texts = append(texts, fmt.Sprintf("%s (%s of the lost time)", p.what, percent(p.share)))

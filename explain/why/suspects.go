@@ -40,11 +40,12 @@ func (d Doubt) String() string {
 // suspicious is the share of the excess from which something is a suspect.
 const suspicious = 1. / 3
 
-// suspects returns the leads that have much of the excess, but are not causes.
+// suspects returns the leads that have much of the excess, but are not causes. Preemption may
+// have most of it: leads that stand out from everything else need much of the remainder only.
 func (e *evidence) suspects() (list []Suspect) {
 	for _, l := range e.leads {
 		share := l.share * e.total / (e.total + e.foreignSum)
-		if l.named || share < suspicious || len(l.dominated) == 0 {
+		if l.named || share < suspicious && !(l.share >= suspicious && e.isAlone(l)) || len(l.dominated) == 0 {
 			continue
 		}
 		s := Suspect{Kind: l.kind, Func: l.fn, Share: share, Dominates: len(l.dominated), Doubt: e.doubt(l)}
@@ -87,7 +88,11 @@ func (t *phrases) suspicion(s *Suspect) string {
 	text := fmt.Sprintf("Probably %s (%s of the lost time). This is not proven, because ", t.suspected(s), percent(s.Share))
 	switch s.Doubt {
 	case Few:
-		text += fmt.Sprintf("only %d of the slow calls are due to it.", s.Dominates)
+		are := "are"
+		if s.Dominates == 1 {
+			are = "is"
+		}
+		text += fmt.Sprintf("only %d of the slow calls %s due to it.", s.Dominates, are)
 	case Variation:
 		text += "usual calls differ nearly as much."
 	case Disturbance:
