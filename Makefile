@@ -17,9 +17,10 @@ build: ## build bin/xray
 demo: build ## show the main job on a trace that comes with the project; needs only Go
 	@GO=$(GO) script/demo
 
+# With a profile, the go command compiles all packages once more, for cmd/xray. lint runs go vet.
 test: ## run all tests, after installing what they need
 	@script/setup
-	$(GO) test -timeout 30m ./...
+	$(GO) test -pgo=off -vet=off -timeout 30m ./...
 
 real: ## record SQLite, Redis, nginx, PostgreSQL and others under load; fetches and builds them once
 	@script/setup
@@ -29,7 +30,7 @@ fleet: ## test fleet/ on a Spark cluster of processes, with an S3 API; fetches 2
 	@script/setup
 	@GO=$(GO) script/fleet test
 
-soak: ## run the storms of the recorder's tests at full length, and hold its cost against bounds
+soak: ## run tests at full length that test shortens, and hold the recorder's cost against bounds
 	@script/setup
 	XRAY_SOAK=1 $(GO) test -count=1 -timeout 60m ./recorder
 	XRAY_SOAK=1 $(GO) test -count=1 -timeout 60m -run TestWatchSoak ./cmd/xray

@@ -94,6 +94,13 @@ func recordAttached(t *testing.T, l Library, pid int) found {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// On a busy machine, its threads may not run for long.
+	var s Status
+	for end := time.Now().Add(2 * time.Minute); s.Threads.Live == 0 && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if _, err := p.Do(ctx, &s, "status"); err != nil {
+			t.Fatal(err)
+		}
+	}
 	time.Sleep(40 * time.Millisecond)
 	if _, err := p.Do(ctx, nil, "stop"); err != nil {
 		t.Error(err)
@@ -120,7 +127,7 @@ func TestAttach(t *testing.T) {
 			t.Fatalf("calls %v", got.calls)
 		}
 	}
-	for end := time.Now().Add(20 * time.Second); entriesIn(t, "task", pid) > threads && time.Now().Before(end); {
+	for end := time.Now().Add(2 * time.Minute); entriesIn(t, "task", pid) > threads && time.Now().Before(end); {
 		time.Sleep(50 * time.Millisecond)
 	}
 	if f, n := entriesIn(t, "fd", pid), entriesIn(t, "task", pid); f != files || n != threads {

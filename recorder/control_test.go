@@ -122,7 +122,7 @@ func mustAsk(t *testing.T, pid int, line string, files ...*os.File) map[string]a
 // await repeats the request until good accepts the answer.
 func await(t *testing.T, pid int, line string, good func(map[string]any) bool) map[string]any {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		answer := mustAsk(t, pid, line)
 		if good(answer) {
 			return answer

@@ -53,11 +53,15 @@ func treeOf(t *testing.T, program, path string) (*tree, *calls.Stats) {
 	defer trace.Close()
 	var name func(reader.FuncID) string
 	if r := trace.Recording(0); len(r.Addresses) > 0 {
+		known := make(map[reader.FuncID]string)
 		name = func(id reader.FuncID) string {
-			for n := range named(t, r, map[reader.FuncID]uint64{id: 1}) {
-				return n
+			if _, ok := known[id]; !ok {
+				known[id] = "?"
+				for n := range named(t, r, map[reader.FuncID]uint64{id: 1}) {
+					known[id] = n
+				}
 			}
-			return "?"
+			return known[id]
 		}
 	} else {
 		table, err := symbolize.Load(program, symbolize.Options{})

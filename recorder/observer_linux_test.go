@@ -220,7 +220,7 @@ func FuzzObserver(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, patches []byte, rings bool) {
 		// The time is limited, too.
-		defer time.AfterFunc(20*time.Second, func() { panic("the observer did not finish in 20 s") }).Stop()
+		defer time.AfterFunc(2*time.Minute, func() { panic("the observer did not finish in two minutes") }).Stop()
 		ob := testObserver(t)
 		ob.settled.L = &ob.mu
 		ob.options.Rings = rings

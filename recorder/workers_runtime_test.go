@@ -84,7 +84,7 @@ func (r *running) line(t *testing.T) string {
 func reach(t *testing.T, pid int) {
 	t.Helper()
 	p, err := Dial(strconv.Itoa(pid))
-	for end := time.Now().Add(20 * time.Second); err == nil; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); err == nil; time.Sleep(5 * time.Millisecond) {
 		if _, err := p.Do(context.Background(), nil, "status"); err == nil {
 			return
 		}

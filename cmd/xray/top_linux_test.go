@@ -14,7 +14,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/xray-tools/xray/internal/test/testenv"
 )
@@ -28,7 +27,7 @@ func startWatched(t *testing.T) (program *exec.Cmd, end func()) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	patient(t, "its threads", func() bool {
+	until(t, "its threads", func() bool {
 		threads, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", cmd.Process.Pid))
 		return len(threads) == 3
 	})
@@ -52,23 +51,13 @@ func checkAsFound(t *testing.T, pid int, descriptors []string) {
 			t.Log(runHere("xray", "ctl", strconv.Itoa(pid), "status"))
 		}
 	}()
-	patient(t, "the recorder to leave", func() bool {
+	until(t, "the recorder to leave", func() bool {
 		left = descriptorsOf(t, pid)
 		return slices.Equal(left, descriptors)
 	})
 	o := runHere("xray", "record", "-p", strconv.Itoa(pid), "--duration", "1ms", "-o", filepath.Join(t.TempDir(), "t.xray"))
 	if o.status != 0 {
 		t.Errorf("it cannot be recorded afterwards: %s", o)
-	}
-}
-
-// patient is until for what takes seconds, also on an idle machine.
-func patient(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for began := time.Now(); !is(); time.Sleep(25 * time.Millisecond) {
-		if time.Since(began) > 2*time.Minute {
-			t.Fatalf("timeout: waiting for %s", what)
-		}
 	}
 }
 
@@ -151,7 +140,7 @@ func TestTopProgramEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	patient(t, "a table", func() bool { return strings.Contains(out.String(), "handle") })
+	until(t, "a table", func() bool { return strings.Contains(out.String(), "handle") })
 	end()
 	if err := cmd.Wait(); err != nil || !strings.Contains(said.String(), "has ended") {
 		t.Errorf("%v\n%s", err, &said)
@@ -200,7 +189,7 @@ func (term *terminal) shows(expression string) string {
 			term.t.Logf("the screen:\n%s", screen)
 		}
 	}()
-	patient(term.t, "the screen to show "+expression, func() bool {
+	until(term.t, "the screen to show "+expression, func() bool {
 		screen = term.tmux("capture-pane", "-p")
 		return re.MatchString(screen)
 	})

@@ -174,7 +174,7 @@ func TestKilledMeanwhile(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); !loadedIn(pid) && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(2 * time.Minute); !loadedIn(pid) && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
 	time.Sleep(20 * time.Millisecond)

@@ -156,7 +156,7 @@ func TestStall(t *testing.T) {
 		<-r.Context().Done()
 		return true
 	}
-	s, err := Open(t.Context(), serve(t, f), Options{Stall: 50 * time.Millisecond, Pause: time.Millisecond})
+	s, err := Open(t.Context(), serve(t, f), Options{Stall: 500 * time.Millisecond, Pause: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,11 +19,12 @@ func TestAttached(t *testing.T) {
 	driven := func(l load) bool { return l.drive != nil }
 	eachLoad(t, driven, func(t *testing.T, p program, l load) {
 		src := p.build(t, instrumented)
+		longer, switches := longer()
 		want := driveUnrecorded(t, l, run{src: src, times: longer})
 		s := startSession(t, l, run{src: src, times: longer})
 		driven := s.drive(l)
 		attached, refused := 0, 0
-		for i := 0; len(driven) == 0 && attached < 50; i++ {
+		for i := 0; len(driven) == 0 && attached < switches; i++ {
 			for _, p := range s.programs() {
 				switch attachTo(t, s, p, i) {
 				case nil:

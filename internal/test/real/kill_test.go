@@ -16,6 +16,7 @@ func TestEndedUnderLoad(t *testing.T) {
 	driven := func(l load) bool { return l.drive != nil }
 	eachLoad(t, driven, func(t *testing.T, p program, l load) {
 		src := p.build(t, instrumented)
+		longer, _ := longer()
 		for i, m := range modes {
 			for j, e := range endings[1:] {
 				t.Run(m.name+"/"+e.name, func(t *testing.T) {

@@ -13,8 +13,14 @@ import (
 	"time"
 )
 
-// longer is the factor by which the load is longer when recording is switched on and off.
-const longer = 40
+// longer returns the factor by which the load is longer when recording is switched on and off, and
+// how often to switch. make test switches less often.
+func longer() (factor, switches int) {
+	if thorough() {
+		return 40, 50
+	}
+	return 12, 15
+}
 
 // Recording can be stopped and started repeatedly under load, in all processes of a program. The
 // program's answers do not change.
@@ -22,13 +28,14 @@ func TestSwitched(t *testing.T) {
 	driven := func(l load) bool { return l.drive != nil }
 	eachLoad(t, driven, func(t *testing.T, p program, l load) {
 		src := p.build(t, instrumented)
+		longer, switches := longer()
 		want := driveUnrecorded(t, l, run{src: src, times: longer})
 		for _, m := range modes[:3] {
 			t.Run(m.name, func(t *testing.T) {
 				s := startSession(t, l, run{src: src, record: m.flags, times: longer})
 				driven := s.drive(l)
 				switched := 0
-				for i := 0; switched < 50 && len(driven) == 0 || i < 60; i++ {
+				for i := 0; switched < switches && len(driven) == 0 || i < switches+10; i++ {
 					programs := s.programs()
 					if len(programs) == 0 && len(driven) == 0 {
 						i = -1 // it is not there yet
@@ -40,7 +47,7 @@ func TestSwitched(t *testing.T) {
 						}
 					}
 				}
-				if switched < 50 {
+				if switched < switches {
 					t.Errorf("switched only %d times", switched)
 				}
 				if len(driven) > 0 {
