@@ -20,7 +20,7 @@ from typing import Dict, List, Optional, Sequence
 import pyspark
 
 SPARK_HOME = Path(pyspark.__file__).parent
-STARTUP_SECONDS = 90
+STARTUP_SECONDS = 300
 
 
 def free_port() -> int:
@@ -83,7 +83,7 @@ class Cluster:
     def kill_worker(self, n: int) -> None:
         """Kills a worker and its executors without warning."""
         os.killpg(self.workers[n].pid, signal.SIGKILL)
-        self.workers[n].wait(timeout=10)
+        self.workers[n].wait(timeout=60)
 
     def alive(self) -> int:
         """Returns the number of workers that the master knows to be alive."""
