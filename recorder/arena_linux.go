@@ -170,6 +170,30 @@ func (a *arena) read(address, size uint64) []byte {
 func (a *arena) slots() uint32     { return min(a.u32(arenaNSlotsAt), maxSlots) }
 func (a *arena) processes() uint32 { return min(a.u32(arenaNProcsAt), maxProcesses) }
 
+// owns reports whether a process has a slot. A thread that takes a slot names its process before it
+// makes the slot live, and only the observer frees slots. So the state must be read first.
+func (a *arena) owns(process, slot uint32) bool {
+	at := slotAt(slot)
+	return a.u32(at+slotStateAt) > slotTaken && a.u32(at+slotProcessAt) == process
+}
+
+// ringChunks returns the numbers of the first and the last chunk in the ring of a thread that has
+// ended. If the thread was killed while it took a chunk, that one has no records yet, and the oldest
+// one is gone.
+func (a *arena) ringChunks(slot uint32) (first, last uint64) {
+	at := slotAt(slot)
+	chunks, taken := min(a.u64(at+slotChunksAt), maxRingChunks), a.u64(at+slotTakenAt)
+	if taken < chunks || chunks == 0 {
+		return 1, min(taken, chunks)
+	}
+	first = taken - chunks + 1
+	place, ok := a.offset(a.u64(at+slotRingAt)+taken%chunks*chunkSize, chunkSize)
+	if ok && a.u64(place) == 2*(taken+1)-1 || ok && a.u64(place) == 2*(taken+1) {
+		first++
+	}
+	return first, taken
+}
+
 func slotAt(i uint32) uint64    { return slotsAt + uint64(i)*slotSize }
 func processAt(i uint32) uint64 { return processesAt + uint64(i)*processSize }
 

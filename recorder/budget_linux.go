@@ -349,7 +349,7 @@ func (b *budget) read() []countedCalls {
 	}
 	for i := range n {
 		at := slotAt(i)
-		switch process, state := a.u32(at+slotProcessAt), a.u32(at+slotStateAt); {
+		switch state, process := a.u32(at+slotStateAt), a.u32(at+slotProcessAt); { // in this order, see owns
 		case state == slotFree || state == slotTaken:
 			b.slots[i].counts = nil
 		case process < uint32(len(of)) && b.processes[process] != nil:

@@ -30,7 +30,8 @@ type observedProcess struct {
 	index       uint32 // in the arena
 	host, inner int    // its ID, and its own view of it
 	ppid        int
-	handle      int // a pidfd; -1 if the process had ended before it was seen
+	handle      int  // a pidfd, or -1
+	gone        bool // it had ended before there was a pidfd
 	since       uint64
 	text        []byte // newest metadata found
 	version     uint32
@@ -58,10 +59,8 @@ func (a *arenaObserver) newProcess(i uint32) *observedProcess {
 	if a.pid != a.inner {
 		p.host = hostPID(a.pid, p.inner)
 	}
-	var err error
-	if p.handle, err = unix.PidfdOpen(p.host, 0); err != nil {
-		p.handle = -1
-	}
+	p.handle = -1
+	p.ended()
 	p.begin(a)
 	return p
 }
@@ -112,7 +111,18 @@ func hostPID(neighbour, inner int) int {
 
 // ended reports whether the process has ended.
 func (p *observedProcess) ended() bool {
-	return p.handle < 0 || hasEnded(p.handle)
+	if p.handle < 0 && !p.gone {
+		handle, err := unix.PidfdOpen(p.host, 0)
+		switch {
+		case err == nil:
+			p.handle = handle
+		case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE), errors.Is(err, unix.ENOMEM):
+			// This says nothing about the process; look again later.
+		default:
+			p.gone = true
+		}
+	}
+	return p.gone || p.handle >= 0 && hasEnded(p.handle)
 }
 
 // hasEnded reports whether the process of a pidfd has ended.
@@ -140,8 +150,9 @@ func (p *observedProcess) addThread(a *arenaObserver, i uint32) {
 		First: f.u64(slotFirstAt), Last: f.u64(slotLastAt),
 		Dropped: f.u64(slotDroppedAt), Truncated: f.u64(slotTruncatedAt),
 	}
-	if chunks, taken := f.u64(slotChunksAt), f.u64(slotTakenAt); !a.streams() && taken > chunks {
-		info.Overwritten = taken - chunks
+	if !a.streams() {
+		first, _ := a.ringChunks(i)
+		info.Overwritten = first - 1
 	}
 	p.waited += f.u64(slotWaitedAt)
 	p.dropped += info.Dropped
@@ -287,8 +298,7 @@ func (a *arenaObserver) recording(p *observedProcess, complete bool) *reader.Rec
 	r.Threads = slices.Clone(p.threads)
 	var seen []uint32
 	for slot := range uint32(len(a.slotsOf)) {
-		s := slotAt(slot)
-		if a.u32(s+slotProcessAt) == p.index && a.u32(s+slotStateAt) != slotFree {
+		if a.owns(p.index, slot) {
 			seen = append(seen, slot)
 		}
 	}
@@ -433,8 +443,7 @@ func (a *arenaObserver) finish(p *observedProcess) {
 	p.readWindows(a)
 	var own []uint32
 	for slot := range a.knownSlots() {
-		at := slotAt(slot)
-		if a.u32(at+slotProcessAt) != p.index || a.u32(at+slotStateAt) <= slotTaken {
+		if !a.owns(p.index, slot) {
 			continue
 		}
 		own = append(own, slot)
@@ -470,10 +479,9 @@ func (a *arenaObserver) finish(p *observedProcess) {
 func (a *arenaObserver) writeRing(slot uint32, p *observedProcess) {
 	at, s := slotAt(slot), &a.slotsOf[slot]
 	*s = observedSlot{owner: a.u32(at + slotOwnerAt), process: a.u32(at + slotProcessAt)}
-	taken, chunks := a.u64(at+slotTakenAt), min(a.u64(at+slotChunksAt), maxRingChunks)
-	first := max(taken, chunks) - chunks
-	for i := range taken - first {
-		a.writeChunk(slot, s, first+i+1, false)
+	first, last := a.ringChunks(slot)
+	for i := range last + 1 - first {
+		a.writeChunk(slot, s, first+i, false)
 	}
 	p.addThread(a, slot)
 }

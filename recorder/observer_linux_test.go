@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/xray-tools/xray/internal/tracewrite"
 	"github.com/xray-tools/xray/reader"
@@ -203,6 +206,65 @@ func testWritesWhatIsLeft(t *testing.T, compress bool) {
 	if a.u32(processAt(0)+processStateAt) != processFree || a.u32(arenaFreeAt) != 2 {
 		t.Error("the process and its slots were not released")
 	}
+}
+
+// The slot of a process that has ended can belong to another process between any two reads.
+func TestSlotTakenOver(t *testing.T) {
+	a, err := newArena(&ObserverOptions{}, smallestArena)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.close()
+	const old, taker = 5, 6
+	at := slotAt(0)
+	state, process := a.word32(at+slotStateAt), a.word32(at+slotProcessAt)
+	var round, over atomic.Int64
+	var taking sync.WaitGroup
+	taking.Go(func() {
+		for n := int64(1); over.Load() == 0; n++ {
+			for round.Load() < n && over.Load() == 0 { // spin, to run at the same time as the reader
+			}
+			atomic.StoreUint32(state, slotTaken)
+			atomic.StoreUint32(process, taker)
+			atomic.StoreUint32(state, slotLive)
+		}
+	})
+	defer func() {
+		over.Store(1)
+		taking.Wait()
+	}()
+	rounds := 0
+	for end := time.Now().Add(300 * time.Millisecond); rounds < 100 || time.Now().Before(end); rounds++ {
+		atomic.StoreUint32(state, slotFree)
+		atomic.StoreUint32(process, old)
+		round.Add(1)
+		for !a.owns(taker, 0) {
+			if a.owns(old, 0) {
+				t.Fatalf("in round %d, the slot of a process counts as that of one that has ended", rounds)
+			}
+		}
+	}
+	t.Logf("%d rounds", rounds)
+}
+
+// If the observer has no descriptor left, its processes live on.
+func TestObserverWithoutDescriptors(t *testing.T) {
+	var old unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
+		t.Fatal(err)
+	}
+	p := &observedProcess{host: os.Getpid(), handle: -1}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 1, Max: old.Max}); err != nil {
+		t.Fatal(err)
+	}
+	ended := p.ended()
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
+		t.Fatal(err)
+	}
+	if ended || p.handle >= 0 || p.ended() || p.handle < 0 {
+		t.Errorf("a living process has ended: %v, handle %d", ended, p.handle)
+	}
+	unix.Close(p.handle)
 }
 
 type countCalls struct{}

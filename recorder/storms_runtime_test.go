@@ -253,6 +253,55 @@ func TestSpawnedProcesses(t *testing.T) {
 	checkProcesses(t, traces)
 }
 
+// Children take over the entries, slots and rings of children that have ended, and nothing that they
+// recorded is lost or damaged. Rings have two chunks.
+func TestForkStorm(t *testing.T) {
+	l := library(t)
+	f := variant{buildProgram(t, "clang-22", "storms.c", "-O1"), &l}
+	for _, rings := range []bool{false, true} {
+		out, traces := f.runUnder(t, ObserverOptions{Rings: rings}, "ring=131072", "forks", many(60, 600))
+		for _, path := range traces {
+			if f := readTrace(t, path); len(f.recording.Losses) != 0 || f.backwards != 0 || len(f.calls) == 0 {
+				t.Errorf("rings %v: calls %v, %d backward time steps, losses %v", rings, f.calls, f.backwards, f.recording.Losses)
+			}
+		}
+		if got, want := entries(t, f.program, traces)["leaf"], counted(t, out)["leaf"]; !rings && got != want {
+			t.Errorf("got %d calls of leaf in %d traces, want %d", got, len(traces), want)
+		}
+	}
+}
+
+// A process that is killed while it takes a chunk has lost nothing but what the chunk overwrites.
+func TestKilledBetweenChunks(t *testing.T) {
+	for _, when := range []string{"	xr_zero(&c->first,", "	t->taken = number;\n"} {
+		archive := buildArchive(t, edit{"ring.c", when, "	if (number == 6) xr_sys2(SYS_kill, xr_root.pid, 9);\n" + when})
+		f := variant{buildLinked(t, "clang-22", archive, "storms.c", "-O1"), nil}
+		for _, rings := range []bool{false, true} {
+			_, traces := f.runUnder(t, ObserverOptions{Rings: rings}, "ring=131072", "leaf", "100000")
+			got := readTrace(t, traces[0])
+			chunks, overwritten := 5, uint64(0)
+			if rings {
+				chunks, overwritten = 1, 4
+			}
+			perChunk := (chunkSize - chunkHeader - 16) / 16
+			if calls := int(got.calls[1]); calls < chunks*(perChunk-100) || calls > chunks*perChunk || len(got.recording.Losses) != 0 || got.recording.Threads[0].Overwritten != overwritten {
+				t.Errorf("rings %v: got %d calls, threads %v, losses %v", rings, calls, got.recording.Threads, got.recording.Losses)
+			}
+		}
+	}
+}
+
+// Rings of threads that have ended are emptied when all of them together are too large. No damage is
+// reported for those.
+func TestEmptiedRings(t *testing.T) {
+	l := library(t)
+	f := variant{buildProgram(t, "clang-22", "storms.c", "-O1"), &l}
+	_, traces := f.runUnder(t, ObserverOptions{Rings: true}, "ring=131072,budget=400000", "churn", "100")
+	if f := readTrace(t, traces[0]); len(f.recording.Losses) != 0 || f.backwards != 0 || len(f.calls) == 0 {
+		t.Errorf("got calls %v, losses %v", f.calls, f.recording.Losses)
+	}
+}
+
 // checkProcesses checks that each trace has the ID of its process in its name.
 func checkProcesses(t *testing.T, traces []string) {
 	t.Helper()

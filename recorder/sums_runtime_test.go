@@ -111,7 +111,14 @@ func awaitIdle(ob *Observer) {
 // runLimited does the same within a budget; 0 is none.
 func (f variant) runLimited(t *testing.T, options string, budget float64, args ...string) (stdout, trace string) {
 	t.Helper()
-	o := ObserverOptions{Session: uint64(time.Now().UnixNano()), Output: filepath.Join(t.TempDir(), "%p"), Budget: budget}
+	out, traces := f.runUnder(t, ObserverOptions{Budget: budget}, options, args...)
+	return out, traces[0]
+}
+
+// runUnder runs a program under an observer. It returns what the program printed and its traces.
+func (f variant) runUnder(t *testing.T, o ObserverOptions, options string, args ...string) (stdout string, traces []string) {
+	t.Helper()
+	o.Session, o.Output = uint64(time.Now().UnixNano()), filepath.Join(t.TempDir(), "%p")
 	_, settle := startObserver(t, o)
 	cmd := exec.Command(f.program, args...)
 	var out bytes.Buffer
@@ -125,7 +132,10 @@ func (f variant) runLimited(t *testing.T, options string, budget float64, args .
 	if err != nil || len(observed.Traces) == 0 {
 		t.Fatalf("%v; %+v", err, observed)
 	}
-	return out.String(), observed.Traces[0].Path
+	for _, trace := range observed.Traces {
+		traces = append(traces, trace.Path)
+	}
+	return out.String(), traces
 }
 
 // A recording that is started again has its own sums.

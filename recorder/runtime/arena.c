@@ -473,6 +473,12 @@ void xr_arena_ended(struct xr_thread *t)
 		__atomic_store_n(&t->slot->state, XR_SLOT_ENDED, __ATOMIC_RELEASE);
 }
 
+void xr_arena_emptied(struct xr_thread *t)
+{
+	if (t->slot && !arena->stream)
+		__atomic_store_n(&t->slot->taken, 0, __ATOMIC_RELEASE);
+}
+
 int xr_arena_done(const struct xr_thread *t)
 {
 	return !t->slot || !arena->stream || arena->closed || __atomic_load_n(&t->slot->state, __ATOMIC_ACQUIRE) == XR_SLOT_DONE;

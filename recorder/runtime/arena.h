@@ -114,6 +114,8 @@ int xr_arena_room(struct xr_thread *t);
 /* Tell the observer that t has taken a chunk, or has ended. */
 void xr_arena_thread(struct xr_thread *t);
 void xr_arena_ended(struct xr_thread *t);
+/* Tells the observer that t's ring is about to be emptied. */
+void xr_arena_emptied(struct xr_thread *t);
 /* Tells the observer the new name of t, which another thread may have set. */
 void xr_arena_named(struct xr_thread *t);
 /* Tells the observer about new tables of t: counters or a profile. */

@@ -242,8 +242,9 @@ static struct xr_thread *new_observed(void)
 	if (!state.nstructs && !more_structs())
 		return NULL;
 	struct xr_thread *t = (struct xr_thread *)state.structs;
-	state.structs += XR_THREAD_PAGE;
-	state.nstructs--;
+	/* In this order: a child that another thread forks in between must not take a page too many. */
+	__atomic_store_n(&state.nstructs, state.nstructs - 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&state.structs, state.structs + XR_THREAD_PAGE, __ATOMIC_RELEASE);
 	add_thread(t);
 	return t;
 }
@@ -306,6 +307,7 @@ static void recycle(struct xr_thread *t, int keep_memory)
 {
 	xr_lock_one(XR_LOCK_THREAD, &t->lock);
 	xr_thread_gone(t);
+	xr_arena_emptied(t);
 	for (uint64_t i = 0; i < t->nchunks && i < t->taken; i++)
 		__atomic_store_n(&chunk_at(t, i + 1)->seq, 0, __ATOMIC_RELEASE);
 	if (!keep_memory && !t->shared && !t->slot)

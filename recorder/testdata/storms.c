@@ -219,6 +219,35 @@ PLAIN static void spawn(char *self)
 	call(11);
 }
 
+/* Children, some at a time, that end in all ways. */
+PLAIN static void forks(long n)
+{
+	enum { AT_ONCE = 8 };
+	long started = 0, running = 0;
+	while (started < n || running) {
+		if (started == n || running == AT_ONCE) {
+			must(wait(NULL) > 0, "wait");
+			running--;
+			continue;
+		}
+		long calls = 1000 + started % 7 * 4000;
+		pid_t pid = fork();
+		must(pid >= 0, "fork");
+		if (!pid) {
+			call(calls);
+			if (started % 3 == 0)
+				raise(SIGKILL);
+			if (started % 3 == 1)
+				_exit(0);
+			exit(0);
+		}
+		leaves += calls; /* of the child */
+		leaf(0);
+		started++;
+		running++;
+	}
+}
+
 /* Calls of random lengths, some above the threshold, on one cpu. */
 
 PLAIN static uint64_t spin(uint64_t ticks)
@@ -276,6 +305,8 @@ PLAIN int main(int argc, char **argv)
 		replaced(argv + 3);
 	else if (!strcmp(what, "spawn"))
 		spawn(argv[0]);
+	else if (!strcmp(what, "forks"))
+		forks(n);
 	else if (!strcmp(what, "prune"))
 		prune(n);
 	else if (!strcmp(what, "daemon")) {
