@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -135,6 +136,14 @@ func (c inWindows) Calls(b *calls.Batch) error {
 // checkWindowCalls checks that each call of a window has its end there, or is cut at the end of the window.
 func checkWindowCalls(t *testing.T, path string) {
 	t.Helper()
+	if stats := windowCalls(t, path); stats.Unmatched+stats.Inferred > 0 || stats.Left == 0 || stats.Cut > stats.Truncated {
+		t.Errorf("%s: got %+v", path, *stats)
+	}
+}
+
+// windowCalls rebuilds the calls of a trace with windows. All of each call was recorded.
+func windowCalls(t *testing.T, path string) *calls.Stats {
+	t.Helper()
 	trace, err := reader.Open(reader.Options{}, path)
 	if err != nil {
 		t.Fatal(err)
@@ -144,9 +153,7 @@ func checkWindowCalls(t *testing.T, path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if stats.Unmatched+stats.Inferred > 0 || stats.Left == 0 || stats.Cut > stats.Truncated {
-		t.Errorf("%s: got %+v", path, *stats)
-	}
+	return stats
 }
 
 // awaitWindows waits until a process has recorded in so many windows.
@@ -350,6 +357,40 @@ func TestWindowsFindsWrongEdges(t *testing.T) {
 			seen := inspectWindows(t, filepath.Join(r.dir, strconv.Itoa(pid)))
 			if (seen.bad > 0) != c.bad {
 				t.Errorf("%d of %d steps in %d windows are not as they should be", seen.bad, seen.steps, len(seen.recording.Windows))
+			}
+		})
+	}
+}
+
+// A call that begins and is left by longjmp right after a window has begun ends there. A runtime that
+// begins to record landings later fails.
+func TestWindowsBeginWithLandings(t *testing.T) {
+	const opened = "	xr_arena_windows_are(xr_root.nwindows);\n}\n\nstatic void end("
+	slow := edit{"window.c", opened, strings.Replace(opened, "}",
+		"	struct { int64_t s, ns; } rest = {0, 2000000};\n	xr_sys2(SYS_nanosleep, (intptr_t)&rest, 0);\n}", 1)}
+	const first = "	quiet = 0; /* landings and events count from the first sled on */\n"
+	const begin = "	xr_patch(1);\n	begin(xr_rdtsc());\n"
+	jumps := filepath.Join(t.TempDir(), "jumps.o") // a preloaded recorder has it, the archive has not
+	if out, err := exec.Command("gcc", "-O2", "-c", "-o", jumps, "runtime/jumps.c").CombinedOutput(); err != nil {
+		t.Fatalf("gcc: %v\n%s", err, out)
+	}
+	for name, c := range map[string]struct {
+		edits []edit
+		bad   bool
+	}{
+		"right":    {nil, false},
+		"too late": {[]edit{{"window.c", first + begin, begin + first}}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			archive := buildArchive(t, append(c.edits, slow)...)
+			program := buildLinked(t, "clang-22", archive, "windows.c", "-fxray-instruction-threshold=1", jumps)
+			r := variant{program, nil}.run(t, "control=1,window=5000000,every=15000000", program)
+			pid, _ := strconv.Atoi(r.line(t))
+			awaitWindows(t, pid, 40)
+			r.end(t)
+			stats := windowCalls(t, filepath.Join(r.dir, strconv.Itoa(pid)))
+			if (stats.MaxDepth > 4) != c.bad || stats.Left == 0 { // calls that do not end pile up
+				t.Errorf("got %+v", *stats)
 			}
 		})
 	}
