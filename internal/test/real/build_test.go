@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
@@ -64,7 +66,7 @@ func source(t *testing.T, pkg string) string {
 }
 
 // build builds the program once and returns the build directory. The directory's name depends on
-// all inputs of the build.
+// all inputs of the build. Processes that build the same program take turns.
 func (p program) build(t *testing.T, f flavor) string {
 	t.Helper()
 	testenv.Need(t, slices.Concat([]string{compiler, "make"}, p.needs)...)
@@ -84,6 +86,14 @@ func (p program) build(t *testing.T, f flavor) string {
 	key := sha256.Sum256([]byte(strings.Join([]string{p.source, p.script, f.flags, string(version)}, "\x00")))
 	base := filepath.Join(cacheDirectory(t), p.name+"-"+f.name)
 	dir := fmt.Sprintf("%s-%x", base, key[:6])
+	lock, err := os.Create(base + ".lock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := os.Stat(filepath.Join(dir, ".built")); err == nil {
 		return dir
 	}
@@ -107,6 +117,47 @@ func (p program) build(t *testing.T, f flavor) string {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+// TestBuild builds the programs. With XRAY_REAL, it prepares the cache for the other tests and takes
+// some 20 minutes.
+func TestBuild(t *testing.T) {
+	for _, p := range programs {
+		quick := slices.ContainsFunc(p.loads, func(l load) bool { return l.quick })
+		if !quick && os.Getenv("XRAY_REAL") == "" {
+			continue
+		}
+		for _, f := range []flavor{instrumented, counting} {
+			counts := slices.ContainsFunc(p.loads, func(l load) bool { return l.exact != nil })
+			if f == counting && !counts {
+				continue
+			}
+			t.Run(p.name+"/"+f.name, func(t *testing.T) { p.build(t, f) })
+		}
+	}
+}
+
+// Two tests that need the same program at the same time build it once.
+func TestBuildOnce(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	cache := cacheDirectory(t)
+	if err := os.Mkdir(filepath.Join(cache, "source-small"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p := program{name: "small", source: "small", script: "echo >> ../builds; sleep 0.3; echo >> result"}
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() {
+			dir := p.build(t, instrumented)
+			if result, err := os.ReadFile(filepath.Join(dir, "result")); err != nil || len(result) != 1 {
+				t.Errorf("the build has %q, %v", result, err)
+			}
+		})
+	}
+	wg.Wait()
+	if builds, err := os.ReadFile(filepath.Join(cache, "builds")); err != nil || len(builds) != 1 {
+		t.Errorf("built %d times, %v", len(builds), err)
+	}
 }
 
 // xray builds this project's program once.

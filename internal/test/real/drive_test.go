@@ -218,7 +218,7 @@ func driveNginx(s *session) (answer, error) {
 		failures := make([]error, clients)
 		var wg sync.WaitGroup
 		for i := range clients {
-			wg.Go(func() { answers[i], failures[i] = s.getAll(requests) })
+			wg.Go(func() { answers[i], failures[i] = s.getAll(requests, "ngx_http_static_handler") })
 		}
 		wg.Wait()
 		if err := errors.Join(failures...); err != nil {
@@ -239,8 +239,9 @@ func driveNginx(s *session) (answer, error) {
 	}
 }
 
-// getAll alternately gets a file and a missing one, with its own client.
-func (s *session) getAll(requests int) (string, error) {
+// getAll alternately gets a file and a missing one, with its own client. The program calls the
+// function at least once before each answer.
+func (s *session) getAll(requests int, function string) (string, error) {
 	client := &http.Client{Transport: &http.Transport{}, Timeout: patience}
 	defer client.CloseIdleConnections()
 	var text strings.Builder
@@ -262,7 +263,7 @@ func (s *session) getAll(requests int) (string, error) {
 			if err != nil {
 				return "", err
 			}
-			s.tally.answer(1, "ngx_http_static_handler")
+			s.tally.answer(1, function)
 			fmt.Fprintln(&text, resp.Status, len(body))
 			break
 		}

@@ -149,6 +149,22 @@ var programs = []program{
 		},
 	},
 	{
+		name:   "haproxy",
+		source: "haproxy",
+		script: `make -s -j2 TARGET=linux-glibc USE_CRYPT_H= USE_LIBCRYPT= CC="$CC" CPU_CFLAGS= DEBUG_CFLAGS="$CFLAGS" LDFLAGS="$CFLAGS" haproxy`,
+		loads: []load{
+			{
+				// The master forks a worker, and executes itself before and after each reload.
+				name: "master",
+				script: `until [[ -e backend ]]; do sleep 0.01; done
+					sed "s/FRONT/$PORT/; s/BACK/$(cat backend)/" "$DATA/haproxy.cfg" > haproxy.cfg
+					exec "$@" "$SRC/haproxy" -W -S unix@master.sock -f haproxy.cfg`,
+				drive: driveHaproxy,
+				cost:  true,
+			},
+		},
+	},
+	{
 		name:   "postgresql",
 		source: "postgresql-15",
 		needs:  []string{"unshare"},
