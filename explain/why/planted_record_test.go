@@ -33,6 +33,9 @@ func (how recording) String() string {
 	return [...]string{"ours", "ours-pruned", "basic", "basic-pruned", "fdr"}[how]
 }
 
+// showsPreemption reports whether the traces say when threads were off the processor.
+func (how recording) showsPreemption() bool { return how == ours || how == oursPruned }
+
 // planted is a recorded program with a known cause.
 type planted struct {
 	said  string // the program's output

@@ -43,17 +43,29 @@ var plantedPrograms = []struct {
 
 var over5ms = why.Rule{Ticks: 5_000_000, Text: ">5ms"}
 
+// tries is how often a program is recorded if the trace does not show preemption, which can hide
+// any cause on a busy machine. Then none is named, but never a wrong one.
+const tries = 5
+
 func TestPlanted(t *testing.T) {
 	for _, p := range plantedPrograms {
 		t.Run(p.name+"/"+p.recorded.String(), func(t *testing.T) {
 			t.Parallel()
-			run := p.recorded.run(t, compileRequests(t, p.name))
-			r := run.explain(t, p.slow)
-			truth := readTruth(t, run.said)
-			for i := range truth {
-				if at := truth[i].find(r, run.names); at < 0 || i == 0 && at != 0 {
-					t.Errorf("want as cause %d: %v, got\n%s", i+1, truth[i], run.text(r))
+			program := compileRequests(t, p.name)
+			for try := 1; ; try++ {
+				run := p.recorded.run(t, program)
+				r := run.explain(t, p.slow)
+				truth := readTruth(t, run.said)
+				if len(r.Causes) == 0 && try < tries && !p.recorded.showsPreemption() {
+					t.Logf("recording %d has no cause:\n%s", try, run.text(r))
+					continue
 				}
+				for i := range truth {
+					if at := truth[i].find(r, run.names); at < 0 || i == 0 && at != 0 {
+						t.Errorf("want as cause %d: %v, got\n%s", i+1, truth[i], run.text(r))
+					}
+				}
+				return
 			}
 		})
 	}
