@@ -17,10 +17,12 @@ build: ## build bin/xray
 demo: build ## show the main job on a trace that comes with the project; needs only Go
 	@GO=$(GO) script/demo
 
-# With a profile, the go command compiles all packages once more, for cmd/xray. lint runs go vet.
-test: ## run all tests, after installing what they need
+# With a profile, the go command compiles all packages once more, for cmd/xray.
+test lint cross: export GOFLAGS := $(GOFLAGS) -pgo=off
+
+test: ## run all tests, after installing what they need; lint runs go vet
 	@script/setup
-	$(GO) test -pgo=off -vet=off -timeout 30m ./...
+	$(GO) test -vet=off -timeout 30m ./...
 
 real: ## record SQLite, Redis, nginx, PostgreSQL and others under load; fetches and builds them once
 	@script/setup
