@@ -272,6 +272,31 @@ class ViewsTest(FleetTest):
         self.assertIn("main;handleRequest;checksum", folded)
 
 
+class TablesTest(FleetTest):
+    """What `xray convert -f parquet` writes."""
+
+    def test_calls_in_spark_equal_account(self) -> None:
+        tables = self.dir / "tables"
+        files = sorted(map(str, (scratch / "traces").glob("region=*/*/shop.xray")))[:2]
+        for name, file in zip("ab", files):
+            xray("convert", "-f", "parquet", "-o", str(tables), "--trace-name", name, file)
+        for table in ("calls", "functions", "paths"):
+            spark.read.parquet(str(tables / table)).createOrReplaceTempView(table)
+        rows = spark.sql("""
+            SELECT function, count(*) AS calls, sum(duration) AS total, sum(self) AS self FROM calls
+            WHERE ended <> 'truncated' GROUP BY function""").collect()
+        got = {r.function: r for r in rows}
+        want = list(csv.DictReader(io.StringIO(xray("account", "-f", "csv", "--names", "full", *files))))
+        self.assertEqual(set(got), {w["function"] for w in want})
+        for w in want:
+            r = got[w["function"]]
+            self.assertEqual(r.calls, int(w["count"]), w)
+            # Each call is rounded to nanoseconds.
+            self.assertLessEqual(abs(r.self - int(w["self_ns"])), r.calls, w)
+        joined = spark.sql("SELECT count(*) FROM calls JOIN paths USING (trace, path)").head()[0]
+        self.assertEqual(joined, sum(r.calls for r in rows) + spark.table("calls").where("ended = 'truncated'").count())
+
+
 class WorkerTest(FleetTest):
     """Last, because it takes a worker away."""
 
