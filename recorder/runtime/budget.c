@@ -91,6 +91,14 @@ static void note_open(uint64_t id)
 	noted[nnoted++] = id;
 }
 
+/* Returns the open calls of another thread, which go up to *top. */
+static struct xr_kept *open_calls(const struct xr_thread *t, struct xr_kept **top)
+{
+	struct xr_kept *held = t->state == XR_THREAD_LIVE ? __atomic_load_n(&t->held, __ATOMIC_ACQUIRE) : NULL;
+	*top = held ? __atomic_load_n(&t->top, __ATOMIC_ACQUIRE) : NULL;
+	return held ? held + 1 : NULL;
+}
+
 void xr_budget_note_open(void)
 {
 	while (nnoted) {
@@ -98,11 +106,8 @@ void xr_budget_note_open(void)
 		open_functions[id / 8] &= ~(1 << id % 8);
 	}
 	for (uint64_t i = 0; i < xr_root.nthreads; i++) {
-		const struct xr_thread *t = xr_root.threads[i];
-		if (t->state != XR_THREAD_LIVE || !t->held)
-			continue;
-		const struct xr_kept *top = __atomic_load_n(&t->top, __ATOMIC_ACQUIRE);
-		for (const struct xr_kept *h = t->held + 1; h < top; h++)
+		struct xr_kept *h, *top;
+		for (h = open_calls(xr_root.threads[i], &top); h < top; h++)
 			note_open(h->id);
 	}
 }
@@ -110,12 +115,14 @@ void xr_budget_note_open(void)
 void xr_budget_attach(struct xr_thread *t, int room)
 {
 	if (room && !t->held) {
-		t->held = xr_keep((MAX_OPEN + 1) * sizeof *t->held);
-		if (!t->held)
+		struct xr_kept *held = xr_keep((MAX_OPEN + 1) * sizeof *held);
+		if (!held)
 			return;
-		t->held->slot = UINT64_MAX;
-		t->end = t->held + MAX_OPEN + 1;
-		__atomic_store_n(&t->top, t->held + 1, __ATOMIC_RELEASE);
+		held->slot = UINT64_MAX;
+		t->end = held + MAX_OPEN + 1;
+		__atomic_store_n(&t->top, held + 1, __ATOMIC_RELEASE);
+		/* Last, because other threads look for open calls between here and top. */
+		__atomic_store_n(&t->held, held, __ATOMIC_RELEASE);
 	} else if (!room) {
 		t->top = t->held ? t->held + 1 : none + 1;
 		t->end = t->held ? t->held + MAX_OPEN + 1 : none + 1;
@@ -142,11 +149,8 @@ static void give_up(struct xr_look *seen)
 {
 	seen->cut_tsc = xr_rdtsc();
 	for (uint64_t i = 0; i < xr_root.nthreads; i++) {
-		struct xr_thread *t = xr_root.threads[i];
-		if (t->state != XR_THREAD_LIVE || !t->held)
-			continue;
-		const struct xr_kept *top = __atomic_load_n(&t->top, __ATOMIC_ACQUIRE);
-		for (struct xr_kept *h = t->held + 1; h < top; h++) {
+		struct xr_kept *h, *top;
+		for (h = open_calls(xr_root.threads[i], &top); h < top; h++) {
 			uint64_t id = __atomic_load_n(&h->id, __ATOMIC_RELAXED);
 			if (!id || id >= XR_LIMITS || xr_limits[id] || !xr_only_exits_on(id))
 				continue;
