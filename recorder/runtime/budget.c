@@ -204,14 +204,12 @@ static uint64_t threads_cpu_ns(void)
 	uint64_t sum = 0, asked = 0;
 	for (uint64_t i = 0; i < xr_root.nthreads; i++) {
 		const struct xr_thread *t = xr_root.threads[i];
-		struct { int64_t s, ns; } used = {0, 0};
 		if (t->state != XR_THREAD_LIVE)
 			continue;
 		if (asked++ == MAX_THREADS)
 			return xr_cpu_ns();
 		int64_t clock = (int32_t)(~t->tid << 3 | PER_THREAD | SCHED);
-		if (!xr_sys2(SYS_clock_gettime, clock, (intptr_t)&used))
-			sum += used.s * 1000000000ull + used.ns;
+		sum += xr_clock_ns(clock);
 	}
 	return sum;
 }
@@ -260,8 +258,7 @@ void xr_budget_apply(uint64_t look_ns, const struct xr_burst *burst, struct xr_l
 		looking = 1;
 		struct moment from = patch(seen);
 		xr_unlock(XR_LOCK_CONTROL);
-		struct { int64_t s, ns; } rest = {0, look_ns};
-		xr_sys2(SYS_nanosleep, (intptr_t)&rest, 0);
+		xr_sleep_ns(look_ns);
 		xr_lock(XR_LOCK_CONTROL);
 		looking = 0;
 		for (uint32_t i = 0; i < burst->n && i < sizeof burst->ids / sizeof *burst->ids; i++)

@@ -21,6 +21,7 @@ uint64_t xr_muldiv(uint64_t a, uint64_t b, uint64_t c)
 	return low;
 }
 
+/* libc reads most clocks without a system call. */
 static uint64_t clock_ns(clockid_t clock)
 {
 	struct timespec t;
@@ -76,8 +77,7 @@ void xr_calibrated(void)
 	xr_anchor(&a);
 	uint64_t passed = a.raw - xr_root.start.raw;
 	if (passed < enough) {
-		struct timespec rest = {.tv_nsec = enough - passed};
-		xr_sys2(SYS_nanosleep, (intptr_t)&rest, 0);
+		xr_sleep_ns(enough - passed);
 		xr_anchor(&a);
 	}
 	xr_calibrate(&a);
@@ -161,10 +161,7 @@ struct xr_spent xr_spent;
 
 uint64_t xr_thread_cpu_ns(void)
 {
-	struct timespec used = {0, 0};
-	if (!xr_sealed)
-		xr_sys2(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, (intptr_t)&used);
-	return used.tv_sec * 1000000000ull + used.tv_nsec;
+	return xr_sealed ? 0 : xr_clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
 void xr_spend(uint64_t *part, uint64_t times, uint64_t start)

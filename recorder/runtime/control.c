@@ -755,13 +755,6 @@ enum { NONE, STARTING, SERVING, FAILED };
 
 enum { CLIENTS = sizeof server.clients / sizeof *server.clients };
 
-static uint64_t now_ns(void)
-{
-	struct { int64_t s, ns; } t = {0, 0};
-	xr_sys2(SYS_clock_gettime, 1 /* CLOCK_MONOTONIC */, (intptr_t)&t);
-	return t.s * 1000000000ull + t.ns;
-}
-
 /* Closes a connection so that the answer arrives. If unread data were left, the client would
  * get an error instead. */
 static void close_connection(int fd)
@@ -856,7 +849,7 @@ static int accept_client(void)
 	}
 	struct client *c = free_client();
 	xr_hold(&c->at, fd);
-	c->deadline = now_ns() + CLIENT_TIMEOUT;
+	c->deadline = xr_clock_ns(CLOCK_MONOTONIC) + CLIENT_TIMEOUT;
 	c->holds = 0;
 	return 1;
 }
@@ -994,7 +987,7 @@ static void look_at_dumps(void)
 static void renew_metadata(void)
 {
 	static uint64_t from, next;
-	uint64_t now = now_ns();
+	uint64_t now = xr_clock_ns(CLOCK_MONOTONIC);
 	if (from != xr_cpu_from)
 		next = now;
 	from = xr_cpu_from;
@@ -1096,7 +1089,7 @@ static void wait_and_serve(int listening, uint64_t most)
 	struct { int64_t s, ns; } patience = {ns / 1000000000, ns % 1000000000};
 	xr_sys6(SYS_ppoll, (intptr_t)polled, CLIENTS + 1, (intptr_t)&patience, 0, 0, 0);
 
-	uint64_t now = now_ns();
+	uint64_t now = xr_clock_ns(CLOCK_MONOTONIC);
 	for (int i = 0; i < CLIENTS; i++) {
 		struct client *c = &server.clients[i];
 		if (c->at.fd < 0)
@@ -1162,7 +1155,7 @@ static void serve_all(void)
 				break;
 			listening = accept_client();
 		}
-		uint64_t now = now_ns();
+		uint64_t now = xr_clock_ns(CLOCK_MONOTONIC);
 		if (now - looked > 100000000 && !is_leaving()) {
 			if (first_is_gone() || (server.visiting && is_unneeded(now)))
 				break;
@@ -1189,10 +1182,8 @@ static void *run_thread(void *none)
 	xr_sys6(SYS_prctl, 15 /* PR_SET_NAME */, (intptr_t)"xray-ctl", 0, 0, 0, 0);
 	server.tid = xr_sys0(SYS_gettid);
 	xr_unsealed = 1;
-	if (server.delayed) {
-		struct { int64_t s, ns; } t = {0, FORK_DELAY};
-		xr_sys2(SYS_nanosleep, (intptr_t)&t, 0);
-	}
+	if (server.delayed)
+		xr_sleep_ns(FORK_DELAY);
 	/* In a descriptor table of its own, the program does not see the thread's sockets and its
 	 * children do not inherit them. A visiting thread may end before the program. It keeps the
 	 * program's table, because from another table it could not close what the recorder opened

@@ -222,13 +222,6 @@ void xr_offcpu_fork_done(void) { __atomic_fetch_sub(&state.forking, 1, __ATOMIC_
 
 void xr_offcpu_forked(void) { state.forking = state.reading = 0; }
 
-static uint64_t clock_ns(int clock)
-{
-	struct timespec t = {0, 0};
-	xr_sys2(SYS_clock_gettime, clock, (intptr_t)&t);
-	return t.tv_sec * 1000000000ull + t.tv_nsec;
-}
-
 /* The kernel's counters, and time off the CPU, at one moment. */
 struct totals {
 	uint64_t voluntary, involuntary, minor, major;
@@ -255,7 +248,7 @@ static uint64_t wall_ns(struct xr_offcpu *o)
 	uint64_t now = xr_rdtsc();
 	if (o->rate && now - o->anchor_tsc < FRESH)
 		return o->anchor_raw + ((now - o->anchor_tsc) * o->rate >> 32);
-	o->anchor_raw = clock_ns(CLOCK_MONOTONIC_RAW);
+	o->anchor_raw = xr_clock_ns(CLOCK_MONOTONIC_RAW);
 	uint64_t read = xr_rdtsc();
 	o->anchor_tsc = now + (read - now) / 2;
 	uint64_t ticks = o->anchor_tsc - xr_root.start.tsc, ns = o->anchor_raw - xr_root.start.raw;
@@ -270,7 +263,7 @@ static uint64_t off_so_far(struct xr_offcpu *o)
 	uint64_t off = 0;
 	for (int i = 0; i < TRIES; i++) {
 		uint64_t start = xr_rdtsc(), wall = wall_ns(o);
-		off = wall - clock_ns(CLOCK_THREAD_CPUTIME_ID);
+		off = wall - xr_clock_ns(CLOCK_THREAD_CPUTIME_ID);
 		if (xr_rdtsc() - start < INTERRUPTED)
 			break;
 	}

@@ -162,15 +162,6 @@ static uint32_t current_cpu(const struct xr_thread *t)
 	return cpu;
 }
 
-static uint64_t wall_clock(void)
-{
-	struct timespec t = {0, 0};
-	if (xr_sealed)
-		return 0;
-	xr_sys2(SYS_clock_gettime, CLOCK_REALTIME, (intptr_t)&t);
-	return t.tv_sec * 1000000000ull + t.tv_nsec;
-}
-
 /* Reads both clocks at the start of a chunk. A reader of a core measures the TSC by them if
  * nothing else did. Returns the TSC. */
 static uint64_t start_clocks(struct xr_chunk *c)
@@ -178,7 +169,7 @@ static uint64_t start_clocks(struct xr_chunk *c)
 	enum { interrupted = 1 << 14, tries = 4 };
 	for (int i = 0; i < tries; i++) {
 		uint64_t before = xr_rdtsc();
-		c->wall = wall_clock();
+		c->wall = xr_sealed ? 0 : xr_clock_ns(CLOCK_REALTIME);
 		c->first = xr_rdtsc();
 		if (c->first - before < interrupted)
 			break;

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 
 static inline int64_t xr_sys6(int64_t nr, int64_t a, int64_t b, int64_t c, int64_t d, int64_t e, int64_t f)
 {
@@ -81,6 +82,21 @@ static inline uint64_t xr_block_signals(void)
 static inline void xr_restore_signals(uint64_t old)
 {
 	xr_sys4(SYS_rt_sigprocmask, 2 /* SIG_SETMASK */, (intptr_t)&old, 0, sizeof old);
+}
+
+/* Returns the time of a clock, or 0 if the kernel does not have it. */
+static inline uint64_t xr_clock_ns(clockid_t clock)
+{
+	struct timespec t = {0, 0};
+	xr_sys2(SYS_clock_gettime, clock, (intptr_t)&t);
+	return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
+
+/* Sleeps, perhaps for less: a signal ends it. */
+static inline void xr_sleep_ns(uint64_t ns)
+{
+	struct timespec t = {ns / 1000000000, ns % 1000000000};
+	xr_sys2(SYS_nanosleep, (intptr_t)&t, 0);
 }
 
 static inline uint64_t xr_rdtsc(void)

@@ -23,13 +23,6 @@ static uint64_t cpu_ns;   /* of the process when the open window began */
 static uint64_t first;    /* window of this recording */
 static uint64_t total;    /* ticks of its windows that have ended */
 
-static uint64_t monotonic_ns(void)
-{
-	struct { int64_t s, ns; } t = {0, 0};
-	xr_sys2(SYS_clock_gettime, 1 /* CLOCK_MONOTONIC */, (intptr_t)&t);
-	return t.s * 1000000000ull + t.ns;
-}
-
 int xr_windows_on(void) { return active; }
 
 int xr_between_windows(void) { return active && quiet; }
@@ -124,7 +117,7 @@ void xr_windows_begin(void)
 	active = xr_root.every_ns != 0;
 	open = unsure = 0;
 	quiet = active;
-	start_ns = active ? xr_arena_schedule(monotonic_ns()) : 0;
+	start_ns = active ? xr_arena_schedule(xr_clock_ns(CLOCK_MONOTONIC)) : 0;
 	/* Rings and the observer's trace also have what was recorded without windows. */
 	if (active && earlier && !xr_root.nwindows) {
 		begin(xr_root.min_tsc);
@@ -171,7 +164,7 @@ uint64_t xr_windows_step(void)
 {
 	if (!active || xr_root.mode == XR_OFF || xr_is_paused())
 		return UINT64_MAX;
-	uint64_t since = monotonic_ns() - start_ns, at = since % xr_root.every_ns;
+	uint64_t since = xr_clock_ns(CLOCK_MONOTONIC) - start_ns, at = since % xr_root.every_ns;
 	int inside = at < xr_root.window_ns;
 	if (unsure && !inside)
 		xr_patch(0);
