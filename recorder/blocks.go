@@ -232,6 +232,31 @@ func recordSize(data []byte) int {
 	return size
 }
 
+// chunkClock is the time of a chunk's function records, of which they have only the lower half.
+type chunkClock struct{ epoch uint64 }
+
+// next looks at the record at the beginning of data, which has 8 bytes at least. It returns the
+// record's size, and, if it is a function record, the word and the time. The word is 0 for another
+// record or one that was not written. The size is 0 if no complete record is there, or, with part,
+// none that was written.
+func (c *chunkClock) next(data []byte, part bool) (word uint32, tsc uint64, size int) {
+	head := binary.LittleEndian.Uint64(data)
+	size = 8
+	if head&1 != 0 {
+		size = recordSize(data)
+	}
+	if size == 0 || part && !isWritten(data[:size]) {
+		return 0, 0, 0
+	}
+	if head&1 == 0 {
+		return uint32(head), c.epoch | head>>32, size
+	}
+	if second := binary.LittleEndian.Uint64(data[8:]); data[0]>>1 == recordStamp && second&1 != 0 {
+		c.epoch = second >> 1 &^ math.MaxUint32
+	}
+	return 0, 0, size
+}
+
 // other converts the record of this size at data[at:], which is not a function record.
 func (w *blockWriter) other(data []byte, at, size int) {
 	r := data[at : at+size]

@@ -2,7 +2,6 @@ package recorder
 
 import (
 	"cmp"
-	"encoding/binary"
 	"maps"
 	"math"
 	"slices"
@@ -12,7 +11,7 @@ import (
 
 // inspector follows the recorded calls of a thread, to learn how long they take.
 type inspector struct {
-	epoch uint64
+	clock chunkClock
 	open  []openCall
 }
 
@@ -28,22 +27,14 @@ const maxInspected = 4096
 // records calls entry and exit with the function records of a chunk between two places.
 func (n *inspector) records(data []byte, from, to int, entry func(function uint32), exit func(function uint32, ticks uint64)) {
 	for at := chunkHeader; at+8 <= min(to, len(data)); {
-		word := binary.LittleEndian.Uint64(data[at:])
-		if word&1 != 0 {
-			if word>>1&0x7f == recordStamp && at+16 <= len(data) {
-				n.epoch = binary.LittleEndian.Uint64(data[at+8:]) >> 1 &^ math.MaxUint32
-			}
-			size := recordSize(data[at:])
-			if size == 0 {
-				return
-			}
-			at += size
+		word, now, size := n.clock.next(data[at:], false)
+		if size == 0 {
+			return
+		}
+		if at += size; at <= from || word == 0 {
 			continue
 		}
-		if at += 8; at <= from || uint32(word) == 0 {
-			continue
-		}
-		id, now := uint32(word)>>4, n.epoch|word>>32
+		id := word >> 4
 		switch kind := reader.Kind(word >> 1 & 7); {
 		case kind.IsEnter():
 			entry(id)

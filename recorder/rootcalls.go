@@ -1,7 +1,6 @@
 package recorder
 
 import (
-	"encoding/binary"
 	"slices"
 
 	"github.com/xray-tools/xray/reader"
@@ -43,7 +42,7 @@ type rootScan struct {
 	roots    *Roots
 	followed []bool // by function ID: the roots and their targets
 	tid      int32
-	epoch    uint64     // upper half of the time of the next records
+	clock    chunkClock
 	open     []openRoot // calls of followed functions from that of a root on
 	more     int        // calls open inside those
 	// A tail exit ended the innermost call at this time, or a tail call continues it, as the next
@@ -75,32 +74,22 @@ func (s *rootScan) setRoots(r *Roots) {
 }
 
 // lose forgets the open calls because records are missing.
-func (s *rootScan) lose() { s.open, s.more, s.epoch, s.awaits = s.open[:0], 0, 0, false }
+func (s *rootScan) lose() { s.open, s.more, s.clock, s.awaits = s.open[:0], 0, chunkClock{}, false }
 
 // scan looks at the records of a chunk from this offset on and calls each with the calls that end
 // there. With part, the thread may be writing: scan stops at an incomplete record. It returns the
 // offset that it has reached.
 func (s *rootScan) scan(data []byte, at int, part bool, each func(RootCall)) int {
 	for at+8 <= len(data) {
-		word := binary.LittleEndian.Uint64(data[at:])
-		size := 8
-		if word&1 != 0 {
-			size = recordSize(data[at:])
-		}
+		word, tsc, size := s.clock.next(data[at:], part)
 		switch {
 		case size == 0:
 			if part {
 				return at
 			}
 			return len(data) // damaged
-		case part && !isWritten(data[at:at+size]):
-			return at
-		case size > 8:
-			if second := binary.LittleEndian.Uint64(data[at+8:]); data[at]>>1 == recordStamp && second&1 != 0 {
-				s.epoch = second >> 1 &^ (1<<32 - 1)
-			}
-		case uint32(word) != 0 && (s.awaits || int(uint32(word)>>4) < len(s.followed) && s.followed[uint32(word)>>4]):
-			s.function(uint32(word), s.epoch|word>>32, each)
+		case word != 0 && (s.awaits || int(word>>4) < len(s.followed) && s.followed[word>>4]):
+			s.function(word, tsc, each)
 		}
 		at += size
 	}
