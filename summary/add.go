@@ -18,28 +18,7 @@ type rowAdder struct {
 	// stack are the paths of the row before, and last the path below each that came last.
 	stack []calls.PathID
 	paths []calls.PathID // of a batch
-	usual []usualSums    // by path, not yet in the group
-}
-
-// usualSums are what every row has. Without the rest of Sums, those of many paths fit into the
-// cache.
-type usualSums struct {
-	calls, time, self, least, most uint64
-	offKnown                       bool
-}
-
-// add is Sums.addCalls.
-func (u *usualSums) add(o *usualSums) {
-	if o.calls > 0 {
-		if u.calls == 0 {
-			u.least, u.most = o.least, o.most
-		}
-		u.least, u.most = min(u.least, o.least), max(u.most, o.most)
-	}
-	u.offKnown = u.offKnown || o.offKnown
-	u.calls = addSaturating(u.calls, o.calls)
-	u.time = addSaturating(u.time, o.time)
-	u.self = addSaturating(u.self, o.self)
+	usual []usualSums    // by path, not yet in the group; those of many paths fit into the cache
 }
 
 // settle adds what was put off to the group.
@@ -49,8 +28,7 @@ func (g *Group) settle() {
 		return
 	}
 	for path := range g.adder.usual {
-		u := &g.adder.usual[path]
-		g.sums[path].addCalls(&Sums{Calls: u.calls, Time: u.time, Self: u.self, Min: u.least, Max: u.most, OffKnown: u.offKnown})
+		g.sums[path].usualSums.add(&g.adder.usual[path])
 	}
 	g.adder.usual = g.adder.usual[:0]
 }
@@ -103,8 +81,8 @@ func (a *rowAdder) orderedRows(b *batch) error {
 		a.usual = append(a.usual, make([]usualSums, n)...)
 	}
 	for i, path := range a.paths {
-		row := usualSums{calls: uint64(b.values[0][i]), time: uint64(b.values[1][i]), self: uint64(b.values[2][i]), offKnown: !b.noOff[i]}
-		row.least, row.most = b.extremes(i)
+		row := usualSums{Calls: uint64(b.values[0][i]), Time: uint64(b.values[1][i]), Self: uint64(b.values[2][i]), OffKnown: !b.noOff[i]}
+		row.Min, row.Max = b.extremes(i)
 		a.usual[path].add(&row)
 	}
 	firstBin := 0

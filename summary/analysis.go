@@ -234,8 +234,8 @@ func (a *Analysis) folded(path calls.PathID, n, self uint64) {
 // addSum adds the calls of a path of which there are only sums.
 func (t *table) addSum(slot int, p *calls.Sum, k *scale) {
 	o := Sums{
-		Calls: p.Count, Time: p.Total, Self: p.Self, Min: p.Min, Max: p.Max,
-		Open: p.Open, OpenTime: p.OpenTotal, OpenSelf: p.OpenSelf, Nested: addSaturating(p.Nested, p.OpenNested),
+		usualSums: usualSums{Calls: p.Count, Time: p.Total, Self: p.Self, Min: p.Min, Max: p.Max},
+		Open:      p.Open, OpenTime: p.OpenTotal, OpenSelf: p.OpenSelf, Nested: addSaturating(p.Nested, p.OpenNested),
 		Blocked: p.SelfOff.Blocked, Queued: p.SelfOff.Queued,
 	}
 	if p.Spread() == 0 {

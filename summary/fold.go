@@ -270,8 +270,11 @@ func (f *folder) add(g *Group) {
 			f.kept.addPath(id, s, g, path)
 			continue
 		}
-		f.kept.sums[id].add(&Sums{Folded: addSaturating(s.Calls, s.Open), FoldedSelf: addSaturating(s.Self, s.OpenSelf), OffKnown: s.OffKnown})
-		if *s != (Sums{OffKnown: s.OffKnown}) {
+		known := Sums{usualSums: usualSums{OffKnown: s.OffKnown}}
+		folded := known
+		folded.Folded, folded.FoldedSelf = addSaturating(s.Calls, s.Open), addSaturating(s.Self, s.OpenSelf)
+		f.kept.sums[id].add(&folded)
+		if *s != known {
 			f.folds.addPath(f.folds.foldsPath(g.name(parent), g.name(path)), s, g, path)
 		}
 	}

@@ -57,12 +57,7 @@ const (
 
 // Sums are the values of a path. Times are in the unit of the key, and saturate.
 type Sums struct {
-	Calls, Time, Self uint64 // calls that ended
-	Min, Max          uint64 // of their durations; meaningless while Calls is 0, unknown if Min > Max
-	// OffKnown says that OnCPU, Blocked and Queued are known, of some calls at least. They
-	// are parts of Self and OpenSelf. It is here because adding a row needs it, and the
-	// fields before it.
-	OffKnown bool
+	usualSums
 	// Open calls had not ended.
 	Open, OpenTime, OpenSelf uint64
 	// Nested is the part of Time and OpenTime in calls made while another call of the
@@ -79,19 +74,27 @@ type Sums struct {
 	Folded, FoldedSelf uint64
 }
 
+// usualSums are the values that every row has.
+type usualSums struct {
+	Calls, Time, Self uint64 // calls that ended
+	Min, Max          uint64 // of their durations; meaningless while Calls is 0, unknown if Min > Max
+	// OffKnown says that OnCPU, Blocked and Queued are known, of some calls at least. They
+	// are parts of Self and OpenSelf.
+	OffKnown bool
+}
+
 func (s *Sums) add(o *Sums) {
-	s.addCalls(o)
+	s.usualSums.add(&o.usualSums)
 	to, from := s.counters(), o.counters()
 	for i := addedCalls; i < len(to); i++ {
 		*to[i] = addSaturating(*to[i], *from[i])
 	}
 }
 
-// addedCalls is the number of counters that addCalls adds, which come first.
+// addedCalls is the number of counters in usualSums, which come first.
 const addedCalls = 3
 
-// addCalls adds what most paths have: calls, their times, and what is not a counter.
-func (s *Sums) addCalls(o *Sums) {
+func (s *usualSums) add(o *usualSums) {
 	if o.Calls > 0 {
 		if s.Calls == 0 {
 			s.Min, s.Max = o.Min, o.Max
