@@ -14,6 +14,7 @@ type groupEncoder struct {
 	*parquetfile.Encoder
 	lengths, selfs parquetfile.Indexer
 	sites          siteIndex
+	ids, callers   numbering[reader.FuncID]
 	names          map[reader.FuncID]function
 	// scratch memory
 	keys         []uint32
@@ -34,9 +35,10 @@ func newGroupEncoder(opts *Options) *groupEncoder {
 	return &groupEncoder{opts: opts, Encoder: parquetfile.NewEncoder(callsTable.columns()), names: map[reader.FuncID]function{}}
 }
 
-// encode encodes a group. threads are those that have begun.
-func (e *groupEncoder) encode(g *group, threads []threadRow) {
-	e.Begin(&g.encoded, g.rows())
+// encode encodes a group into the memory of to. threads are those that have begun.
+func (e *groupEncoder) encode(g *group, threads []threadRow, to *parquetfile.Group) {
+	g.encoded = to
+	e.Begin(to, g.rows())
 	e.threads(g, threads)
 	e.starts(g)
 	length, self := timesOf(&e.lengths, g.length), timesOf(&e.selfs, g.self)

@@ -1,8 +1,6 @@
 package parquet
 
 import (
-	"slices"
-
 	"github.com/xray-tools/xray/internal/parquetfile"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
@@ -21,9 +19,10 @@ type group struct {
 	results []rowValue
 	waits   []rowWait
 
-	encoded parquetfile.Group
-	sites   []site // distinct ones, in the order in which they occur
-	done    chan struct{}
+	encoded   *parquetfile.Group
+	sites     []site          // distinct ones, in the order in which they occur
+	functions []reader.FuncID // distinct ones
+	done      chan struct{}
 }
 
 // threadSpan says that the rows from here on, up to the next span, are of a thread.
@@ -62,9 +61,17 @@ func (g *group) grow() {
 	if g.rows() != many {
 		return
 	}
-	n := groupRows - many
-	g.start, g.length, g.self = slices.Grow(g.start, n), slices.Grow(g.length, n), slices.Grow(g.self, n)
-	g.site, g.end = slices.Grow(g.site, n), slices.Grow(g.end, n)
+	g.start, g.length, g.self = roomy(g.start), roomy(g.length), roomy(g.self)
+	g.site, g.end = roomy(g.site), roomy(g.end)
+}
+
+// roomy returns rows with room for all those of a group. Unlike [slices.Grow], it does not touch the
+// memory behind them.
+func roomy[T any](rows []T) []T {
+	if cap(rows) >= groupRows {
+		return rows
+	}
+	return append(make([]T, 0, groupRows), rows...)
 }
 
 // take moves the calls of another group to the end of this one.

@@ -9,11 +9,15 @@ import (
 func (e *groupEncoder) places(g *group) {
 	g.sites = e.sites.keys(e.keysOf(g.rows()), g.site, g.sites)
 	var depths, paths []int32
-	var ids numbering[reader.FuncID]
+	ids, callers := &e.ids, &e.callers
+	ids.reset()
+	callers.reset()
 	for _, s := range g.sites {
 		depths, paths = append(depths, int32(s.depth)), append(paths, int32(s.path))
 		ids.add(s.fn, false)
+		callers.add(s.outside, s.outside == 0)
 	}
+	g.functions = append(g.functions[:0], ids.values...)
 	of := parquetfile.Keyed{Keys: e.keys}
 	e.Int32Of(of, depths)
 
@@ -29,22 +33,20 @@ func (e *groupEncoder) places(g *group) {
 		lines, lineOf = addKnown(lines, lineOf, f.line, f.line != 0)
 	}
 	e.Int32Of(of, idNumbers(ids.values))
+	of.Again = true
 	e.StringOf(of, names)
 	e.StringOf(parquetfile.Keyed{Keys: e.keys, Via: through(ids.keys, fileOf)}, files)
 	e.Int32Of(parquetfile.Keyed{Keys: e.keys, Via: through(ids.keys, lineOf)}, lines)
 
-	var callers numbering[reader.FuncID]
-	for _, s := range g.sites {
-		callers.add(s.outside, s.outside == 0)
-	}
-	of.Via = callers.keys
+	of.Via, of.Again = callers.keys, false
 	e.Int32Of(of, idNumbers(callers.values))
 	names = names[:0]
 	for _, f := range e.functions(callers.values) {
 		names = append(names, f.name)
 	}
+	of.Again = true
 	e.StringOf(of, names)
-	of.Via = nil
+	of.Via, of.Again = nil, false
 	e.Int32Of(of, paths)
 }
 
@@ -74,10 +76,15 @@ func idNumbers(ids []reader.FuncID) []int32 {
 }
 
 // numbering numbers values in the order in which they occur.
-type numbering[T comparable] struct {
+type numbering[T ~int32] struct {
 	values []T
 	keys   []uint32
-	index  map[T]uint32
+	index  parquetfile.Indexer
+}
+
+func (n *numbering[T]) reset() {
+	n.index.Reset()
+	n.values, n.keys = n.values[:0], n.keys[:0]
 }
 
 func (n *numbering[T]) add(v T, absent bool) {
@@ -85,13 +92,8 @@ func (n *numbering[T]) add(v T, absent bool) {
 		n.keys = append(n.keys, parquetfile.Absent)
 		return
 	}
-	at, known := n.index[v]
-	if !known {
-		if n.index == nil {
-			n.index = map[T]uint32{}
-		}
-		at = uint32(len(n.values))
-		n.index[v] = at
+	at := n.index.Add(uint64(v))
+	if int(at) == len(n.values) {
 		n.values = append(n.values, v)
 	}
 	n.keys = append(n.keys, at)
@@ -123,26 +125,47 @@ func grown(s []uint32, n int) []uint32 {
 }
 
 // siteIndex numbers sites.
-type siteIndex struct{ slots []uint32 }
+type siteIndex struct {
+	slots []uint32 // 1 more than the number of the site, or 0; more than half of them are free
+}
 
 // keys sets the number of each site, and appends the distinct ones.
 func (x *siteIndex) keys(keys []uint32, sites, distinct []site) []site {
-	const size = 4 * groupRows
 	if x.slots == nil {
-		x.slots = make([]uint32, size)
+		x.grow(nil)
 	}
+	clear(x.slots)
 	for row := range sites {
 		s := &sites[row]
-		h := (uint64(s.path)<<32 | uint64(uint32(s.fn))) * 0x9E3779B97F4A7C15 >> 40 % size
-		for x.slots[h] != 0 && distinct[x.slots[h]-1] != *s {
-			h = (h + 1) % size
-		}
+		h := x.find(s, distinct)
 		if x.slots[h] == 0 {
 			distinct = append(distinct, *s)
+			if 2*len(distinct) >= len(x.slots) {
+				x.grow(distinct[:len(distinct)-1])
+				h = x.find(s, distinct)
+			}
 			x.slots[h] = uint32(len(distinct))
 		}
 		keys[row] = x.slots[h] - 1
 	}
-	clear(x.slots)
 	return distinct
+}
+
+// find returns the slot of a site, or a free one for it.
+func (x *siteIndex) find(s *site, distinct []site) int {
+	last := len(x.slots) - 1
+	h := int((uint64(s.path)<<32|uint64(uint32(s.fn)))*0x9E3779B97F4A7C15>>40) & last
+	for uint(h) < uint(len(x.slots)) && x.slots[h] != 0 && distinct[x.slots[h]-1] != *s {
+		h = (h + 1) & last
+	}
+	return h
+}
+
+// grow makes room for more sites. A small table stays in the cache.
+func (x *siteIndex) grow(distinct []site) {
+	const least = 1 << 10
+	x.slots = make([]uint32, max(least, 2*len(x.slots)))
+	for i := range distinct {
+		x.slots[x.find(&distinct[i], distinct)] = uint32(i + 1)
+	}
 }

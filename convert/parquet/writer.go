@@ -27,12 +27,14 @@ type Writer struct {
 	width  uint64 // of a bucket, in ticks
 	// partRows limits the rows of a file, so that its description stays small.
 	partRows int64
-	free     chan *group
-	slots    chan struct{} // as many as groups may be on their way
-	todo     chan task
-	queue    chan *group // in the order of the file
-	over     sync.WaitGroup
-	wait     sync.WaitGroup
+	// Memory to use again.
+	free    chan *group
+	encoded chan *parquetfile.Group
+	slots   chan struct{} // as many as groups may be on their way
+	todo    chan task
+	queue   chan *group // in the order of the file
+	over    sync.WaitGroup
+	wait    sync.WaitGroup
 
 	mu    sync.Mutex // guards err
 	err   error
@@ -53,6 +55,7 @@ func New(opts Options) *Writer {
 		width:    (max(opts.Last, opts.Base)-opts.Base)/buckets + 1,
 		partRows: 1 << 25,
 		free:     make(chan *group, 2*opts.Workers+buckets),
+		encoded:  make(chan *parquetfile.Group, 2*opts.Workers),
 		slots:    make(chan struct{}, opts.Workers+1),
 		todo:     make(chan task, opts.Workers+1),
 		queue:    make(chan *group, opts.Workers+1),
@@ -100,9 +103,13 @@ func (w *Writer) Calls(b *calls.Batch) error {
 		}
 	}
 	args, results, waits := b.Args, b.Results, b.Waits
+	var g *group
+	var from, last uint64 // of g; most calls belong to the group of the call before
 	for i := range b.Calls {
 		c := &b.Calls[i]
-		g := w.bucketOf(c.Start)
+		if g == nil || c.Start < from || c.Start > last {
+			g, from, last = w.bucketOf(c.Start)
+		}
 		row := uint32(g.rows())
 		g.span(row, int32(b.Index))
 		g.start = append(g.start, c.Start)
@@ -124,6 +131,7 @@ func (w *Writer) Calls(b *calls.Batch) error {
 			if err := w.flush(g); err != nil {
 				return err
 			}
+			g = nil
 		}
 	}
 	return nil
@@ -147,24 +155,34 @@ func known(name func(reader.Thread) string, t reader.Thread) string {
 	return valid(name(t))
 }
 
-// bucketOf returns the group that a call belongs to.
-func (w *Writer) bucketOf(start uint64) *group {
+// bucketOf returns the group that a call belongs to, and the times that are certain to belong to it.
+func (w *Writer) bucketOf(start uint64) (g *group, from, last uint64) {
 	i := uint64(0)
 	if start > w.opts.Base {
 		i = min((start-w.opts.Base)/w.width, buckets-1)
 	}
 	if w.bucket[i] == nil {
-		w.bucket[i] = w.newGroup()
+		w.bucket[i] = taken(w.free)
 	}
-	return w.bucket[i]
+	from = w.opts.Base + i*w.width
+	return w.bucket[i], from, from + w.width - 1
 }
 
-func (w *Writer) newGroup() *group {
+// taken returns memory that was given, or new memory.
+func taken[T any](free chan *T) *T {
 	select {
-	case g := <-w.free:
-		return g
+	case v := <-free:
+		return v
 	default:
-		return &group{}
+		return new(T)
+	}
+}
+
+// give makes memory available that is no longer used.
+func give[T any](free chan *T, v *T) {
+	select {
+	case free <- v:
+	default:
 	}
 }
 
@@ -191,7 +209,7 @@ func (w *Writer) work() {
 	defer w.over.Done()
 	e := newGroupEncoder(&w.opts)
 	for t := range w.todo {
-		e.encode(t.group, t.threads)
+		e.encode(t.group, t.threads, taken(w.encoded))
 		close(t.group.done)
 	}
 }
@@ -204,11 +222,9 @@ func (w *Writer) collect() {
 		if w.failure() == nil {
 			w.fail(w.calls.append(g))
 		}
+		give(w.encoded, g.encoded)
 		g.reset()
-		select {
-		case w.free <- g:
-		default:
-		}
+		give(w.free, g)
 		<-w.slots
 	}
 }
@@ -307,8 +323,8 @@ func (c *callsFile) open() (err error) {
 }
 
 func (c *callsFile) append(g *group) error {
-	for _, s := range g.sites {
-		c.functions[s.fn] = struct{}{}
+	for _, id := range g.functions {
+		c.functions[id] = struct{}{}
 	}
 	c.rows += int64(g.rows())
 	if c.file != nil && c.file.Rows()+int64(g.rows()) > c.writer.partRows {
@@ -322,7 +338,7 @@ func (c *callsFile) append(g *group) error {
 			return err
 		}
 	}
-	return c.file.Append(&g.encoded)
+	return c.file.Append(g.encoded)
 }
 
 // close ends a part.

@@ -30,13 +30,31 @@ type Encoder struct {
 	delta   delta.BinaryPackedEncoding
 	page    []byte   // before compression
 	packed  []byte   // after it
+	index   Indexer  // of integers
 	used    []uint32 // index in the dictionary of each value, or key
 	via     []uint32
 	levels  []byte
 	indices []uint32
-	// recent are the last pages, of which oldest is replaced next.
-	recent [4]struct{ page, packed []byte }
+	// recent are the last pages of the group, of which oldest is replaced next.
+	recent [4]recentPage
 	oldest int
+	latest int // index in recent of the latest page, or -1
+	before indexPage
+}
+
+// recentPage is a page, and where it is in the group's data after compression.
+type recentPage struct {
+	page     []byte
+	from, to int
+}
+
+// indexPage says what the latest page of indices was made of.
+type indexPage struct {
+	page     int // index in recent, or -1
+	used     []uint32
+	distinct int
+	optional bool
+	nulls    int64
 }
 
 // NewEncoder returns an encoder of a table.
@@ -48,6 +66,10 @@ func NewEncoder(columns []Column) *Encoder {
 func (e *Encoder) Begin(g *Group, rows int) {
 	e.group = g
 	g.rows, g.data, g.chunks = rows, g.data[:0], g.chunks[:0]
+	for i := range e.recent {
+		e.recent[i].page = e.recent[i].page[:0]
+	}
+	e.before.page = -1
 }
 
 // column returns the column that comes next, which must be of a kind.
@@ -101,6 +123,8 @@ type Keyed struct {
 	Keys []uint32 // by row; nil if all rows have key 0
 	Via  []uint32 // by key, or nil
 	Gaps bool     // Keys may have Absent
+	// Again says that the column before had the same Keys, Via and Gaps.
+	Again bool
 }
 
 // Absent is the index of no value.
@@ -109,27 +133,27 @@ const Absent = math.MaxUint32
 // Int32Of encodes a column of few distinct values. Each of values must be used.
 func (e *Encoder) Int32Of(k Keyed, values []int32) {
 	e.column(Int32)
-	keyed(e, k, values, func(dst []byte, v int32) []byte { return binary.LittleEndian.AppendUint32(dst, uint32(v)) },
+	keyed(e, k, values, number, func(dst []byte, v int32) []byte { return binary.LittleEndian.AppendUint32(dst, uint32(v)) },
 		func(v int32) []byte { return binary.LittleEndian.AppendUint32(nil, uint32(v)) })
 }
 
 // Int64Of encodes a column of few distinct values. Each of values must be used.
 func (e *Encoder) Int64Of(k Keyed, values []int64) {
 	e.column(Int64)
-	keyed(e, k, values, func(dst []byte, v int64) []byte { return binary.LittleEndian.AppendUint64(dst, uint64(v)) }, plain64)
+	keyed(e, k, values, number, func(dst []byte, v int64) []byte { return binary.LittleEndian.AppendUint64(dst, uint64(v)) }, plain64)
 }
 
 // Uint64Of encodes a column of few distinct values. Each of values must be used.
 func (e *Encoder) Uint64Of(k Keyed, values []uint64) {
 	e.column(Uint64)
-	keyed(e, k, values, binary.LittleEndian.AppendUint64, func(v uint64) []byte { return plain64(int64(v)) })
+	keyed(e, k, values, number, binary.LittleEndian.AppendUint64, func(v uint64) []byte { return plain64(int64(v)) })
 }
 
 // StringOf encodes a column of few distinct values. Each of values must be used. Those of a
 // column of strings must be UTF-8.
 func (e *Encoder) StringOf(k Keyed, values []string) {
 	e.column(String, Bytes)
-	keyed(e, k, values, appendString, func(v string) []byte {
+	keyed(e, k, values, numberStrings, appendString, func(v string) []byte {
 		if len(v) > longestBound {
 			return nil
 		}
@@ -147,30 +171,52 @@ func appendString(dst []byte, v string) []byte {
 
 func plain64(v int64) []byte { return binary.LittleEndian.AppendUint64(nil, uint64(v)) }
 
-// keyed encodes a column by a dictionary.
-func keyed[T interface {
-	comparable
-	int32 | int64 | uint64 | string
-}](e *Encoder, k Keyed, values []T, plain func([]byte, T) []byte, bound func(T) []byte) {
-	c := &e.columns[len(e.group.chunks)]
-	chunk := e.begin(c)
-	// Readers may take different indices for different values.
-	index := make(map[T]uint32, len(values))
-	e.used = e.used[:0]
-	e.page = e.page[:0]
-	var least, most T
-	for i, v := range values {
+// number appends to e.used the index in the dictionary of each value: values that are equal have one
+// index, because readers may take different indices for different values. It returns the number of
+// the distinct ones.
+func number[T int32 | int64 | uint64](e *Encoder, values []T) int {
+	e.index.Reset()
+	for _, v := range values {
+		e.used = append(e.used, e.index.Add(uint64(v)))
+	}
+	return len(e.index.Values())
+}
+
+// numberStrings is number for strings.
+func numberStrings(e *Encoder, values []string) int {
+	index := make(map[string]uint32, len(values))
+	for _, v := range values {
 		at, known := index[v]
 		if !known {
 			at = uint32(len(index))
 			index[v] = at
-			e.page = plain(e.page, v)
 		}
 		e.used = append(e.used, at)
-		if i == 0 {
+	}
+	return len(index)
+}
+
+// keyed encodes a column by a dictionary.
+func keyed[T interface {
+	int32 | int64 | uint64 | string
+}](e *Encoder, k Keyed, values []T, number func(*Encoder, []T) int, plain func([]byte, T) []byte, bound func(T) []byte) {
+	c := &e.columns[len(e.group.chunks)]
+	chunk := e.begin(c)
+	e.used = e.used[:0]
+	e.page = e.page[:0]
+	distinct := number(e, values)
+	written := uint32(0)
+	var least, most T
+	for i, v := range values {
+		if e.used[i] != written {
+			continue
+		}
+		e.page = plain(e.page, v)
+		if written == 0 {
 			least, most = v, v
 		}
 		least, most = min(least, v), max(most, v)
+		written++
 	}
 	missing := len(values) == 0
 	if k.Via != nil {
@@ -188,10 +234,14 @@ func keyed[T interface {
 		if low, high := bound(least), bound(most); low != nil && high != nil {
 			chunk.Statistics.MinValue, chunk.Statistics.MaxValue = low, high
 		}
-		e.dictionaryPage(chunk, len(index))
+		e.dictionaryPage(chunk, distinct)
 	}
 	e.page = e.page[:0]
+	b := &e.before
 	switch {
+	case k.Again && b.page >= 0 && b.distinct == distinct && b.optional == c.Optional && slices.Equal(b.used, e.used):
+		chunk.Statistics.NullCount = b.nulls
+		e.page = append(e.page, e.recent[b.page].page...)
 	case c.Optional && (missing || k.Gaps):
 		e.choose(k.Keys)
 		chunk.Statistics.NullCount = int64(e.group.rows - len(e.indices))
@@ -200,25 +250,28 @@ func keyed[T interface {
 			e.dataPage(chunk, format.Plain, e.group.rows)
 			return
 		}
-		e.page = appendIndices(e.page, e.indices, nil, len(e.indices), len(index))
+		e.page = appendIndices(e.page, e.indices, nil, len(e.indices), distinct)
 	case c.Optional:
 		e.page = appendLevels(e.page, constantLevel(nil, e.group.rows, 1))
 		fallthrough
 	default:
 		used := e.used
-		if k.Via == nil && len(index) == len(values) {
+		if k.Via == nil && distinct == len(values) {
 			used = nil
 		}
-		e.page = appendIndices(e.page, k.Keys, used, e.group.rows, len(index))
+		e.page = appendIndices(e.page, k.Keys, used, e.group.rows, distinct)
 	}
 	e.dataPage(chunk, format.RLEDictionary, e.group.rows)
+	*b = indexPage{e.latest, append(b.used[:0], e.used...), distinct, c.Optional, chunk.Statistics.NullCount}
 }
 
 // choose sets e.indices to the indices of the rows that are not null, and e.levels to which
 // rows these are.
 func (e *Encoder) choose(keys []uint32) {
-	e.levels, e.indices = e.levels[:0], e.indices[:0]
-	for row := range e.group.rows {
+	rows, n := e.group.rows, 0
+	e.levels, e.indices = slices.Grow(e.levels[:0], rows)[:rows], slices.Grow(e.indices[:0], rows)[:rows]
+	levels, indices := e.levels, e.indices
+	for row := range levels {
 		at := uint32(0)
 		if keys != nil {
 			at = keys[row]
@@ -226,13 +279,13 @@ func (e *Encoder) choose(keys []uint32) {
 		if at != Absent {
 			at = e.used[at]
 		}
-		if at == Absent {
-			e.levels = append(e.levels, 0)
-			continue
+		levels[row], indices[n] = 0, at
+		if at != Absent {
+			levels[row] = 1
+			n++
 		}
-		e.levels = append(e.levels, 1)
-		e.indices = append(e.indices, at)
 	}
+	e.indices = indices[:n]
 }
 
 // definition encodes which rows are not null.
@@ -322,33 +375,38 @@ func (e *Encoder) dataPage(k *format.ColumnMetaData, encoding format.Encoding, v
 	k.Encoding = append(k.Encoding, encoding, format.RLE)
 }
 
+// addPage compresses e.page, which then has other bytes.
 func (e *Encoder) addPage(k *format.ColumnMetaData, header *format.PageHeader) {
-	e.pack()
-	header.UncompressedPageSize, header.CompressedPageSize = int32(len(e.page)), int32(len(e.packed))
+	packed := e.pack()
+	header.UncompressedPageSize, header.CompressedPageSize = int32(len(e.page)), int32(len(packed))
 	head, err := thrift.Marshal(&compact, header)
 	if err != nil {
 		panic(err) // the structure is the library's own
 	}
-	e.group.data = append(append(e.group.data, head...), e.packed...)
+	data := append(append(e.group.data, head...), packed...)
+	e.group.data = data
 	k.TotalUncompressedSize += int64(len(head) + len(e.page))
-	k.TotalCompressedSize += int64(len(head) + len(e.packed))
+	k.TotalCompressedSize += int64(len(head) + len(packed))
+	if e.latest < 0 && len(e.page) >= leastRecent {
+		e.latest = e.oldest
+		e.oldest = (e.oldest + 1) % len(e.recent)
+		r := &e.recent[e.latest]
+		e.page, *r = r.page, recentPage{e.page, len(data) - len(packed), len(data)}
+	}
 }
 
-// pack compresses e.page to e.packed. Columns that depend on each other, as names on IDs,
-// often have equal pages.
-func (e *Encoder) pack() {
+// pack returns e.page compressed, and sets e.latest if it is one of e.recent. Columns that depend on
+// each other, as names on IDs, often have equal pages.
+func (e *Encoder) pack() []byte {
 	for i := range e.recent {
-		if r := &e.recent[i]; bytes.Equal(r.page, e.page) && len(r.packed) > 0 {
-			e.packed = append(e.packed[:0], r.packed...)
-			return
+		if r := &e.recent[i]; len(r.page) > 0 && bytes.Equal(r.page, e.page) {
+			e.latest = i
+			return e.group.data[r.from:r.to]
 		}
 	}
+	e.latest = -1
 	e.packed = e.zstd.EncodeAll(e.page, e.packed[:0])
-	if len(e.page) >= leastRecent {
-		r := &e.recent[e.oldest]
-		r.page, r.packed = append(r.page[:0], e.page...), append(r.packed[:0], e.packed...)
-		e.oldest = (e.oldest + 1) % len(e.recent)
-	}
+	return e.packed
 }
 
 // leastRecent is how long a page is, at least, that is kept.
@@ -417,8 +475,13 @@ func packLevels(dst, levels []byte, width int) []byte {
 	dst = binary.AppendUvarint(dst, uint64(groups)<<1|1)
 	at := len(dst)
 	dst = append(dst, make([]byte, groups*width)...)
-	for i, level := range levels {
-		bit := i * width
+	i := 0
+	for ; width == 1 && i+8 <= len(levels); i += 8 {
+		// The product has the lowest bit of each byte, in their order, in its highest byte.
+		dst[at+i/8] = byte(binary.LittleEndian.Uint64(levels[i:]) * 0x0102040810204080 >> 56)
+	}
+	for ; i < len(levels); i++ {
+		level, bit := levels[i], i*width
 		dst[at+bit/8] |= level << (bit % 8)
 	}
 	return dst

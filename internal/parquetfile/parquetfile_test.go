@@ -267,7 +267,33 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// Values are numbered by first occurrence. If there are too many, none has a number.
+// A column whose keys are those of the column before has the same bytes as without that hint, also
+// where its dictionary is another one, or the column before had too small a page to be kept.
+func TestAgain(t *testing.T) {
+	columns := []Column{{Name: "a", Kind: Int32, Optional: true}, {Name: "b", Kind: String, Optional: true}, {Name: "c", Kind: Int32}}
+	for _, rows := range []int{10, 5000} {
+		keys, via := make([]uint32, rows), []uint32{1, Absent, 0, 2}
+		for i := range keys {
+			keys[i] = uint32(i * i % len(via))
+		}
+		for _, texts := range [][]string{{"x", "y", "z"}, {"x", "x", "z"}} {
+			var with, without Group
+			for g, again := range map[*Group]bool{&with: true, &without: false} {
+				e := NewEncoder(columns)
+				for range 2 { // also after another group
+					e.Begin(g, rows)
+					e.Int32Of(Keyed{Keys: keys, Via: via}, []int32{5, 6, 7})
+					e.StringOf(Keyed{Keys: keys, Via: via, Again: again}, texts)
+					e.Int32Of(Keyed{Keys: keys}, []int32{1, 2, 3, 4})
+				}
+			}
+			if diff := gocmp.Diff(without.chunks, with.chunks); diff != "" || !bytes.Equal(without.data, with.data) {
+				t.Errorf("%d rows, %q: other bytes, or (-without +with):\n%s", rows, texts, diff)
+			}
+		}
+	}
+}
+
 // Values that hardly repeat, some of which are frequent, take about as many bits as their entropy.
 func TestEntropy(t *testing.T) {
 	const rows = 1 << 17
@@ -289,6 +315,7 @@ func TestEntropy(t *testing.T) {
 	}
 }
 
+// Values are numbered by first occurrence. If there are too many, none has a number.
 func TestIndexer(t *testing.T) {
 	var x Indexer
 	for _, distinct := range []int{1, 200, mostKeys} {
