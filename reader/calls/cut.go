@@ -1,6 +1,11 @@
 package calls
 
-import "github.com/xray-tools/xray/reader"
+import (
+	"slices"
+	"sync"
+
+	"github.com/xray-tools/xray/reader"
+)
 
 // A recorder with a budget switches functions off. It records the ends of their open calls for a
 // while, and then gives these calls up. How long they went on is unknown. They went on at least until the last
@@ -16,7 +21,12 @@ type recorded interface {
 type cuts struct {
 	all   []reader.BudgetChange    // in order of time
 	first map[reader.FuncID]uint64 // when, for each function
+	// partly are the functions of which some calls are missing.
+	partly []reader.BudgetFunction
 }
+
+// cutsByFile are those of the recordings that had a budget.
+type cutsByFile map[int32]cuts
 
 // had reports whether calls of a function were given up before tsc.
 func (c cuts) had(fn reader.FuncID, tsc uint64) bool {
@@ -26,7 +36,7 @@ func (c cuts) had(fn reader.FuncID, tsc uint64) bool {
 
 // cutsOf returns when the recorders of a source gave up open calls, by file. It is nil if no
 // recording had a budget.
-func cutsOf(src Source) map[int32]cuts {
+func cutsOf(src Source) cutsByFile {
 	if in, ok := src.(inOrder); ok {
 		src = in.trace
 	}
@@ -34,16 +44,16 @@ func cutsOf(src Source) map[int32]cuts {
 	if !ok {
 		return nil
 	}
-	var of map[int32]cuts
+	var of cutsByFile
 	for i := range t.Files() {
 		r := t.Recording(i)
 		if r == nil || !r.Budget.Limited() {
 			continue
 		}
 		if of == nil {
-			of = make(map[int32]cuts)
+			of = make(cutsByFile)
 		}
-		c := cuts{first: make(map[reader.FuncID]uint64)}
+		c := cuts{first: make(map[reader.FuncID]uint64), partly: r.Budget.Functions}
 		for _, change := range r.Budget.Changes {
 			if change.To != reader.FunctionCut {
 				continue
@@ -58,8 +68,35 @@ func cutsOf(src Source) map[int32]cuts {
 	return of
 }
 
+// code is what the code says of a trace with these cuts. Between two recorded calls there may be
+// others: only if no call is missing of any function that a tail call may lead to, the next call can
+// be that one.
+func (of cutsByFile) code(continues func(from, to reader.FuncID) bool) Code {
+	if continues == nil {
+		return Code{}
+	}
+	var known sync.Map // by function: whether its tail calls are certain
+	certain := func(from reader.FuncID) bool {
+		if is, ok := known.Load(from); ok {
+			return is.(bool)
+		}
+		is := true
+		for _, c := range of {
+			is = is && !slices.ContainsFunc(c.partly, func(f reader.BudgetFunction) bool { return continues(from, f.Func) })
+		}
+		known.Store(from, is)
+		return is
+	}
+	return Code{Continue: func(from, to reader.FuncID) bool { return continues(from, to) && certain(from) }}
+}
+
 // cut gives up the calls that the recorder gave up before tsc.
 func (s *shard) cut(th *thread, tsc uint64) error {
+	if len(th.cuts) > 0 && th.cuts[0].TSC <= tsc {
+		if err := s.stopAwaiting(th); err != nil {
+			return err
+		}
+	}
 	for len(th.cuts) > 0 && th.cuts[0].TSC <= tsc {
 		fn := th.cuts[0].Func
 		th.cuts = th.cuts[1:]

@@ -100,7 +100,7 @@ type Options struct {
 	// it, the last batches of all threads come at the end.
 	anyOrder bool
 	// cuts are the moments at which the recorder gave up open calls of functions, by file, or nil.
-	cuts map[int32]cuts
+	cuts cutsByFile
 }
 
 // Policy is the effect of an exit that is not of the innermost open call.
@@ -227,7 +227,7 @@ func Run[S Analysis[S]](src Source, opts Options, newSink func() S) (S, *Stats, 
 		opts.Shards, opts.anyOrder = runtime.GOMAXPROCS(0), true
 	}
 	if opts.cuts = cutsOf(src); opts.cuts != nil {
-		opts.Code = Code{} // between two recorded calls there may be others
+		opts.Code = opts.cuts.code(opts.Continue)
 	}
 	if opts.Paths && opts.Budget != nil {
 		return runBudget(src, opts, newSink)
