@@ -405,3 +405,14 @@ func TestSnapshotsWithSanitizers(t *testing.T) {
 		t.Run(check.name, func(t *testing.T) { check.run(t, rings) })
 	}
 }
+
+// What a process shows its observer is replaced while a thread of a forked child, which records its first
+// call, shows what the parent had.
+func TestMetadataOfAChild(t *testing.T) {
+	slow := edit{"arena.c", "	xr_copy((void *)self->text[at], ", "	for (int i = 0; i < 100000; i++)\n		__builtin_ia32_pause();\n	xr_copy((void *)self->text[at], "}
+	program := buildLinked(t, "clang-22", buildArchive(t, slow), "published.c", "-fxray-instruction-threshold=1")
+	out, _ := variant{program, nil}.runUnder(t, ObserverOptions{}, "mode=record")
+	if out != "20\n" {
+		t.Errorf("not all children ended well: %q of 20", out)
+	}
+}

@@ -16,7 +16,9 @@
 static struct xr_arena *arena;
 static struct xr_process *self; /* null if no entry is left */
 static uint32_t forked_from;    /* process id of the parent, in a forked child */
-static struct xr_text latest;   /* the latest published metadata */
+/* The latest published metadata. Freed under XR_LOCK_ENTRY. A forked child has it, too, even if
+ * a thread of the parent was about to replace it. */
+static struct xr_text *latest;
 
 /* Joining. */
 
@@ -268,16 +270,16 @@ void xr_arena_forked(uint32_t parent)
 		enroll();
 }
 
-/* Publishes the metadata in latest to the observer. */
+/* Publishes the metadata in latest to the observer. The caller holds XR_LOCK_ENTRY. */
 static void show(void)
 {
 	uint32_t version = self->texts + 1, at = version & 1;
 	if (!self->text[at])
 		self->text[at] = (uintptr_t)xr_keep(XR_ARENA_TEXT);
-	if (!self->text[at] || !latest.n || latest.n > XR_ARENA_TEXT)
+	if (!self->text[at] || !latest || latest->n > XR_ARENA_TEXT)
 		return;
-	xr_copy((void *)self->text[at], latest.p, latest.n);
-	self->text_size[at] = latest.n;
+	xr_copy((void *)self->text[at], latest->p, latest->n);
+	self->text_size[at] = latest->n;
 	self->mode = xr_root.mode;
 	__atomic_store_n(&self->texts, version, __ATOMIC_RELEASE);
 }
@@ -285,12 +287,14 @@ static void show(void)
 /* A forked child starts with its parent's metadata. */
 static int is_enrolled(void)
 {
-	if (!self)
-		enroll();
 	if (!open_all())
 		return 0;
+	xr_lock(XR_LOCK_ENTRY);
+	if (!self)
+		enroll();
 	if (self && !self->texts)
 		show();
+	xr_unlock(XR_LOCK_ENTRY);
 	xr_arena_hooked();
 	return self != NULL;
 }
@@ -322,19 +326,22 @@ void xr_arena_publish(void)
 	if (!arena || xr_is_sealed() || xr_root.mode == XR_OFF)
 		return;
 	uint64_t signals = xr_block_signals();
-	struct xr_text t = {0};
 	struct xr_trace trace = {.fd = -1, .blocks = 1, .since = xr_root.min_tsc};
-	xr_put_metadata(&t, &trace, 0);
-	if (t.cut) {
-		xr_text_free(&t);
-	} else {
-		xr_text_free(&latest);
-		latest = t;
-	}
+	struct xr_text *t = xr_map(sizeof *t);
+	if (t)
+		xr_put_metadata(t, &trace, 0);
+	xr_lock(XR_LOCK_ENTRY);
+	if (t && t->n && !t->cut)
+		t = __atomic_exchange_n(&latest, t, __ATOMIC_ACQ_REL);
 	if (!self)
 		enroll();
 	if (self)
 		show();
+	xr_unlock(XR_LOCK_ENTRY);
+	if (t) {
+		xr_text_free(t);
+		xr_unmap(t, sizeof *t);
+	}
 	xr_restore_signals(signals);
 }
 

@@ -19,6 +19,7 @@ enum xr_lock_id {
 	XR_LOCK_FUNCTIONS, /* the table of functions known by their hooks */
 	XR_LOCK_STREAM,  /* the stream file */
 	XR_LOCK_RINGS,   /* the file of rings */
+	XR_LOCK_ENTRY,   /* the process's entry in the arena, and the metadata that it shows */
 	XR_LOCKS,
 };
 
