@@ -98,7 +98,7 @@ func (t *phrases) suspicion(s *Suspect) string {
 	case Disturbance:
 		text += fmt.Sprintf("interrupts, page faults and other disturbances could be the reason (p = %s).", chance(s.Chance))
 	case Preemption:
-		text += fmt.Sprintf("this trace does not show preemption (p = %s). Recordings by `xray record` show it.", chance(s.Chance))
+		text += fmt.Sprintf("this trace does not show preemption (p = %s). Recordings by `xray record` show it, without --budget and --no-offcpu.", chance(s.Chance))
 	}
 	if s.Needed > 0 {
 		text += fmt.Sprintf(" About %d slow calls would decide.", s.Needed)
