@@ -650,7 +650,8 @@ func TestSchedInSnapshot(t *testing.T) {
 		if lost := tr.Losses(); lost.Records() > 0 {
 			t.Errorf("%s: %+v", path, lost)
 		}
-		if log := sched.New(r); log != nil && len(log.Thread(r.Process.PID).Off(0, ^uint64(0))) == 0 {
+		// In a millisecond, the thread may not have been switched.
+		if log := sched.New(r); path != last && log != nil && len(log.Thread(r.Process.PID).Off(0, ^uint64(0))) == 0 {
 			t.Errorf("%s: the thread was never off the processor", path)
 		}
 		return r.Sched.Events(), from, to
