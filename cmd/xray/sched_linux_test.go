@@ -157,6 +157,14 @@ func until(t *testing.T, what string, is func() bool) {
 func childNamed(parent int, word string) int {
 	out, _ := exec.Command("pgrep", "-P", strconv.Itoa(parent), "-f", word).Output()
 	pid, _ := strconv.Atoi(strings.TrimSpace(string(out)))
+	// Before they execute a program, all children have the parent's arguments.
+	args := func(pid int) string {
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		return string(text)
+	}
+	if args(pid) == args(parent) {
+		return 0
+	}
 	return pid
 }
 
@@ -657,13 +665,19 @@ func TestSchedInSnapshot(t *testing.T) {
 		return r.Sched.Events(), from, to
 	}
 	var n, from, to uint64
+	var o output
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("process %d, %d events: %s", pid, n, o)
+		}
+	})
 	until(t, "100 events", func() bool {
-		if o := runHere("xray", "ctl", strconv.Itoa(pid), "snapshot", "-o", whole); o.status == 0 {
+		if o = runHere("xray", "ctl", strconv.Itoa(pid), "snapshot", "-o", whole); o.status == 0 {
 			n, from, to = events(whole)
 		}
 		return n >= 100
 	})
-	o := runHere("xray", "ctl", strconv.Itoa(pid), "snapshot", "--last", "1ms", "-o", last)
+	o = runHere("xray", "ctl", strconv.Itoa(pid), "snapshot", "--last", "1ms", "-o", last)
 	if o.status != 0 {
 		t.Fatal(o)
 	}
