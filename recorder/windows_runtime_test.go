@@ -115,10 +115,10 @@ func inspectWindows(t *testing.T, path string) (seen windowsSeen) {
 	return seen
 }
 
-// inWindows checks that no call is longer than a window.
+// inWindows counts the calls of which not all was recorded.
 type inWindows struct {
-	t         *testing.T
 	recording *reader.Recording
+	across    *int
 }
 
 func (c inWindows) Merge(inWindows) {}
@@ -127,7 +127,7 @@ func (c inWindows) Calls(b *calls.Batch) error {
 	for i := range b.Calls {
 		call := &b.Calls[i]
 		if call.Duration > 0 && c.recording.RecordedTicks(call.Start, call.Start+call.Duration) != call.Duration {
-			c.t.Fatalf("a call of function %d from %d takes %d ticks, of which not all were recorded", call.Func, call.Start, call.Duration)
+			*c.across++
 		}
 	}
 	return nil
@@ -136,24 +136,24 @@ func (c inWindows) Calls(b *calls.Batch) error {
 // checkWindowCalls checks that each call of a window has its end there, or is cut at the end of the window.
 func checkWindowCalls(t *testing.T, path string) {
 	t.Helper()
-	if stats := windowCalls(t, path); stats.Unmatched+stats.Inferred > 0 || stats.Left == 0 || stats.Cut > stats.Truncated {
-		t.Errorf("%s: got %+v", path, *stats)
+	if stats, across := windowCalls(t, path); across+int(stats.Unmatched+stats.Inferred) > 0 || stats.Left == 0 || stats.Cut > stats.Truncated {
+		t.Errorf("%s: got %+v, and %d calls of which not all was recorded", path, *stats, across)
 	}
 }
 
-// windowCalls rebuilds the calls of a trace with windows. All of each call was recorded.
-func windowCalls(t *testing.T, path string) *calls.Stats {
+// windowCalls rebuilds the calls of a trace with windows, and counts those of which not all was recorded.
+func windowCalls(t *testing.T, path string) (stats *calls.Stats, across int) {
 	t.Helper()
 	trace, err := reader.Open(reader.Options{}, path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer trace.Close()
-	_, stats, err := calls.Run(calls.Source(trace), calls.Options{Shards: 1}, func() inWindows { return inWindows{t, trace.Recording(0)} })
+	_, stats, err = calls.Run(calls.Source(trace), calls.Options{Shards: 1}, func() inWindows { return inWindows{trace.Recording(0), &across} })
 	if err != nil {
 		t.Fatal(err)
 	}
-	return stats
+	return stats, across
 }
 
 // awaitWindows waits until a process has recorded in so many windows.
@@ -388,9 +388,9 @@ func TestWindowsBeginWithLandings(t *testing.T) {
 			pid, _ := strconv.Atoi(r.line(t))
 			awaitWindows(t, pid, 40)
 			r.end(t)
-			stats := windowCalls(t, filepath.Join(r.dir, strconv.Itoa(pid)))
-			if (stats.MaxDepth > 4) != c.bad || stats.Left == 0 { // calls that do not end pile up
-				t.Errorf("got %+v", *stats)
+			stats, across := windowCalls(t, filepath.Join(r.dir, strconv.Itoa(pid)))
+			if (stats.MaxDepth > 4) != c.bad || stats.Left == 0 || (across > 0 && !c.bad) { // calls that do not end pile up
+				t.Errorf("got %+v, and %d calls of which not all was recorded", *stats, across)
 			}
 		})
 	}
