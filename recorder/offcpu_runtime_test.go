@@ -96,6 +96,10 @@ func switches(t *testing.T, path string) (map[int32]offTruth, *reader.Recording)
 	return ends, trace.Recording(0)
 }
 
+// late reports whether events are not where the time is missing. On a busy machine, an interrupt may
+// come between two clocks that are read together.
+func (v offTruth) late() bool { return v.outside > v.events/100 }
+
 // offCases are the workloads to run next to a number of hogs.
 var offCases = []struct {
 	hogs  string
@@ -126,7 +130,7 @@ func checkOff(t *testing.T, path, out string) (wrong []string) {
 		if got.voluntary != want.voluntary || got.involuntary != want.involuntary {
 			differ("%s: got %d voluntary and %d involuntary switches, want %d and %d", want.name, got.voluntary, got.involuntary, want.voluntary, want.involuntary)
 		}
-		if got.outside != 0 {
+		if got.late() {
 			differ("%s: %d of %d events are longer than the time since the previous record", want.name, got.outside, got.events)
 		}
 		if got.events > got.voluntary+got.involuntary || got.minor < want.minor {
@@ -192,7 +196,7 @@ func TestSwitchesFindsWhatIsNoticedLate(t *testing.T) {
 	out, _, traces := recordProgram(t, nil, "", program, "0", "sleep")
 	got, _ := switches(t, traces[0])
 	for _, want := range offTruths(t, out) {
-		if got := got[want.tid]; got.outside == 0 || got.events > want.voluntary/2 {
+		if got := got[want.tid]; !got.late() || got.events > want.voluntary/2 {
 			t.Errorf("got %d events for %d switches, %d outside: the broken runtime passed", got.events, want.voluntary, got.outside)
 		}
 	}
