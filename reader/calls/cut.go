@@ -92,12 +92,10 @@ func (of cutsByFile) code(continues func(from, to reader.FuncID) bool) Code {
 
 // cut gives up the calls that the recorder gave up before tsc.
 func (s *shard) cut(th *thread, tsc uint64) error {
-	if len(th.cuts) > 0 && th.cuts[0].TSC <= tsc {
+	for len(th.cuts) > 0 && th.cuts[0].TSC <= tsc {
 		if err := s.stopAwaiting(th); err != nil {
 			return err
 		}
-	}
-	for len(th.cuts) > 0 && th.cuts[0].TSC <= tsc {
 		fn := th.cuts[0].Func
 		th.cuts = th.cuts[1:]
 		if s.opts.Alias != nil {
