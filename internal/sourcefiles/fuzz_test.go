@@ -19,7 +19,7 @@ func FuzzRead(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	dir := filepath.Join(base, "work")
+	dir := filepath.Join(base, "project")
 	at := func(name string) string { return filepath.Join(dir, name) }
 	if err := errors.Join(
 		os.MkdirAll(at("src"), 0o777), os.WriteFile(at("src/good.c"), []byte("good"), 0o666), os.WriteFile(at("good.c"), []byte("good"), 0o666),
@@ -29,7 +29,7 @@ func FuzzRead(f *testing.F) {
 	); err != nil {
 		f.Fatal(err)
 	}
-	for _, path := range []string{"good.c", "src/good.c", "in/good.c", "src/../good.c", "link", "up/secret.c", "up/work/good.c", "../secret.c", "root/etc/passwd",
+	for _, path := range []string{"good.c", "src/good.c", "in/good.c", "src/../good.c", "link", "up/secret.c", "up/project/good.c", "../secret.c", "root/etc/passwd",
 		"root" + dir + "/good.c", "in/../../secret.c", "loop", "zero", "fifo", ".hidden", "", ".", "//", "good.c/", "\x00", "src/" + dir} {
 		f.Add(path)
 	}

@@ -78,7 +78,7 @@ func TestHostilePaths(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, secret := filepath.Join(base, "work"), filepath.Join(base, "secret.c")
+	dir, secret := filepath.Join(base, "project"), filepath.Join(base, "secret.c")
 	write(t, filepath.Join(dir, "src", "good.c"), "good")
 	write(t, filepath.Join(dir, ".env"), "hidden")
 	write(t, filepath.Join(dir, "binary.c"), "a\x00b")
@@ -102,7 +102,7 @@ func TestHostilePaths(t *testing.T) {
 		{dir + "/src/good.c", good, good},
 		{dir + "/inside.c", good, good},
 		{dir + "/src/../src/./good.c", good, good},
-		{dir + "/../work/src/good.c", good, good},
+		{dir + "/../project/src/good.c", good, good},
 		{"src/good.c", good, good}, // the compilation directory is in front of it
 		{dir + "/.env", outside, outside},
 		{dir + "/binary.c", outside, outside},
