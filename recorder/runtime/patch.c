@@ -535,13 +535,14 @@ static int is_alone(void)
 	return !xr_sys2(SYS_stat, (intptr_t)"/proc/self/task", (intptr_t)&st) && st.st_nlink == 3;
 }
 
-static int64_t take_pen(struct pen *pen, const struct xr_object *o)
+/* For the code from an address on up to another one. */
+static int64_t take_pen(struct pen *pen, const struct xr_object *o, uint64_t from, uint64_t to)
 {
 	const struct xr_mapping *place = &xr_mappings[o - xr_root.objects];
 	pen->fd = -1;
 	pen->prot = place->prot;
-	pen->first = o->text_first & -(uint64_t)PAGE;
-	pen->size = ((o->text_end + PAGE - 1) & -(uint64_t)PAGE) - pen->first;
+	pen->first = from & -(uint64_t)PAGE;
+	pen->size = ((to + PAGE - 1) & -(uint64_t)PAGE) - pen->first;
 	int64_t err = xr_sys3(SYS_mprotect, pen->first, pen->size, pen->prot | PROT_WRITE);
 	if (!err || !is_alone())
 		return err;
@@ -589,6 +590,7 @@ static void barrier(void)
 struct work {
 	int writing;   /* pen is taken */
 	int fresh;     /* tails were written, and their heads wait for a barrier */
+	uint64_t from, to; /* where sleds are to be switched; 0: anywhere */
 	struct pen pen;
 };
 static struct work works[XR_MAX_OBJECTS];
@@ -599,7 +601,7 @@ static uint64_t unwritable;
 /* Makes an object writable. Returns 0 if that fails. */
 static int begin_writing(struct xr_object *o, struct work *work)
 {
-	int64_t err = take_pen(&work->pen, o);
+	int64_t err = work->to ? take_pen(&work->pen, o, work->from, work->to) : take_pen(&work->pen, o, o->text_first, o->text_end);
 	work->writing = !err;
 	unwritable += err != 0;
 	if (err && patched_on && !o->patched)
@@ -644,7 +646,6 @@ static void work_on(struct xr_object *o, struct work *work)
 	struct walk w = {.o = o};
 	struct target t;
 	uint64_t patched = 0;
-	work->writing = work->fresh = 0;
 	while (next(&w, &t)) {
 		enum condition c = condition(&t);
 		patched += t.want;
@@ -756,14 +757,47 @@ static int switch_function(struct xr_object *o, struct work *work, const uint32_
 	return 1;
 }
 
+static uint64_t min(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static uint64_t max(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+static int has_changed(uint64_t id) { return applied[id] != wanted(id); }
+
+/* Whether the heads of a function's sleds are in the code that is to be changed. If grow is set, they are afterwards. */
+static int is_within(const struct xr_object *o, struct work *work, const uint32_t *first, uint64_t i, int grow)
+{
+	const struct xr_sled *s = (const struct xr_sled *)o->sleds;
+	uint64_t from = UINT64_MAX, to = 0;
+	for (uint64_t k = first[i]; k < first[i + 1]; k++) {
+		from = min(from, xr_sled_address(&s[k]));
+		to = max(to, xr_sled_address(&s[k]) + sizeof(uint16_t));
+	}
+	if (grow) {
+		work->from = min(work->from, from);
+		work->to = max(work->to, to);
+	}
+	return work->from <= from && to <= work->to;
+}
+
+/* Makes no more code writable than it has to: that costs time for each page. */
 static int switch_changed(struct xr_object *o, struct work *work)
 {
 	const uint32_t *first = sleds_of(o);
-	for (uint64_t i = 0; i < o->nfunctions && o->first_id + i < XR_LIMITS; i++) {
-		uint8_t want = wanted(o->first_id + i);
-		if (applied[o->first_id + i] == want)
+	uint64_t n = o->first_id < XR_LIMITS ? min(o->nfunctions, XR_LIMITS - o->first_id) : 0;
+	work->from = UINT64_MAX;
+	work->to = 0;
+	for (uint64_t i = 0; i < n; i++) {
+		if (!has_changed(o->first_id + i))
 			continue;
-		if (!first || !switch_function(o, work, first, i))
+		if (!first)
+			return 0;
+		is_within(o, work, first, i, 1);
+	}
+	for (uint64_t i = 0; work->to && i < n; i++) {
+		uint8_t want = wanted(o->first_id + i);
+		/* The observer may have decided more in the meantime. That is for the next time. */
+		if (applied[o->first_id + i] == want || !is_within(o, work, first, i, 0))
+			continue;
+		if (!switch_function(o, work, first, i))
 			return 0;
 		applied[o->first_id + i] = want;
 	}
@@ -776,7 +810,7 @@ static void patch_all(void)
 	if (xr_limits)
 		prepare_budget();
 	for (uint64_t i = 0; i < xr_root.nobjects; i++) {
-		works[i].writing = works[i].fresh = 0;
+		works[i] = (struct work){0};
 		if (xr_root.objects[i].state == XR_OBJECT_READY)
 			work_on(&xr_root.objects[i], &works[i]);
 		writing |= works[i].writing;
@@ -826,7 +860,7 @@ static void patch_changed(void *arg)
 	int writing = 0;
 	for (uint64_t i = 0; !whole && i < xr_root.nobjects; i++) {
 		struct xr_object *o = &xr_root.objects[i];
-		work.writing = work.fresh = 0;
+		work = (struct work){0};
 		if (o->state == XR_OBJECT_READY && !switch_changed(o, &work))
 			whole = 1;
 		writing |= work.writing;
