@@ -21,7 +21,8 @@ type Budget struct {
 type BudgetFunction struct {
 	Func FuncID
 	// Counted is the number of calls that were counted and not recorded. Estimated is the
-	// number of calls while the function was off, and Error the standard error of that.
+	// number of calls while the function was off, and Error the standard error of that, or more if
+	// the function is called in phases that looks may have missed.
 	Counted, Estimated, Error uint64
 	// Rate is that of the latest looks at the function, in calls in a second of CPU time of the process.
 	// Mean is how many ticks the calls took that looks recorded, and MeanError its standard error. 0

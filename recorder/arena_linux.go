@@ -48,7 +48,7 @@ const (
 	arenaBurstAt   = 136
 	arenaPlanAt    = 1160
 	maxBurst       = 255
-	maxLimits      = 1 << 22
+	maxLimits      = 1 << 22 // after which are as many bits, see chooseLooked
 )
 
 // States of a slot and of a process.
@@ -126,7 +126,7 @@ func (a *arena) format(o *ObserverOptions) {
 	next := uint64(arenaHeadSize+chunkSize-1) &^ (chunkSize - 1)
 	if o.Budget > 0 {
 		le.PutUint64(a.mem[arenaLimitsAt:], next)
-		next += 8 * maxLimits
+		next += 8*maxLimits + maxLimits/8
 	}
 	le.PutUint64(a.mem[arenaNextAt:], next)
 	le.PutUint64(a.mem[arenaSessionAt:], o.Session)

@@ -36,9 +36,11 @@ type budget struct {
 	call      float64          // cost of recording a call, ns
 	balance   float64          // what the budget has allowed so far less what was spent, ns
 	tokens    float64          // what looks and switching may cost by now, ns
+	length    time.Duration    // of the next look
 	lookCost  float64          // of the latest look, ns
 	switching float64          // cost of switching the sleds of a process, ns
 	lookSpent uint32           // limits that were reached up to the end of the latest look; bursts reach theirs
+	lookFrom  int              // the function at which the next look begins, of those that take turns
 	burstFrom int              // the function at which the next burst begins
 
 	mu        sync.Mutex
@@ -60,6 +62,7 @@ type budgetFunction struct {
 	burst          struct{ calls, sum, squares float64 } // of those that were recorded in looks
 	back           time.Time                             // when it may be switched on again
 	away           time.Duration                         // how long it stays off the next time
+	looked         bool                                  // in the latest look
 	looks          ratio                                 // of calls to ns of CPU time
 }
 
@@ -96,24 +99,41 @@ type budgetProcess struct {
 	unseen   float64   // CPU time since the latest look, without the cost of recording
 
 	// After the budget's lock, by function:
-	lookNS    float64   // CPU time of the latest looks, of which older ones count less
-	lookCalls []float64 // the calls in that time
+	looked    []lookedAt
 	estimates []budgetEstimate
 	cuts      []reader.BudgetChange
+}
+
+// lookedAt is what the latest looks at a function saw.
+type lookedAt struct {
+	ns, calls float64 // CPU time without the cost of recording, and calls in it; older looks count less
+	rate      float64 // calls per ns, in the latest look
 }
 
 // budgetEstimate is about the calls of a function while it was off.
 type budgetEstimate struct {
 	calls float64
 	ns    float64 // CPU time, without the cost of recording
+	// Of these ns, what is since the latest look, which is not in calls; and what was counted in it.
+	pending, seen float64
+}
+
+// settle adds the calls since the latest look, between which the rate went from one value to another.
+func (e *budgetEstimate) settle(before, after float64) {
+	e.calls += max(0, (before+after)/2*e.pending-e.seen)
+	e.pending, e.seen = 0, 0
 }
 
 const (
 	// Costs in ns: to count a call that is not recorded; and of a recorded call, besides its probes,
 	// to count it and to note that it is open.
 	countingCost, notingCost = 10.0, 30.0
-	// lookCounting is the cost of counting while all functions are counted: their counters are then in the cache.
-	lookCounting = 3.5
+	// lookCounting is the cost of counting a call in a look, relative to the probes of a recorded one: many
+	// functions are counted, and their counters are in the cache.
+	lookCounting = 0.3
+	// mostCounting is how much of a look counting may take. Rates are those of the rest of the look, and the
+	// cost is only roughly known.
+	mostCounting = 0.15
 	// leastOwn is the least part of the CPU time of a look that is the program's own.
 	leastOwn = 0.3
 	// recordShare is the part of the budget for recorded calls, and lookShare that for looks. The rest
@@ -131,7 +151,9 @@ const (
 
 	urgentRound   = 4 * time.Millisecond // where limits are reached
 	roundInterval = 60 * time.Millisecond
-	lookLength    = time.Millisecond
+	// A look is longer if the budget has room for that: it averages more of what the program does.
+	shortestLook = 3 * time.Millisecond
+	longestLook  = 12 * time.Millisecond
 	// CPU time, in ns, from which a round is worth its cost, also if limits were reached.
 	roundTime, urgentTime = 30e6, 1e6
 	quotaTime             = 1e8 // ns of a thread that a limit is enough for, at twice the rate
@@ -146,7 +168,7 @@ const (
 func newBudget(a *arenaObserver, share float64) *budget {
 	ctx, stop := context.WithCancel(context.Background())
 	b := &budget{
-		arena: a, share: share, stop: stop, ended: make(chan struct{}), call: 25, lookCost: 300e3, switching: 300e3,
+		arena: a, share: share, stop: stop, ended: make(chan struct{}), call: 25, length: shortestLook, lookCost: 300e3, switching: 300e3,
 		estimates: make(map[uint32]*budgetProcess),
 	}
 	go b.run(ctx)
@@ -198,7 +220,7 @@ func (b *budget) run(ctx context.Context) {
 		}
 		// Looks at regular intervals could coincide with what the program does at intervals.
 		last = time.Now()
-		next = max(roundInterval/2+time.Duration(rand.Int64N(int64(roundInterval))), 20*(last.Sub(now)-lookLength))
+		next = max(roundInterval/2+time.Duration(rand.Int64N(int64(roundInterval))), 20*(last.Sub(now)-b.length))
 	}
 }
 
@@ -278,7 +300,7 @@ func (b *budget) find() {
 		if a.pid != a.inner {
 			host = hostPID(a.pid, inner)
 		}
-		p := &budgetProcess{index: i, since: since, clock: int32(^host<<3 | 2), lookNS: float64(lookLength)}
+		p := &budgetProcess{index: i, since: since, clock: int32(^host<<3 | 2)}
 		if process, err := Dial(strconv.Itoa(host)); err == nil {
 			p.control = &line{process: process}
 		}
@@ -430,17 +452,18 @@ func (b *budget) extrapolate(p *budgetProcess, c *countedCalls, ns float64) {
 	if n == 0 {
 		return
 	}
-	p.lookCalls, p.estimates = upTo(p.lookCalls, n-1), upTo(p.estimates, n-1)
+	p.looked, p.estimates = upTo(p.looked, n-1), upTo(p.estimates, n-1)
 	for id := range b.functions {
 		if !b.functions[id].off {
 			continue
 		}
-		seen, all := float64(c.calls[uint32(id)]), p.lookCalls[id]/p.lookNS*ns
-		if seen > 0 && seen >= all/2 {
+		seen, e := float64(c.calls[uint32(id)]), &p.estimates[id]
+		if seen > 0 && seen >= p.looked[id].rate*ns/2 {
 			continue // its entries were on, so all calls were counted
 		}
-		p.estimates[id].calls += all - seen
-		p.estimates[id].ns += ns
+		e.ns += ns
+		e.pending += ns
+		e.seen += seen
 	}
 }
 
@@ -512,10 +535,15 @@ func (b *budget) switchFunction(id uint32, on bool, now time.Time) {
 		b.setLimit(id, 0)
 		f.back = now.Add(f.away)
 		f.away = min(2*f.away, mostAway)
-		for _, p := range b.processes {
-			if p != nil {
-				p.assume(int(id), f.rate)
-			}
+	}
+	for _, p := range b.processes {
+		if p == nil {
+			continue
+		}
+		if on {
+			p.settle(int(id))
+		} else {
+			p.assume(int(id), f.rate)
 		}
 	}
 	if len(b.changes) < maxChanges {
@@ -539,21 +567,62 @@ func (b *budget) toLookAt(look bool, now time.Time) (at *budgetProcess) {
 		}
 	}
 	if at != nil {
+		if b.tokens > 3*b.lookCost {
+			b.length = min(b.length*5/4, longestLook)
+		} else {
+			b.length = max(b.length*3/4, shortestLook)
+		}
+		b.chooseLooked()
 		b.chooseBurst()
 	}
 	return at
 }
 
+// countingInLooks returns the cost of counting a call in a look, in ns.
+func (b *budget) countingInLooks() float64 { return max(b.call-notingCost, 10) * lookCounting }
+
+// chooseLooked chooses the functions whose calls the next look counts: those that follow the functions
+// of the previous look, until counting them takes mostCounting.
+func (b *budget) chooseLooked() {
+	n := len(b.functions)
+	for id := range b.functions {
+		b.functions[id].looked = false
+	}
+	left, taken := mostCounting, false
+	for range n {
+		f := &b.functions[b.lookFrom%n]
+		if f.off {
+			cost := f.rate * b.countingInLooks()
+			if taken && cost > left {
+				break
+			}
+			left -= cost
+			f.looked, taken = true, true
+		}
+		b.lookFrom = (b.lookFrom + 1) % n
+	}
+	bits := b.arena.u64(arenaLimitsAt) + 8*maxLimits
+	for first := 0; first < n; first += 32 {
+		var unseen uint32
+		for i, f := range b.functions[first:min(first+32, n)] {
+			if !f.looked {
+				unseen |= 1 << i
+			}
+		}
+		atomic.StoreUint32(b.arena.word32(bits+uint64(first/8)), unseen)
+	}
+}
+
 // chooseBurst chooses functions of which a look records some calls.
 func (b *budget) chooseBurst() {
-	left, n := b.tokens/2, uint64(0)
+	left, n := b.tokens/4, uint64(0)
 	for range b.functions {
 		b.burstFrom = (b.burstFrom + 1) % len(b.functions)
 		f := &b.functions[b.burstFrom]
-		if !f.off {
+		if !f.looked {
 			continue
 		}
-		left -= min(burstCalls, f.rate*float64(lookLength)) * b.call
+		left -= min(burstCalls, f.rate*float64(b.length)) * b.call
 		if left < 0 || n == maxBurst {
 			break
 		}
@@ -610,7 +679,7 @@ func (b *budget) look(ctx context.Context, p *budgetProcess, now time.Time) {
 	b.mu.Lock()
 	b.read()
 	b.mu.Unlock()
-	answer := b.command(ctx, p, fmt.Sprintf("budget look=%d", lookLength), now)
+	answer := b.command(ctx, p, fmt.Sprintf("budget look=%d", b.length), now)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.lookSpent = b.arena.u32(arenaSpentAt)
@@ -623,34 +692,42 @@ func (b *budget) look(ctx context.Context, p *budgetProcess, now time.Time) {
 	if answer == nil {
 		return
 	}
-	cpu, cost := float64(answer.LookCPUNS), c.recorded*b.call+c.skipped*lookCounting
+	cpu, cost := float64(answer.LookCPUNS), c.recorded*b.call+c.skipped*b.countingInLooks()
 	b.tokens -= cost
 	b.balance -= cost
 	b.lookCost = cost + float64(answer.PatchingNS)
 	p.looks += cpu
 	own := max(cpu-cost, cpu*leastOwn)
-	if own < float64(lookLength)/100 {
+	if own < float64(b.length)/100 {
 		return // it did next to nothing
 	}
 	p.unseen = 0
-	p.lookCalls = upTo(p.lookCalls, uint64(len(b.functions)-1))
-	p.lookNS = p.lookNS/2 + own
+	n := uint64(len(b.functions))
+	p.looked, p.estimates = upTo(p.looked, n-1), upTo(p.estimates, n-1)
 	for id := range b.functions {
 		f := &b.functions[id]
-		if !f.off {
+		if !f.looked {
 			continue
 		}
-		calls := float64(c.calls[uint32(id)])
-		p.lookCalls[id] = p.lookCalls[id]/2 + calls
-		f.rate += (p.lookCalls[id]/p.lookNS - f.rate) / 4
+		at, calls := &p.looked[id], float64(c.calls[uint32(id)])
+		p.estimates[id].settle(at.rate, calls/own)
+		*at = lookedAt{at.ns/2 + own, at.calls/2 + calls, calls / own}
+		f.rate += (at.calls/at.ns - f.rate) / 4
 		f.looks.add(calls, own)
 	}
 }
 
 // assume sets the rate of a function that was just switched off.
 func (p *budgetProcess) assume(id int, rate float64) {
-	p.lookCalls = upTo(p.lookCalls, uint64(id))
-	p.lookCalls[id] = rate * p.lookNS
+	p.looked = upTo(p.looked, uint64(id))
+	p.looked[id] = lookedAt{float64(shortestLook), rate * float64(shortestLook), rate}
+}
+
+// settle ends the estimate of a function, as if its rate had not changed since the latest look.
+func (p *budgetProcess) settle(id int) {
+	if id < len(p.estimates) && id < len(p.looked) {
+		p.estimates[id].settle(p.looked[id].rate, p.looked[id].rate)
+	}
 }
 
 // ratio estimates the ratio of two quantities from pairs of samples. Samples weigh as much as their

@@ -177,6 +177,9 @@ func (b *budget) finishEstimates(p *budgetProcess, cpu float64) {
 		p.cpu, p.looks = cpu, 0
 		b.extrapolate(p, &countedCalls{}, rest)
 	}
+	for id := range p.estimates {
+		p.settle(id)
+	}
 }
 
 // estimate puts what is known of a function's calls while it was off into its row.
@@ -185,7 +188,10 @@ func (b *budget) estimate(row *reader.BudgetFunction, e budgetEstimate) {
 	row.Estimated, row.OffNS = uint64(math.Round(e.calls)), uint64(e.ns)
 	row.Error = row.Estimated // nobody has looked often enough
 	if f.looks.n >= 2 && f.looks.y > 0 {
-		row.Error = uint64(math.Ceil(e.ns * f.looks.standardError()))
+		// Looks that say something else than the estimate show that the function is called in phases,
+		// between which there were too few looks.
+		other := e.ns * f.looks.x / f.looks.y
+		row.Error = uint64(math.Ceil(max(e.ns*f.looks.standardError(), math.Abs(e.calls-other)/2)))
 	}
 	row.Rate = uint64(math.Round(f.rate * 1e9))
 	if n := f.burst.calls; n >= leastBurst {

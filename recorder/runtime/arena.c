@@ -162,7 +162,7 @@ static int map_arena(int fd)
 	}
 	if (!p)
 		return -ENOMEM;
-	if (p->limits_at && !open_up_to((uintptr_t)p, p->limits_at + XR_LIMITS * sizeof(uint64_t), p->size)) {
+	if (p->limits_at && !open_up_to((uintptr_t)p, p->limits_at + XR_LIMITS_SIZE, p->size)) {
 		xr_unmap(p, p->size);
 		return -ENOMEM;
 	}

@@ -93,7 +93,7 @@ struct xr_arena {
 	uint32_t closed;     /* 1 once the observer has ended early */
 	uint32_t observer;   /* its process ID as the program sees it; 0 if unknown */
 	uint32_t nfree;      /* slots that are XR_SLOT_FREE */
-	uint64_t limits_at;  /* with a budget: offset of the limits of functions, XR_LIMITS of them, which all processes share; else 0 */
+	uint64_t limits_at;  /* with a budget: offset of the limits of functions, XR_LIMITS_SIZE bytes, which all processes share; else 0 */
 	uint32_t exhausted;  /* how often threads came to a limit */
 	uint32_t decisions;  /* of the observer: how often it has switched functions off or on */
 	struct xr_burst burst; /* of the command budget */

@@ -29,8 +29,9 @@ enum { MAX_NOTED = 1 << 16 };
 /* Set in the id of a call that was given up: its function's exits are off. */
 #define GIVEN_UP (1ull << 63)
 
-/* Whether entries of all functions are on, to count them. */
+/* Whether entries of functions that are off are on, to count them, and by id a bit for those of which they are not. */
 static int looking;
+static const uint8_t *unseen;
 
 /* Objects whose functions have limits. */
 static uint8_t admitted[XR_MAX_OBJECTS];
@@ -47,6 +48,7 @@ void xr_budget_begin(uint64_t *limits, uint32_t *exhausted, const uint32_t *made
 		return;
 	xr_exhausted = exhausted;
 	decisions = made;
+	unseen = (const uint8_t *)(limits + XR_LIMITS);
 	xr_limits = limits;
 }
 
@@ -80,7 +82,8 @@ unsigned xr_budget_wants(uint64_t id)
 		return 0;
 	if (__atomic_load_n(&xr_limits[id], __ATOMIC_RELAXED))
 		return 3;
-	return looking | (open_functions[id / 8] >> id % 8 & 1) << 1;
+	int entries = looking && !(__atomic_load_n(&unseen[id / 8], __ATOMIC_RELAXED) >> id % 8 & 1);
+	return entries | (open_functions[id / 8] >> id % 8 & 1) << 1;
 }
 
 static void note_open(uint64_t id)

@@ -420,6 +420,8 @@ void xr_profile_dump_off(void (*put)(void *to, const void *p, uint64_t n), void 
  * counts them. 0 is a function whose sleds are off, XR_UNLIMITED one that is always recorded. Null
  * without a budget. */
 #define XR_LIMITS (1 << 22) /* functions that it has room for */
+/* Bytes of the limits, and after them a bit for each function whose calls the next look does not count. */
+#define XR_LIMITS_SIZE (XR_LIMITS * sizeof(uint64_t) + XR_LIMITS / 8)
 #define XR_UNLIMITED UINT64_MAX
 #define XR_TRIAL 32 /* calls of a function that nothing is known of */
 extern uint64_t *xr_limits;
@@ -458,8 +460,8 @@ struct xr_look {
 	int whole;                  /* objects were searched for sleds, and may be others now */
 };
 /* Switches sleds as the limits say. Of functions whose entries were already off, it gives up the open
- * calls. If look is not 0, entries of all functions are counted for so
- * many ns before that, and the functions of burst are recorded, whose limits are 0 then.
+ * calls. If look is not 0, entries are counted for so many ns before that, of all functions but those
+ * left out, and the functions of burst are recorded, whose limits are 0 then.
  * XR_LOCK_CONTROL is held, but not all the time. */
 struct xr_burst {
 	uint32_t n, ids[255];

@@ -289,23 +289,31 @@ slow:
 	DEPTH	xr_depth_keep, 24
 
 	/* With a budget: counts an entry, and records it unless its function's limit is reached. A
-	 * recorded call is noted with the place of its return address, so that its exit is recorded, and no
-	 * other. The cursor of these notes moves before the note is written: a signal handler in
-	 * between leaves it as it is. */
+	 * function that is off has the limit 0: while a look counts its calls, that costs no more
+	 * registers than are free. A recorded call is noted with the place of its return address, so
+	 * that its exit is recorded, and no other. The cursor of these notes moves before the note is
+	 * written: a signal handler in between leaves it as it is. */
 	.macro BUDGET_ENTER name, kind, next
 	BEGIN	\name
 	shrl	$4, %r10d
-	SAVE	rax
-	SAVE	rdx
 1:	THREAD
 	jz	4f
 	cmpq	%r10, XR_THREAD_NCOUNTERS(%r11)
 	jbe	4f
-	movq	XR_THREAD_COUNTERS(%r11), %rdx
-	movq	(%rdx, %r10, 8), %rax
-	incq	(%rdx, %r10, 8)
-	movq	xr_limits(%rip), %rdx
-	cmpq	(%rdx, %r10, 8), %rax
+	movq	XR_THREAD_COUNTERS(%r11), %r11
+	incq	(%r11, %r10, 8)
+	movq	xr_limits(%rip), %r11
+	cmpq	$0, (%r11, %r10, 8)
+	jne	2f
+	ret
+2:	SAVE	rax
+	SAVE	rdx
+	movq	(%r11, %r10, 8), %rdx
+	THREAD
+	movq	XR_THREAD_COUNTERS(%r11), %rax
+	movq	(%rax, %r10, 8), %rax
+	subq	$1, %rax
+	cmpq	%rdx, %rax
 	jae	5f
 	movq	XR_THREAD_TOP(%r11), %rdx
 	cmpq	XR_THREAD_END(%r11), %rdx
@@ -323,16 +331,18 @@ slow:
 	.endif
 	jmp	*xr_budget_next + \next(%rip)
 	.cfi_restore_state
-4:	movl	$XR_COUNTERS, %eax
-	call	slow
-	testl	%eax, %eax
-	jnz	1b
-	jmp	6f
 5:	jne	6f
 	movq	xr_exhausted(%rip), %rdx
 	incl	(%rdx)
 6:	UNSAVE	rdx
 	UNSAVE	rax
+	ret
+4:	SAVE	rax
+	movl	$XR_COUNTERS, %eax
+	call	slow
+	testl	%eax, %eax
+	UNSAVE	rax
+	jnz	1b
 	ret
 	END	\name
 	.endm
