@@ -17,6 +17,7 @@ import (
 var built struct {
 	sync.Mutex
 	dir    string
+	kept   string // see findKept
 	result map[string]func() (string, error)
 }
 
@@ -34,6 +35,7 @@ func (tests Tests) Run() int {
 		panic(err)
 	}
 	defer os.RemoveAll(built.dir)
+	built.kept = findKept()
 	return tests.M.Run()
 }
 
@@ -65,7 +67,8 @@ func Compile(t testing.TB, source string, args ...string) string {
 
 // Build runs a compiler with these arguments and with -o for a file of that name, once, and returns
 // the file under that name in a directory of the test. Other tests have the same file under other
-// paths, so no test may change its contents or its mode. It needs [Main].
+// paths, so no test may change its contents or its mode. Runs of the tests share it through the
+// user's cache. It needs [Main].
 func Build(t testing.TB, compiler, name string, args ...string) string {
 	t.Helper()
 	testenv.Need(t, compiler)
@@ -75,10 +78,15 @@ func Build(t testing.TB, compiler, name string, args ...string) string {
 	}
 	built := once(t, strings.Join(append([]string{here, compiler, name}, args...), "\x00"), func(dir string) (string, error) {
 		output := filepath.Join(dir, name)
+		key := keyOf(compiler, args)
+		if restore(key, output) {
+			return output, nil
+		}
 		cmd := exec.Command(compiler, append([]string{"-o", output}, args...)...)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return "", fmt.Errorf("%q: %w\n%s", cmd.Args, err, out)
 		}
+		keep(key, output)
 		return output, nil
 	})
 	// Not a copy: another goroutine may start a program at any time, which would inherit the

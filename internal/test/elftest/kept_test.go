@@ -1,0 +1,90 @@
+package elftest
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o777); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The key of a command changes with all that its result depends on.
+func TestKeyOf(t *testing.T) {
+	if _, err := os.Stat(installed); err != nil {
+		t.Skip("nothing is kept on this system: ", err)
+	}
+	dir, headers := t.TempDir(), t.TempDir()
+	source, beside, header, compiler := filepath.Join(dir, "main.c"), filepath.Join(dir, "beside.h"), filepath.Join(headers, "head.h"), filepath.Join(dir, "cc")
+	for _, path := range []string{source, beside, header, compiler} {
+		write(t, path, "1")
+	}
+	args := []string{"-O1", "-I" + headers, source}
+	if key := keyOf(compiler, args); key != "" {
+		t.Errorf("a command with temporary names has the key %s", key)
+	}
+	t.Setenv("TMPDIR", "/nowhere") // the names are no longer temporary
+	key := func() string { return keyOf(compiler, args) }
+	first := key()
+	if first == "" || key() != first {
+		t.Fatalf("keys %q and %q", first, key())
+	}
+	for _, path := range []string{source, beside, header, compiler} {
+		before := key()
+		write(t, path, "22")
+		if key() == before {
+			t.Errorf("%s changed, but not the key", path)
+		}
+	}
+	before := key()
+	if args = append(args, "-g"); key() == before {
+		t.Error("a flag changed, but not the key")
+	}
+	before = key()
+	if t.Chdir(headers); key() == before {
+		t.Error("debug information names another folder, but the key is the same")
+	}
+	before = key()
+	if t.Setenv("CPATH", headers); key() == before {
+		t.Error("the environment changed, but not the key")
+	}
+	object := filepath.Join(dir, "a.o")
+	write(t, object, "1")
+	args = []string{object}
+	before = key()
+	other := filepath.Join(headers, "b.o")
+	write(t, other, "1")
+	if args = []string{other}; key() != before {
+		t.Error("the name of an object changed the key")
+	}
+	if write(t, other, "2"); key() == before {
+		t.Error("an object changed, but not the key")
+	}
+}
+
+func TestKept(t *testing.T) {
+	old := built.kept
+	built.kept = t.TempDir()
+	defer func() { built.kept = old }()
+	file, again := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
+	write(t, file, "text")
+	if restore("key", again) {
+		t.Error("something was kept before")
+	}
+	keep("key", file)
+	if !restore("key", again) {
+		t.Fatal("nothing was kept")
+	}
+	text, err := os.ReadFile(again)
+	info, statErr := os.Stat(again)
+	if err != nil || statErr != nil || string(text) != "text" || info.Mode()&0o100 == 0 {
+		t.Errorf("%q, %v, %v", text, info.Mode(), err)
+	}
+	if entries, _ := os.ReadDir(built.kept); len(entries) != 1 {
+		t.Errorf("kept %v", entries)
+	}
+}
