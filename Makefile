@@ -20,9 +20,12 @@ demo: build ## show the main job on a trace that comes with the project; needs o
 # With a profile, the go command compiles all packages once more, for cmd/xray.
 test lint cross: export GOFLAGS := $(GOFLAGS) -pgo=off
 
+# Packages whose tests take longest begin first, so that none of them runs alone at the end.
+LONGEST := ./cmd/xray ./recorder
+
 test: ## run all tests, after installing what they need; lint runs go vet
 	@script/setup
-	$(GO) test -vet=off -timeout 30m ./...
+	$(GO) test -vet=off -timeout 30m -parallel 4 $(LONGEST) ./...
 
 real: ## record SQLite, Redis, nginx, PostgreSQL and others under load; fetches and builds them once
 	@script/setup

@@ -91,6 +91,7 @@ func checkAPITraces(t *testing.T, dir string, pid int) {
 // Programs that use the recorder's header find the recorder however they were built, and work
 // without it.
 func TestAPI(t *testing.T) {
+	t.Parallel()
 	library, err := Build(context.Background(), "")
 	if err != nil {
 		t.Fatal(err)

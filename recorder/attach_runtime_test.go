@@ -113,6 +113,7 @@ func recordAttached(t *testing.T, l Library, pid int) found {
 // A program that nobody prepared can be recorded again and again. No thread sees that its system
 // calls were interrupted, and in the end nothing is left but memory.
 func TestAttach(t *testing.T) {
+	t.Parallel()
 	l := library(t)
 	program := buildProgram(t, "clang-22", "attached.c", "-O1")
 	times := 4

@@ -40,6 +40,7 @@ type budget struct {
 	lookCost  float64          // of the latest look, ns
 	switching float64          // cost of switching the sleds of a process, ns
 	lookSpent uint32           // limits that were reached up to the end of the latest look; bursts reach theirs
+	lookFrom  int              // the function at which the next look begins, of those that take turns
 	burstFrom int              // the function at which the next burst begins
 
 	mu        sync.Mutex
@@ -96,7 +97,6 @@ type budgetProcess struct {
 	wasted   float64   // ns since then for counting calls that were not recorded
 	looks    float64   // CPU time of looks since then
 	unseen   float64   // CPU time since the latest look, without the cost of recording
-	lookFrom int       // the function at which the next look begins
 
 	// After the budget's lock, by function:
 	looked    []lookedAt
@@ -301,7 +301,6 @@ func (b *budget) find() {
 			host = hostPID(a.pid, inner)
 		}
 		p := &budgetProcess{index: i, since: since, clock: int32(^host<<3 | 2)}
-		p.lookFrom = rand.IntN(len(b.functions) + 1) // children that end soon all begin elsewhere
 		if process, err := Dial(strconv.Itoa(host)); err == nil {
 			p.control = &line{process: process}
 		}
@@ -573,7 +572,7 @@ func (b *budget) toLookAt(look bool, now time.Time) (at *budgetProcess) {
 		} else {
 			b.length = max(b.length*3/4, shortestLook)
 		}
-		b.chooseLooked(at)
+		b.chooseLooked()
 		b.chooseBurst()
 	}
 	return at
@@ -582,16 +581,16 @@ func (b *budget) toLookAt(look bool, now time.Time) (at *budgetProcess) {
 // countingInLooks returns the cost of counting a call in a look, in ns.
 func (b *budget) countingInLooks() float64 { return max(b.call-notingCost, 10) * lookCounting }
 
-// chooseLooked chooses the functions whose calls the next look at a process counts: those that follow
-// the functions of the previous look, until counting them takes mostCounting.
-func (b *budget) chooseLooked(p *budgetProcess) {
+// chooseLooked chooses the functions whose calls the next look counts: those that follow the functions
+// of the previous look, until counting them takes mostCounting.
+func (b *budget) chooseLooked() {
 	n := len(b.functions)
 	for id := range b.functions {
 		b.functions[id].looked = false
 	}
 	left, taken := mostCounting, false
 	for range n {
-		f := &b.functions[p.lookFrom%n]
+		f := &b.functions[b.lookFrom%n]
 		if f.off {
 			cost := f.rate * b.countingInLooks()
 			if taken && cost > left {
@@ -600,7 +599,7 @@ func (b *budget) chooseLooked(p *budgetProcess) {
 			left -= cost
 			f.looked, taken = true, true
 		}
-		p.lookFrom = (p.lookFrom + 1) % n
+		b.lookFrom = (b.lookFrom + 1) % n
 	}
 	bits := b.arena.u64(arenaLimitsAt) + 8*maxLimits
 	for first := 0; first < n; first += 32 {

@@ -196,8 +196,8 @@ func (c *compiler) key() string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// build compiles into dir, with additional flags.
-func (c *compiler) build(ctx context.Context, dir string, more ...string) error {
+// build compiles into dir.
+func (c *compiler) build(ctx context.Context, dir string) error {
 	src, lib := filepath.Join(dir, sourceDir), filepath.Join(dir, "lib")
 	if err := os.CopyFS(src, sources()); err != nil {
 		return err
@@ -205,7 +205,7 @@ func (c *compiler) build(ctx context.Context, dir string, more ...string) error 
 	if err := errors.Join(os.Mkdir(lib, 0o777), copyHeader(dir)); err != nil {
 		return err
 	}
-	objects, err := c.compile(ctx, src, more)
+	objects, err := c.compile(ctx, src)
 	if err != nil {
 		return err
 	}
@@ -231,7 +231,7 @@ func isInterposed(object string) bool {
 }
 
 // compile makes an object file of each source file in src, in the same folder.
-func (c *compiler) compile(ctx context.Context, src string, more []string) ([]string, error) {
+func (c *compiler) compile(ctx context.Context, src string) ([]string, error) {
 	var files []string
 	for _, pattern := range []string{"*.c", "*.S"} {
 		found, err := fs.Glob(sources(), pattern)
@@ -240,10 +240,10 @@ func (c *compiler) compile(ctx context.Context, src string, more []string) ([]st
 		}
 		files = append(files, found...)
 	}
-	return c.compileFiles(ctx, src, files, more)
+	return c.compileFiles(ctx, src, files)
 }
 
-func (c *compiler) compileFiles(ctx context.Context, src string, files, more []string) ([]string, error) {
+func (c *compiler) compileFiles(ctx context.Context, src string, files []string) ([]string, error) {
 	var objects []string
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
@@ -251,7 +251,7 @@ func (c *compiler) compileFiles(ctx context.Context, src string, files, more []s
 		o := strings.TrimSuffix(f, filepath.Ext(f)) + ".o"
 		objects = append(objects, o)
 		g.Go(func() error {
-			args := slices.Concat(c.flags(), more, []string{"-c", "-o", o, f})
+			args := slices.Concat(c.flags(), []string{"-c", "-o", o, f})
 			if _, err := run(ctx, src, c.command, args...); err != nil {
 				return fmt.Errorf("cannot compile the recorder: %w", err)
 			}

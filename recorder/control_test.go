@@ -21,6 +21,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/xray-tools/xray/internal/test/elftest"
 	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/reader"
 )
@@ -34,11 +35,7 @@ func startControlled(t *testing.T, options string) (pid int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	source, err := os.ReadFile("testdata/controlled.c")
-	if err != nil {
-		t.Fatal(err)
-	}
-	program := compileTo(t, "clang-14", string(source), "-O1", "-pthread", "-fxray-instrument", "-fxray-instruction-threshold=1", "-fnoxray-link-deps")
+	program := elftest.Build(t, "clang-14", "out", "testdata/controlled.c", "-O1", "-pthread", "-fxray-instrument", "-fxray-instruction-threshold=1", "-fnoxray-link-deps")
 	cmd := exec.Command(program)
 	cmd.Env = append(os.Environ(), "LD_PRELOAD="+library.Preload(), EnvVar+"="+options)
 	cmd.Stderr = os.Stderr

@@ -21,6 +21,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/xray-tools/xray/internal/test/elftest"
 	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
@@ -71,6 +72,7 @@ func recordBlocks(t *testing.T, trace []byte) (header, blocks []byte) {
 
 // From the same rings, the runtime and the core reader write the same trace, byte for byte.
 func TestCoreIsWhatASnapshotIs(t *testing.T) {
+	t.Parallel()
 	rings := buildRings(t)
 	for _, test := range []struct {
 		name string
@@ -142,12 +144,8 @@ func crashProgram(t *testing.T, options string, flags ...string) (program string
 	if err != nil {
 		t.Fatal(err)
 	}
-	source, err := os.ReadFile("testdata/crash.c")
-	if err != nil {
-		t.Fatal(err)
-	}
-	program = compileTo(t, "clang-14", string(source), append([]string{
-		"-O1", "-pthread", "-fxray-instrument", "-fxray-instruction-threshold=1", "-fnoxray-link-deps",
+	program = elftest.Build(t, "clang-14", "out", append([]string{
+		"testdata/crash.c", "-O1", "-pthread", "-fxray-instrument", "-fxray-instruction-threshold=1", "-fnoxray-link-deps",
 	}, flags...)...)
 	output := EscapeTemplate(filepath.Join(t.TempDir(), "x.xray"))
 	return program, []string{"LD_PRELOAD=" + library.Preload(), EnvVar + "=quiet=1,stream=0," + options + ",output=" + escapeOption(output)}
@@ -198,6 +196,7 @@ func openCore(t *testing.T, path string) *Core {
 }
 
 func TestCoreOfAStrippedProgram(t *testing.T) {
+	t.Parallel()
 	program, env := crashProgram(t, "ring=4194304", "-s")
 	path, _ := crash(t, env, program, "a", "30000")
 	c := openCore(t, path)
@@ -230,6 +229,7 @@ func TestCoreOfAStrippedProgram(t *testing.T) {
 }
 
 func TestCoreOfALinkedProgram(t *testing.T) {
+	t.Parallel()
 	library, err := Build(context.Background(), "")
 	if err != nil {
 		t.Fatal(err)
@@ -268,6 +268,7 @@ func TestCoreOfCounts(t *testing.T) {
 // Functions without sleds are identified by their addresses, which are in core dumps and ring
 // files.
 func TestCoreOfHookedFunctions(t *testing.T) {
+	t.Parallel()
 	dir := shmFolder(t)
 	_, env := crashProgram(t, "ring=1048576")
 	program := buildHooked(t, "crash.c", hooks["functions"])
@@ -319,6 +320,7 @@ func startReady(t *testing.T, env []string, program string, args ...string) *exe
 }
 
 func TestCoreOfARunningProgram(t *testing.T) {
+	t.Parallel()
 	testenv.Need(t, "gcore", "gdb")
 	program, env := crashProgram(t, "ring=1048576")
 	cmd := waiting(t, env, program, "5000")
@@ -525,6 +527,7 @@ func outputOf(env []string) string {
 
 // Without room for a ring file, rings stay in memory as without the option.
 func TestRingsWithoutRoom(t *testing.T) {
+	t.Parallel()
 	testenv.Need(t, "prlimit")
 	for _, test := range []struct{ name, dir, limit string }{
 		{"limit of file sizes", shmFolder(t), "--fsize=1200000"}, // enough for the trace and the tables

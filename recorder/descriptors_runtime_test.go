@@ -51,6 +51,7 @@ func variants(t *testing.T, source string) map[string]variant {
 // If a program closes all descriptors or reuses their numbers, its files stay intact, and the
 // recorder loses nothing and can still be controlled.
 func TestClosedDescriptors(t *testing.T) {
+	t.Parallel()
 	kernels := kernels(t)
 	for variant, f := range variants(t, "descriptors.c") {
 		for kernel, command := range kernels {

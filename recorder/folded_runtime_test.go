@@ -112,6 +112,7 @@ func checkForest(t *testing.T, program, output, path string) {
 // Calls without a path of their own still count for their function and caller, to the tick: in
 // files that the program writes, under an observer, and in a process that is killed.
 func TestProfileOfMorePathsThanFit(t *testing.T) {
+	t.Parallel()
 	const calls = "1000000"
 	for name, f := range variants(t, "forest.c") {
 		out, stderr, traces := recordProgram(t, f.library, "mode=profile", f.program, calls)
@@ -127,6 +128,7 @@ func TestProfileOfMorePathsThanFit(t *testing.T) {
 }
 
 func TestFoldedPathsUnderSignals(t *testing.T) {
+	t.Parallel()
 	f := variants(t, "forest.c")["Linked"]
 	out, path := f.runObserved(t, "mode=profile", "1000000", "signals")
 	checkForest(t, f.program, out, path)

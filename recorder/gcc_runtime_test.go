@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/xray-tools/xray/internal/test/elftest"
 	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
@@ -26,19 +27,9 @@ var hooks = map[string][]string{
 // linker, because -pg would add gprof's start files.
 func buildHooked(t *testing.T, source string, compile []string, link ...string) string {
 	t.Helper()
-	testenv.Need(t, "gcc")
-	dir := t.TempDir()
-	program, object := filepath.Join(dir, "program"), filepath.Join(dir, "program.o")
-	args := slices.Concat([]string{"-g", "-Iruntime", "-Dxray_always_instrument=noinline", "-Dxray_log_args(n)=noinline",
-		"-Dxray_never_instrument=no_instrument_function", "-c", "-o", object, filepath.Join("testdata", source)}, compile)
-	if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
-		t.Fatalf("gcc: %v\n%s", err, out)
-	}
-	args = slices.Concat([]string{object, "-o", program}, link, []string{"-pthread", "-ldl", "-lm"})
-	if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
-		t.Fatalf("gcc: %v\n%s", err, out)
-	}
-	return program
+	object := elftest.Build(t, "gcc", "program.o", slices.Concat([]string{"-g", "-Iruntime", "-Dxray_always_instrument=noinline",
+		"-Dxray_log_args(n)=noinline", "-Dxray_never_instrument=no_instrument_function", "-c", filepath.Join("testdata", source)}, compile)...)
+	return elftest.Build(t, "gcc", "program", slices.Concat([]string{object}, link, []string{"-pthread", "-ldl", "-lm"})...)
 }
 
 // named converts numbers by function ID to numbers by function name.
@@ -75,11 +66,13 @@ func sums(r *reader.Recording) map[reader.FuncID]uint64 {
 // With either kind of GCC instrumentation, every mode has exactly the calls that the program
 // counted, and the program prints the same as unrecorded.
 func TestHooks(t *testing.T) {
+	t.Parallel()
 	l := library(t)
 	archive := []string{"-Wl,--whole-archive", l.Archive(), "-Wl,--no-whole-archive"}
 	for way, flags := range hooks {
 		for _, o := range [][]string{{"-O0"}, {"-O2", "-mavx"}, {"-O2", "-fno-pie", "-no-pie"}, {"-O2", "-fcf-protection"}} {
 			t.Run(way+strings.Join(o, ""), func(t *testing.T) {
+				t.Parallel()
 				preload, link := &l, slices.Clone(o)
 				if way == "fentry" {
 					preload, link = nil, append(link, archive...) // only the recorder defines __return__
@@ -178,22 +171,15 @@ func TestHooksFindTheFunctionThatReturns(t *testing.T) {
 // Exceptions end calls. With -finstrument-functions, the call has a normal exit. With __return__ it
 // has none, and the callers' exits still match.
 func TestExceptionsThroughHooks(t *testing.T) {
+	t.Parallel()
 	l := library(t)
 	testenv.Need(t, "g++")
 	archive := []string{"-Wl,--whole-archive", l.Archive(), "-Wl,--no-whole-archive"}
 	for way, flags := range hooks {
 		t.Run(way, func(t *testing.T) {
-			dir := t.TempDir()
-			program, object := filepath.Join(dir, "program"), filepath.Join(dir, "program.o")
-			compile := slices.Concat([]string{"-O1", "-Dxray_always_instrument=noinline", "-Dxray_never_instrument=no_instrument_function",
-				"-c", "-o", object, "testdata/thrown.cc"}, flags)
-			if out, err := exec.Command("g++", compile...).CombinedOutput(); err != nil {
-				t.Fatalf("g++: %v\n%s", err, out)
-			}
-			link := slices.Concat([]string{"-o", program, object}, archive, []string{"-pthread", "-ldl"})
-			if out, err := exec.Command("g++", link...).CombinedOutput(); err != nil {
-				t.Fatalf("g++: %v\n%s", err, out)
-			}
+			object := elftest.Build(t, "g++", "program.o", slices.Concat([]string{"-O1", "-Dxray_always_instrument=noinline",
+				"-Dxray_never_instrument=no_instrument_function", "-c", "testdata/thrown.cc"}, flags)...)
+			program := elftest.Build(t, "g++", "program", slices.Concat([]string{object}, archive, []string{"-pthread", "-ldl"})...)
 			for _, options := range []string{"mode=record", "mode=count", "mode=profile"} {
 				out, stderr, traces := recordProgram(t, nil, options, program)
 				if stderr != "" || len(traces) != 1 {

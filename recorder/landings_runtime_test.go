@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/xray-tools/xray/internal/test/elftest"
-	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/symbolize"
@@ -154,9 +153,11 @@ func checkLandings(t *testing.T, preload *Library, program, options, what string
 // Calls that an exception or longjmp leaves end at that moment, and calls made during unwinding
 // belong to their real caller. llvm-xray reads the same calls.
 func TestLandings(t *testing.T) {
+	t.Parallel()
 	l := library(t)
 	for _, clang := range []string{"clang++-14", "clang++-19", "clang++-22"} {
 		t.Run(clang, func(t *testing.T) {
+			t.Parallel()
 			noStock := clangs[strings.Replace(clang, "++", "", 1)]
 			program := buildLandings(t, clang, "-fxray-instrument", noStock)
 			for _, c := range landings {
@@ -172,6 +173,7 @@ func TestLandings(t *testing.T) {
 
 // The recorder intercepts the unwinder when linked in, too.
 func TestLandingsLinkedIn(t *testing.T) {
+	t.Parallel()
 	l := library(t)
 	program := buildLandings(t, "clang++-22", "-fxray-instrument", "-fno-xray-link-deps", "-Wl,--whole-archive", l.Archive(), "-Wl,--no-whole-archive")
 	checkLandings(t, nil, program, "mode=record", "exceptions", requestPaths, 300)
@@ -181,6 +183,7 @@ func TestLandingsLinkedIn(t *testing.T) {
 // Calls that are not recorded do not count as left: those below the limit of depth mode and those
 // that a filter omits. Pruning keeps calls that are left, however short.
 func TestLandingsInOtherModes(t *testing.T) {
+	t.Parallel()
 	l := library(t)
 	program := buildLandings(t, "clang++-22", "-fxray-instrument", "-fno-xray-link-deps")
 	shallow := map[string]int{"serve": 1, "serve;request": 1000}
@@ -220,20 +223,14 @@ func divesTo(depth int) map[string]int {
 // With -finstrument-functions, the hooks end calls that an exception leaves, but not those that
 // longjmp leaves. With __return__, hooks end neither.
 func TestLandingsThroughHooks(t *testing.T) {
+	t.Parallel()
 	l := library(t)
 	for way, left := range map[string]map[string]int{
 		"functions": {"exceptions": 0, "longjmp": 600},
 		"fentry":    {"exceptions": 300, "longjmp": 600, "recursion": 150},
 	} {
-		object, program := filepath.Join(t.TempDir(), "landings.o"), filepath.Join(t.TempDir(), "landings")
-		for _, args := range [][]string{
-			slices.Concat([]string{"-O2", "-g", "-c", "testdata/landings.cc", "-o", object}, hooks[way], []string{"-fno-optimize-sibling-calls"}),
-			{"-o", program, object, l.Preload(), "-Wl,-rpath," + filepath.Dir(l.Preload()), "-pthread", "-ldl"},
-		} {
-			if out, err := exec.Command("g++", args...).CombinedOutput(); err != nil {
-				t.Fatalf("g++ %v: %v\n%s", args, err, out)
-			}
-		}
+		object := elftest.Build(t, "g++", "landings.o", slices.Concat([]string{"-O2", "-g", "-c", "testdata/landings.cc"}, hooks[way], []string{"-fno-optimize-sibling-calls"})...)
+		program := elftest.Build(t, "g++", "landings", object, l.Preload(), "-Wl,-rpath,"+filepath.Dir(l.Preload()), "-pthread", "-ldl")
 		for _, c := range landings {
 			if n, ok := left[c.what]; ok {
 				checkLandings(t, nil, program, "mode=record", c.what, c.paths, n)
@@ -274,6 +271,7 @@ func TestLandingsOnOtherStacks(t *testing.T) {
 
 // A runtime that records no landings fails the tests above.
 func TestLandingsFindWhatIsMissing(t *testing.T) {
+	t.Parallel()
 	archive := buildArchive(t, edit{"landings.c", "	if (ours)\n		xr_land(unwinder.cfa(c), XR_LEFT_BY_UNWINDING);\n", ""})
 	program := buildLandings(t, "clang++-22", "-fxray-instrument", "-fno-xray-link-deps", "-Wl,--whole-archive", archive, "-Wl,--no-whole-archive")
 	_, _, traces := recordProgram(t, nil, "mode=record", program, "exceptions")
@@ -284,6 +282,7 @@ func TestLandingsFindWhatIsMissing(t *testing.T) {
 
 // Caught panics of Rust.
 func TestLandingsOfRust(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("rustc"); err != nil {
 		t.Skip("rustc is not on PATH")
 	}
@@ -323,13 +322,9 @@ func TestLandingsOfRust(t *testing.T) {
 
 // Exceptions in C++20 coroutines.
 func TestLandingsOfCoroutines(t *testing.T) {
-	testenv.Need(t, "clang++-22")
+	t.Parallel()
 	l := library(t)
-	program := filepath.Join(t.TempDir(), "coroutines")
-	if out, err := exec.Command("clang++-22", "-std=c++20", "-O1", "-g", "-fxray-instrument", "-fno-xray-link-deps",
-		"testdata/coroutines.cc", "-o", program).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	program := elftest.Build(t, "clang++-22", "coroutines", "-std=c++20", "-O1", "-g", "-fxray-instrument", "-fno-xray-link-deps", "testdata/coroutines.cc")
 	checkLandings(t, &l, program, "mode=record", "", map[string]int{
 		"request": 1000, "request;resume": 2000, "request;resume;check": 1000,
 	}, 200)

@@ -170,6 +170,7 @@ func (l *libcalls) expect(t *testing.T, want map[string]int) {
 }
 
 func TestLibcalls(t *testing.T) {
+	t.Parallel()
 	for name, r := range callRuns(t) {
 		t.Run(name, func(t *testing.T) {
 			for what, check := range map[string]func(*testing.T, string, callRun){

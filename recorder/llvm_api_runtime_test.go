@@ -73,6 +73,7 @@ type llvmCase struct {
 // Programs that call LLVM's API print the same with compiler-rt's runtime and with ours, and write
 // logs of the same calls.
 func TestLLVMAPI(t *testing.T) {
+	t.Parallel()
 	basic := slices.Concat(keepAll, []string{"XRAY_OPTIONS=patch_premain=true,xray_mode='xray-basic',xray_logfile_base=log-,verbosity=1"})
 	all := []llvmCase{
 		{"patching", "", nil}, {"coverage", "", nil}, {"ids", "", nil}, {"arguments", "", nil}, {"custom", "", nil}, {"typed", "", nil},
@@ -92,6 +93,7 @@ func TestLLVMAPI(t *testing.T) {
 		"DefaultOptions": {"clang-22", []string{"-DDEFAULT_OPTIONS"}, []llvmCase{{"plain", "log-*", keepAll[1:]}}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			ours := buildLLVM(t, variant.clang, library(t).Archive(), variant.flags...)
 			theirs := buildLLVM(t, variant.clang, "", variant.flags...)
 			for _, c := range variant.cases {
@@ -125,6 +127,7 @@ func (c llvmCase) check(t *testing.T, ours, theirs string) {
 
 // Shared objects have IDs of their own, and are patched when they are opened.
 func TestLLVMAPIOfSharedObjects(t *testing.T) {
+	t.Parallel()
 	build := func(archive string) (program, opened string) {
 		dir := t.TempDir()
 		for _, name := range []string{"linked", "opened"} {
@@ -262,6 +265,7 @@ func checkLLVMFlags(t *testing.T, program string) {
 // Threads run through sleds while these are switched and handlers change, signal handlers are
 // instrumented, and handlers use all registers. All of it keeps the order of locks.
 func TestLLVMAPIStorm(t *testing.T) {
+	t.Parallel()
 	program := buildLLVM(t, "clang-22", buildArchive(t, checkedLocks))
 	const want = "wrong 0, handled 1, then 200\nregisters 58\n"
 	if got := runLLVM(t, program, nil, "storm"); got.stdout != want || got.stderr != "" {

@@ -234,6 +234,7 @@ func TestLogsWithoutRecords(t *testing.T) {
 
 // A core truncated anywhere yields a log of what is there, or an error.
 func TestLogsCutOff(t *testing.T) {
+	t.Parallel()
 	data := newFakeLLVM().bytes()
 	logs := 0
 	for n := 0; n < len(data); n += 7 {

@@ -23,6 +23,7 @@ func linkedWith(archive string) []string {
 // The runtime takes locks in the order of locks.h while threads come and go, it writes rings,
 // processes fork and objects are opened.
 func TestLockOrder(t *testing.T) {
+	t.Parallel()
 	archive := buildArchive(t, checkedLocks)
 	storms := buildProgram(t, "clang-22", "storms.c", linkedWith(archive)...)
 	for _, options := range []string{"ring=131072,budget=1000000,control=1", "mode=profile", "stream=0,shm=" + escapeOption(t.TempDir())} {
@@ -36,6 +37,7 @@ func TestLockOrder(t *testing.T) {
 
 // A wrong order fails the test above.
 func TestLockOrderFindsWrongOrder(t *testing.T) {
+	t.Parallel()
 	archive := buildArchive(t, checkedLocks, edit{"ring.c", "	xr_lock(XR_LOCK_THREADS);\n	mark_namesake_dead(tid);", "	xr_lock(XR_LOCK_STREAM);\n	mark_namesake_dead(tid);"})
 	cmd := exec.Command(buildProgram(t, "clang-22", "storms.c", linkedWith(archive)...), "churn", "100")
 	cmd.Env = append(cmd.Environ(), EnvVar+"=output="+escapeOption(t.TempDir())+"/%25p,ring=131072,budget=1000000")

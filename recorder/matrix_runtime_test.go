@@ -74,6 +74,7 @@ func checkStockCounts(t *testing.T, trace string) {
 // and way to add the recorder. Without XRAY_SOAK=1, the test tries each linker and level, but not
 // all combinations.
 func TestMatrix(t *testing.T) {
+	t.Parallel()
 	l := library(t)
 	testenv.Need(t, "ld.bfd", "ld.lld-22")
 	linked := []string{"-Wl,--whole-archive", l.Archive(), "-Wl,--no-whole-archive"}
@@ -96,6 +97,7 @@ func TestMatrix(t *testing.T) {
 						continue
 					}
 					t.Run(strings.Join([]string{clang, way.name, linker.name, level.name}, "/"), func(t *testing.T) {
+						t.Parallel()
 						flags := slices.Concat(level.flags, way.flags, linker.flags)
 						preload := &l
 						if way.name != "preload" {

@@ -113,6 +113,7 @@ func TestSystemCallFilter(t *testing.T) {
 // Recording of an object that the program opens starts with its first call. dlopen searches for the
 // object as without the recorder.
 func TestOpenedObject(t *testing.T) {
+	t.Parallel()
 	testenv.Need(t, "clang-22")
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "lib"), 0o777); err != nil {

@@ -121,6 +121,7 @@ func TestProfileUnderSignals(t *testing.T) {
 
 // Unless longjmp is noticed, paths get deeper and deeper.
 func TestProfileFindsFramesThatWereLeft(t *testing.T) {
+	t.Parallel()
 	archive := buildArchive(t, edit{"profile.c", "for (; n && is_left(frame_at(p, n - 1, folded), bound); n--)", "for (; n > bound; n--)"})
 	program := buildLinked(t, "clang-19", archive, "paths.c", "-O2", "-fno-optimize-sibling-calls")
 	_, _, traces := recordProgram(t, nil, "mode=profile", program, "1")
@@ -132,6 +133,7 @@ func TestProfileFindsFramesThatWereLeft(t *testing.T) {
 // If the runtime frees an entry of its stack of open calls before it has read the entry, a signal
 // handler overwrites it.
 func TestProfileUnderSignalsFindsWrongOrder(t *testing.T) {
+	t.Parallel()
 	archive := buildArchive(t,
 		edit{"profile.c", "	*(volatile uint64_t *)&p->depth = n - 1;\n	c->ticks", "	c->ticks"},
 		edit{"profile.c", "	uint64_t start = f->start,", "	*(volatile uint64_t *)&p->depth = n - 1;\n	uint64_t start = f->start,"})

@@ -105,6 +105,7 @@ func counted(t *testing.T, output string) map[string]int64 {
 // However a program was compiled, it prints the same with and without the recorder, and the trace
 // has exactly the calls that the program counted.
 func TestKnownAnswers(t *testing.T) {
+	t.Parallel()
 	l := library(t)
 	linked := []string{"-Wl,--whole-archive", l.Archive(), "-Wl,--no-whole-archive"}
 	ways := map[string]struct {
@@ -126,6 +127,7 @@ func TestKnownAnswers(t *testing.T) {
 	for clang := range clangs {
 		for way, w := range ways {
 			t.Run(clang+"/"+way, func(t *testing.T) {
+				t.Parallel()
 				if slices.Contains(w.flags, "-fuse-ld=gold") {
 					testenv.Need(t, "ld.gold")
 				}
@@ -155,6 +157,7 @@ func TestKnownAnswers(t *testing.T) {
 // A tail call may have its target in r11. In every mode the program prints what it prints
 // unrecorded.
 func TestTailCallsThroughPointers(t *testing.T) {
+	t.Parallel()
 	testenv.Need(t, "objdump")
 	l := library(t)
 	for clang := range clangs {
@@ -187,16 +190,13 @@ func TestTailCallsThroughPointers(t *testing.T) {
 
 // Programs with another libc can be recorded if the runtime is compiled for that libc.
 func TestMusl(t *testing.T) {
+	t.Parallel()
 	testenv.Need(t, "clang-19", "musl-gcc")
 	const include = "/usr/include/x86_64-linux-musl"
 	// musl comes without kernel headers.
 	command := []string{"musl-gcc", "-idirafter", "/usr/include", "-idirafter", "/usr/include/x86_64-linux-gnu"}
-	c, err := newCompiler(context.Background(), command)
+	l, err := Build(context.Background(), strings.Join(command, " "))
 	if err != nil {
-		t.Fatal(err)
-	}
-	l := Library{t.TempDir()}
-	if err := c.build(context.Background(), l.dir); err != nil {
 		t.Fatal(err)
 	}
 	resources, err := exec.Command("clang-19", "-print-resource-dir").Output()
@@ -284,6 +284,7 @@ func TestModesOfAProgram(t *testing.T) {
 
 // Processes and threads that come and go.
 func TestLives(t *testing.T) {
+	t.Parallel()
 	l := library(t)
 	program := buildProgram(t, "clang-22", "life.c", "-O1")
 	for _, life := range []struct {
@@ -363,6 +364,7 @@ func TestSledsOfTheStockRuntime(t *testing.T) {
 
 // Objects keep their IDs when they are closed and opened again, even at the same address.
 func TestPlugins(t *testing.T) {
+	t.Parallel()
 	l := library(t)
 	program := buildProgram(t, "clang-22", "life.c", "-O1")
 	var plugins []string

@@ -51,7 +51,7 @@ func buildArchive(t *testing.T, edits ...edit) string {
 	if err := errors.Join(err, os.WriteFile(archive, data, 0o666)); err != nil {
 		t.Fatal(err)
 	}
-	objects, err := c.compileFiles(context.Background(), src, applyEdits(t, src, edits), nil)
+	objects, err := c.compileFiles(context.Background(), src, applyEdits(t, src, edits))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,9 +149,11 @@ func checkSteps(t *testing.T, program string, steps [][]string) {
 // sleds, leaves rings in which nothing is missing, unmatched or out of order. The trampolines are the
 // same with each compiler, so without XRAY_SOAK=1 only the programs of one try all ways.
 func TestSignalAfterEveryInstruction(t *testing.T) {
+	t.Parallel()
 	archive := buildArchive(t)
 	for clang := range clangs {
 		t.Run(clang, func(t *testing.T) {
+			t.Parallel()
 			ways := steps
 			if clang != "clang-22" && !soak() {
 				ways = [][]string{{"record", "toggle"}, {"prune"}}
@@ -163,6 +165,7 @@ func TestSignalAfterEveryInstruction(t *testing.T) {
 
 // So does one after any instruction of a call that a handler of the program gets, too.
 func TestSignalAfterEveryInstructionBesideHandlers(t *testing.T) {
+	t.Parallel()
 	checkSteps(t, buildLinked(t, "clang-22", buildArchive(t), "steps.c", prunable...), [][]string{{"record", "handler"}})
 }
 
@@ -174,6 +177,7 @@ var (
 
 // These use other trampolines.
 func TestSignalAfterEveryInstructionWithoutRseq(t *testing.T) {
+	t.Parallel()
 	for _, edits := range [][]edit{{noRseq}, {noRseq, noRdpid}} {
 		program := buildLinked(t, "clang-22", buildArchive(t, edits...), "steps.c", prunable...)
 		checkSteps(t, program, steps)
@@ -182,6 +186,7 @@ func TestSignalAfterEveryInstructionWithoutRseq(t *testing.T) {
 
 // Trampolines whose steps are in another order, or that write a tail twice, fail the tests above.
 func TestSignalsFindWrongOrders(t *testing.T) {
+	t.Parallel()
 	const load = "	movq	XR_THREAD_CURSOR(%r11), %rcx\n	testw	%cx, %cx\n	jz	4f\n"
 	mutations := map[string]struct {
 		args  []string
@@ -212,6 +217,7 @@ func TestSignalsFindWrongOrders(t *testing.T) {
 	}
 	for name, m := range mutations {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			program := buildLinked(t, "clang-22", buildArchive(t, m.edits...), "steps.c", prunable...)
 			// A busy machine can make short calls long and hide the fault.
 			for range 10 {
@@ -228,10 +234,12 @@ func TestSignalsFindWrongOrders(t *testing.T) {
 // Sleds are switched while threads run through them. With XRAY_SOAK=1, this runs long enough to
 // rely on.
 func TestToggleStorm(t *testing.T) {
+	t.Parallel()
 	toggles := many(1000, 100000)
 	archive := buildArchive(t)
 	for clang := range clangs {
 		t.Run(clang, func(t *testing.T) {
+			t.Parallel()
 			program := buildLinked(t, clang, archive, "storm.c", prunable...)
 			// Start with short runs, which test the first events of threads.
 			for _, times := range append(slices.Repeat([]string{"100"}, 5), toggles) {
@@ -267,6 +275,7 @@ var (
 // Sleds preserve all registers except r10, and tail exits preserve r11, too: on the fast and slow
 // paths, with and without restartable sequences and rdpid, whatever registers the C functions use.
 func TestRegisters(t *testing.T) {
+	t.Parallel()
 	for _, edits := range [][]edit{
 		nil, clobbered, slices.Concat(clobbered, []edit{noRseq}), slices.Concat(clobbered, []edit{noRseq, noRdpid}),
 	} {
@@ -286,6 +295,7 @@ func TestRegisters(t *testing.T) {
 // Trampolines that do not restore r11, or a slow path that does not restore what the fast path
 // leaves alone, fail the test above.
 func TestRegistersFindsWhatIsClobbered(t *testing.T) {
+	t.Parallel()
 	r11 := edit{"trampoline_amd64.h", "	UNSAVE3\n	UNSAVE	r11\n", "	UNSAVE3\n	leaq	8(%rsp), %rsp\n	.cfi_adjust_cfa_offset -8\n"}
 	for name, m := range map[string]struct {
 		edit  edit

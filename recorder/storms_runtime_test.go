@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	"github.com/xray-tools/xray/internal/test/elftest"
-	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/reader"
 )
 
@@ -41,6 +40,7 @@ func buildPlugins(t *testing.T, n int) []string {
 // If signals with recorded handlers interrupt recorded threads, no call is missing or mismatched
 // and time never runs backwards.
 func TestSignalStorm(t *testing.T) {
+	t.Parallel()
 	l := library(t)
 	checkSignalStorm(t, &l, buildProgram(t, "clang-22", "storms.c", "-O1"), many(1000, 20000), 0)
 }
@@ -124,6 +124,7 @@ func (f *found) cutAtEdges() bool {
 // A runtime whose threads reuse chunks while these are copied fails the test above. The edits
 // remove the thread's lock, the check of the chunk's number, and the second read.
 func TestSnapshotStormFindsTornChunks(t *testing.T) {
+	t.Parallel()
 	archive := buildArchive(t,
 		// Let threads go on meanwhile, however busy the machine is.
 		edit{"writer.c", "		dst[i] = src[i];\n", `{
@@ -162,6 +163,7 @@ func TestSmallStack(t *testing.T) {
 
 // New threads reuse the rings of threads that ended.
 func TestThreadsDoNotAddUp(t *testing.T) {
+	t.Parallel()
 	l := library(t)
 	program := buildProgram(t, "clang-22", "storms.c", "-O1")
 	for _, options := range []string{"", ",stream=0"} {
@@ -256,6 +258,7 @@ func TestSpawnedProcesses(t *testing.T) {
 // Children take over the entries, slots and rings of children that have ended, and nothing that they
 // recorded is lost or damaged. Rings have two chunks.
 func TestForkStorm(t *testing.T) {
+	t.Parallel()
 	l := library(t)
 	f := variant{buildProgram(t, "clang-22", "storms.c", "-O1"), &l}
 	for _, rings := range []bool{false, true} {
@@ -273,6 +276,7 @@ func TestForkStorm(t *testing.T) {
 
 // A process that is killed while it takes a chunk has lost nothing but what the chunk overwrites.
 func TestKilledBetweenChunks(t *testing.T) {
+	t.Parallel()
 	for _, when := range []string{"	xr_zero(&c->first,", "	t->taken = number;\n"} {
 		archive := buildArchive(t, edit{"ring.c", when, "	if (number == 6) xr_sys2(SYS_kill, xr_root.pid, 9);\n" + when})
 		f := variant{buildLinked(t, "clang-22", archive, "storms.c", "-O1"), nil}
@@ -315,15 +319,12 @@ func checkProcesses(t *testing.T, traces []string) {
 
 // Calls that exceptions leave have no exits. All other records are there.
 func TestExceptions(t *testing.T) {
+	t.Parallel()
 	l := library(t)
 	for clang, flag := range clangs {
 		t.Run(clang, func(t *testing.T) {
-			testenv.Need(t, clang)
-			program := filepath.Join(t.TempDir(), "thrown")
 			cxx := strings.Replace(clang, "clang", "clang++", 1)
-			if out, err := exec.Command(cxx, "-O1", "-fxray-instrument", flag, "-o", program, "testdata/thrown.cc").CombinedOutput(); err != nil {
-				t.Fatalf("%v\n%s", err, out)
-			}
+			program := elftest.Build(t, cxx, "thrown", "-O1", "-fxray-instrument", flag, "testdata/thrown.cc")
 			for _, options := range []string{"mode=record", "mode=depth,depth=100"} {
 				out, stderr, traces := recordProgram(t, &l, options, program)
 				want, got := counted(t, out), entries(t, program, traces)
@@ -393,6 +394,7 @@ func leafDurations(t *testing.T, path string) []uint64 {
 
 // Reading rings while threads write to them never goes out of bounds.
 func TestSnapshotsWithSanitizers(t *testing.T) {
+	t.Parallel()
 	// With address randomization, the program may be where older sanitizers want their heap.
 	rings := buildRings(t, "-no-pie", "-g", "-fsanitize=address,undefined", "-fno-sanitize=alignment", "-fno-sanitize-recover=all")
 	for _, check := range []struct {

@@ -5,11 +5,11 @@ package recorder
 import (
 	"fmt"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/xray-tools/xray/internal/test/elftest"
 	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
@@ -49,9 +49,13 @@ func unwind(t *testing.T, program, mode string) unwound {
 // A debugger finds the caller from each instruction of thunks and trampolines, on the fast and the
 // slow path.
 func TestUnwindFromEveryInstruction(t *testing.T) {
+	t.Parallel()
 	program := buildLinked(t, "clang-22", library(t).Archive(), "unwind.c", append(prunable, "-g")...)
 	always := buildLinked(t, "clang-22", library(t).Archive(), "unwind.c", "-g")
-	t.Run("kept", func(t *testing.T) { checkUnwind(t, always, "depth", "xr_depth_keep", "xr_record_rseq", "?") })
+	t.Run("kept", func(t *testing.T) {
+		t.Parallel()
+		checkUnwind(t, always, "depth", "xr_depth_keep", "xr_record_rseq", "?")
+	})
 	for mode, trampolines := range map[string][]string{
 		"record":  {"xr_record_rseq", "slow"},
 		"prune":   {"xr_record_rseq", "xr_prune_rseq", "slow"},
@@ -61,7 +65,10 @@ func TestUnwindFromEveryInstruction(t *testing.T) {
 		"profile": {"xr_profile"},
 		"events":  {"__xray_CustomEvent", "__xray_TypedEvent", "xr_record_rseq", "slow"},
 	} {
-		t.Run(mode, func(t *testing.T) { checkUnwind(t, program, mode, append(trampolines, "?")...) })
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			checkUnwind(t, program, mode, append(trampolines, "?")...)
+		})
 	}
 }
 
@@ -83,6 +90,7 @@ func checkUnwind(t *testing.T, program, mode string, functions ...string) {
 // The same for the hooks that GCC-instrumented functions call. Without XRAY_SOAK=1, the test does not
 // step through the same trampolines after each kind of hook.
 func TestUnwindFromHooksOfGCC(t *testing.T) {
+	t.Parallel()
 	archive := library(t).Archive()
 	for name, way := range map[string]struct {
 		flags, hooks []string
@@ -92,13 +100,9 @@ func TestUnwindFromHooksOfGCC(t *testing.T) {
 		"functions": {[]string{"-finstrument-functions"}, []string{"xr_on_cyg_enter", "xr_on_cyg_exit"}, "xr_gcc_profile_inlined", []string{"record", "prune"}},
 		"fentry":    {[]string{"-pg", "-mfentry", "-minstrument-return=call"}, []string{"xr_on_fentry", "xr_on_return"}, "xr_gcc_profile", []string{"prune", "count"}},
 	} {
-		program := filepath.Join(t.TempDir(), "unwind")
-		args := slices.Concat([]string{"-O2", "-g", "-Wno-attributes", "-Iruntime"}, way.flags, []string{
-			"-o", program, "testdata/unwind.c", "-Wl,--whole-archive", archive, "-Wl,--no-whole-archive", "-pthread", "-ldl",
-		})
-		if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
-			t.Fatalf("gcc: %v\n%s", err, out)
-		}
+		program := elftest.Build(t, "gcc", "unwind", slices.Concat([]string{"-O2", "-g", "-Wno-attributes", "-Iruntime"}, way.flags, []string{
+			"testdata/unwind.c", "-Wl,--whole-archive", archive, "-Wl,--no-whole-archive", "-pthread", "-ldl",
+		})...)
 		for mode, trampoline := range map[string]string{
 			"record": "xr_record_rseq", "prune": "xr_prune_rseq", "count": "xr_count", "profile": way.profile,
 		} {
@@ -106,6 +110,7 @@ func TestUnwindFromHooksOfGCC(t *testing.T) {
 				continue
 			}
 			t.Run(name+"/"+mode, func(t *testing.T) {
+				t.Parallel()
 				checkUnwind(t, program, mode, append(way.hooks, trampoline)...)
 			})
 		}
@@ -114,6 +119,7 @@ func TestUnwindFromHooksOfGCC(t *testing.T) {
 
 // Assembly without frame information fails the tests above.
 func TestUnwindFindsMissingFrameInformation(t *testing.T) {
+	t.Parallel()
 	archive := buildArchive(t, edit{
 		"trampoline_amd64.h",
 		"	pushq	%\\reg\n	.cfi_adjust_cfa_offset 8\n", "	pushq	%\\reg\n",

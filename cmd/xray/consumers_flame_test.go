@@ -45,6 +45,7 @@ func (b *svgBox) span(t *testing.T) (start, end float64) {
 
 // Search and zoom of a flame graph work in a browser.
 func TestFlameGraphInBrowser(t *testing.T) {
+	t.Parallel()
 	testenv.Need(t, "chromium")
 	file := filepath.Join(t.TempDir(), "flame.svg")
 	produce(t, append([]string{"stack", "--format", "svg", "-o", file}, consumedTraces(t)["kvserver-fdr.xray"]...)...)

@@ -12,6 +12,7 @@ import (
 // A browser shows the nodes and edges of the DOT output, with all text inside its box, and does not
 // interpret names as markup.
 func TestGraphPicturesInBrowser(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	kvserver := consumedTraces(t)["kvserver-fdr.xray"]
 	hostile := filepath.Join(dir, "map.yaml")

@@ -12,6 +12,7 @@ import (
 // If a timeline has room only for some calls, Perfetto shows these at their original positions, and
 // runs of "calls left out" inside them and beside them.
 func TestLongestCallsInTraceProcessor(t *testing.T) {
+	t.Parallel()
 	kvserver := consumedTraces(t)["kvserver-fdr.xray"]
 	open := func(t *testing.T, args ...string) *traceprocessor.Processor {
 		file := filepath.Join(t.TempDir(), "trace")

@@ -27,6 +27,7 @@ func offCPUTrace(t *testing.T) string {
 
 // Perfetto shows off-CPU times on a track below the thread's.
 func TestOffCPUInTraceProcessor(t *testing.T) {
+	t.Parallel()
 	input := offCPUTrace(t)
 	output := filepath.Join(t.TempDir(), "trace.pftrace")
 	produce(t, "convert", "-f", "perfetto", "-o", output, input)
@@ -64,6 +65,7 @@ func TestOffCPUInFirefoxProfiler(t *testing.T) {
 
 // The page splits self times by off-CPU time as account does, and lists the times as events.
 func TestHTMLOffCPU(t *testing.T) {
+	t.Parallel()
 	testenv.Need(t, "chromium")
 	input := offCPUTrace(t)
 	page := openHTML(t, htmlOf(t, "", input), "#tab=function&function=1")

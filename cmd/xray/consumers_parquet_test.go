@@ -56,6 +56,7 @@ const sumsInSQL = `SELECT c.trace AS trace, function_id, function,
 
 // Engines compute the same sums as account, for several traces in a directory.
 func TestParquetEngines(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	testdata := filepath.Join("..", "..", "testdata")
 	var want []tableSums
@@ -143,6 +144,7 @@ func tableRows[Row any](t *testing.T, dir, table string, traces ...string) [][]R
 
 // A call has the same values in the table as in JSON.
 func TestParquetCalls(t *testing.T) {
+	t.Parallel()
 	type call struct {
 		Process, Thread, Depth int
 		ID                     int `json:"function_id"`
@@ -230,6 +232,7 @@ func TestParquetPaths(t *testing.T) {
 
 // Off-CPU times match account's, and events are as recorded.
 func TestParquetOffCPUAndEvents(t *testing.T) {
+	t.Parallel()
 	trace := filepath.Join(t.TempDir(), "t.xray")
 	text, err := tracetext.Parse(`xray fdr frequency=1000000000 free=5852594d46445231
 thread 0 tsc=1000

@@ -77,6 +77,7 @@ func TestPerfettoInTraceProcessor(t *testing.T) {
 
 // Perfetto shows arguments, payloads, and a request's path across threads.
 func TestEventsInTraceProcessor(t *testing.T) {
+	t.Parallel()
 	text := `xray fdr version=5
 thread 11 pid=7 wall=1.000020 cpu=0 tsc=1000
 enter-arg 1 +5
@@ -133,6 +134,7 @@ end-of-buffer
 
 // The timeline says what the trace lacks, and viewers still accept the file.
 func TestCaveatsInTraceProcessor(t *testing.T) {
+	t.Parallel()
 	const text = "xray fdr frequency=1000000000 free=5852594d46445231\nthread 0 tsc=1000\n" +
 		"metadata 1 `{\"pid\":700,\"recorder\":\"1\",\"mode\":\"prune\",\"threshold_ns\":5000,\"depth\":3,\"complete\":true}`\n" +
 		"thread 701 pid=700 tsc=1000\nenter 1 +0\nexit 1 +10000\n"

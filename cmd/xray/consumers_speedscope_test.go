@@ -81,6 +81,7 @@ func inSpeedscope(t *testing.T, files map[string][]byte) map[string][]scope {
 // Speedscope finds the same calls as xray, names the threads, and sums profiles and folded stacks
 // to the same times.
 func TestSpeedscope(t *testing.T) {
+	t.Parallel()
 	traces := consumedTraces(t)
 	files := map[string][]byte{}
 	for _, name := range []string{"kvserver-fdr.xray.speedscope", "kvserver-fdr.xray.pprof", "kvserver-fdr.xray.folded",

@@ -119,6 +119,7 @@ func sumsOfCalls(t *testing.T, args ...string) map[string][2]int64 {
 }
 
 func TestGraphsInGraphviz(t *testing.T) {
+	t.Parallel()
 	testenv.Need(t, "dot")
 	kvserver := filepath.Join("..", "..", "testdata", "kvserver-fdr.xray")
 	for name, args := range consumedTraces(t) {

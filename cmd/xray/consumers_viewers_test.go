@@ -22,6 +22,7 @@ import (
 // The trace model of the Performance panel in Chromium's DevTools finds every call of our Chrome
 // JSON, with its times.
 func TestChromeInDevTools(t *testing.T) {
+	t.Parallel()
 	page := browser.Open(t, "devtools://devtools/bundled/devtools_app.html")
 	const module = "devtools://devtools/bundled/models/trace/trace.js"
 	var known bool

@@ -10,6 +10,7 @@ import (
 // Trees of calls that nest thousands deep are cut at a depth that people and JSON parsers can
 // handle. The deepest shown level includes what is below it.
 func TestDeepTrees(t *testing.T) {
+	t.Parallel()
 	const deep, invocations = 6000, 45
 	var text strings.Builder
 	fmt.Fprintf(&text, "xray fdr version=5 frequency=1000000000 buffer=%d\nthread 11 pid=7 wall=1.000020 cpu=0 tsc=1000\n", 16*deep*invocations+1024)

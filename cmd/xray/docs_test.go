@@ -17,6 +17,7 @@ import (
 // the pages. Commands are the lines that begin with "$ " in blocks of the kind "console". They run
 // in testdata, in a shell. -update rewrites the pages.
 func TestDocs(t *testing.T) {
+	t.Parallel()
 	testenv.Need(t, "sh")
 	pages, err := filepath.Glob(filepath.Join("..", "..", "docs", "*.md"))
 	if err != nil || len(pages) == 0 {

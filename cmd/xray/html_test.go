@@ -64,6 +64,7 @@ func htmlOf(t *testing.T, text string, args ...string) string {
 
 // The page holds all calls with their times, shows them, and its controls work.
 func TestHTMLInBrowser(t *testing.T) {
+	t.Parallel()
 	testenv.Need(t, "chromium")
 	args := consumedTraces(t)["kvserver-fdr.xray"]
 	file := htmlOf(t, "", args...)
@@ -240,6 +241,7 @@ func functionsIn(page *browser.Page) map[string]sumsOfFunction {
 // If a page has no room for all calls, its sums by function are still those of all calls, as in
 // account. Views that use only the calls in the page say so.
 func TestHTMLOfLongestCalls(t *testing.T) {
+	t.Parallel()
 	testenv.Need(t, "chromium")
 	args := consumedTraces(t)["kvserver-fdr.xray"]
 	for _, chosen := range [][]string{{"--max-calls", "500"}, nil, {"--func", "^kv::", "--max-calls", "1"}} {
@@ -293,6 +295,7 @@ func TestHTMLOfLongestCalls(t *testing.T) {
 // A page includes calls that the recorder pruned or only counted where account does, and says which
 // numbers lack them.
 func TestHTMLOfPrunedCalls(t *testing.T) {
+	t.Parallel()
 	testenv.Need(t, "chromium")
 	const head = "xray fdr frequency=1000000000 free=5852594d46445231\nthread 0 tsc=1000\n" +
 		"metadata 1 `{\"pid\":700,\"recorder\":\"1\",\"mode\":\"prune\",\"threshold_ns\":5000,\"complete\":true}`\n"
@@ -356,6 +359,7 @@ func TestHTMLOfPrunedCalls(t *testing.T) {
 // The fields select threads and times, all views find a selected call, and the timeline marks
 // search results at any zoom.
 func TestHTMLChoosing(t *testing.T) {
+	t.Parallel()
 	testenv.Need(t, "chromium")
 	page := openHTML(t, htmlOf(t, "", consumedTraces(t)["kvserver-fdr.xray"]...), "")
 	check := func(what, script string) {
@@ -420,6 +424,7 @@ func TestHTMLChoosing(t *testing.T) {
 // Pages of traces that are empty or tiny, whose times are in ticks, or that last hours at
 // nanosecond resolution.
 func TestHTMLOfExtremes(t *testing.T) {
+	t.Parallel()
 	testenv.Need(t, "chromium")
 	const head = "xray fdr version=5 frequency=1000000000 buffer=65536\nthread 11 pid=7 wall=1.000020 cpu=0 tsc=1000\n"
 	deep := strings.Repeat("enter 1 +5\n", 4000) + strings.Repeat("exit 1 +5\n", 4000)
@@ -457,6 +462,7 @@ func TestHTMLOfExtremes(t *testing.T) {
 
 // axe finds no accessibility problem in any view, with the light or dark theme.
 func TestHTMLAccessible(t *testing.T) {
+	t.Parallel()
 	testenv.Need(t, "chromium")
 	axe, err := os.ReadFile(testenv.Fetched(t, "axe-core/package/axe.min.js"))
 	if err != nil {
@@ -483,6 +489,7 @@ func TestHTMLAccessible(t *testing.T) {
 
 // Names cannot inject markup or scripts into the page.
 func TestHTMLOfHostileNames(t *testing.T) {
+	t.Parallel()
 	testenv.Need(t, "chromium")
 	dir := t.TempDir()
 	name := `</script><script>document.title = "broken"</script><img src=x onerror=alert(1)>`

@@ -25,6 +25,7 @@ import (
 // exit status must be equal, or differ as docs/llvm-xray.md explains. A documented difference
 // that no run shows is an error, too.
 func TestLLVMDifferential(t *testing.T) {
+	t.Parallel()
 	testenv.Need(t, llvmXRay)
 	runs := make(chan *sideBySide)
 	var (

@@ -46,6 +46,7 @@ func TestMain(m *testing.M) { testscript.Main(m, commands) }
 // condition [has:PROGRAM] holds if the program is installed. With CI=true it must be (see package
 // testenv).
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	traces, err := filepath.Abs("../../testdata")
 	if err != nil {
 		t.Fatal(err)

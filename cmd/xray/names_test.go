@@ -69,6 +69,7 @@ func TestDebuginfod(t *testing.T) {
 // --object auto numbers the program's shared objects, and refuses a file that has too few functions
 // for the trace.
 func TestObjectAuto(t *testing.T) {
+	t.Parallel()
 	testenv.Need(t, "clang++-22")
 	dir := t.TempDir()
 	shell := func(command string) {

@@ -166,6 +166,7 @@ func TestObjectsEverywhere(t *testing.T) {
 // A profile has a mapping with a build ID for each object, and each function has its address in
 // that mapping, however the objects were given.
 func TestPprofObjects(t *testing.T) {
+	t.Parallel()
 	l := buildLinked(t)
 	type object struct {
 		file, buildID string

@@ -13,6 +13,7 @@ import (
 // LLVM's tools skip packed metadata and read all records. Packed metadata come first, with the time
 // of the first record: llvm-xray account reports an error for anything earlier.
 func TestLLVMReadsPacked(t *testing.T) {
+	t.Parallel()
 	for _, trace := range []string{"kvserver-fdr", "kvserver-basic", "kvserver-recorded"} {
 		packed := filepath.Join(t.TempDir(), "packed.xray")
 		original := filepath.Join("..", "..", "testdata", trace+".xray")

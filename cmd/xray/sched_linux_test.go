@@ -318,7 +318,8 @@ func checkWoken(t *testing.T, r *reader.Recording, log *sched.Log) {
 		}
 	}
 	if woken < 10 || others > woken/4 { // the recorder and the kernel wake it, too
-		t.Errorf("the signaller woke the waiter %d times, want up to 80; others %d times, want far fewer", woken, others)
+		t.Errorf("the signaller woke the waiter (%d) %d times, want up to 80; others %d times, want far fewer; it was off the processor %d times",
+			waiter, woken, others, len(off))
 	}
 }
 
