@@ -15,6 +15,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/xray-tools/xray/internal/test/elftest"
 	"github.com/xray-tools/xray/internal/tracetext"
 )
 
@@ -31,7 +32,7 @@ var commands = map[string]func(){
 	"interrupted": interrupted,
 }
 
-func TestMain(m *testing.M) { testscript.Main(m, commands) }
+func TestMain(m *testing.M) { testscript.Main(elftest.Tests{M: m}, commands) }
 
 // TestScripts runs the transcripts in testdata/script. In addition to testscript's commands they
 // have

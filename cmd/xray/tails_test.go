@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/xray-tools/xray/internal/test/elftest"
 	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/recorder"
 )
@@ -45,13 +46,8 @@ func recordTails(t *testing.T, mode, log string) (environment, args []string) {
 // buildInstrumented compiles a program of testdata with all of its functions instrumented.
 func buildInstrumented(t *testing.T, clang, source string) string {
 	t.Helper()
-	testenv.Need(t, clang)
-	program := filepath.Join(t.TempDir(), strings.TrimSuffix(source, ".cc"))
-	if said, err := exec.Command(clang, "-O2", "-fxray-instrument", "-fxray-instruction-threshold=1",
-		filepath.Join("testdata", source), "-o", program).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, said)
-	}
-	return program
+	return elftest.Build(t, clang, strings.TrimSuffix(source, ".cc"), "-O2", "-fxray-instrument", "-fxray-instruction-threshold=1",
+		filepath.Join("testdata", source))
 }
 
 // recordedProgram runs a program and returns its trace.

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/xray-tools/xray/explain/why"
+	"github.com/xray-tools/xray/internal/test/elftest"
 	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/recorder"
@@ -45,7 +46,7 @@ type planted struct {
 
 // compileRequests compiles a program of testdata that handles requests.
 func compileRequests(t *testing.T, name string) string {
-	return compilePlanted(t, t.TempDir(), name, "-I"+library(t).Include(), filepath.Join("testdata", name+".cpp"))
+	return compilePlanted(t, name, "-I"+library(t).Include(), filepath.Join("testdata", name+".cpp"))
 }
 
 // run records a program.
@@ -73,16 +74,11 @@ func library(t *testing.T) recorder.Library {
 	return l
 }
 
-// compilePlanted compiles a program to dir.
-func compilePlanted(t *testing.T, dir, name string, args ...string) string {
+func TestMain(m *testing.M) { elftest.Main(m) }
+
+func compilePlanted(t *testing.T, name string, args ...string) string {
 	t.Helper()
-	testenv.Need(t, "clang++-22")
-	program := filepath.Join(dir, name)
-	args = append(args, "-std=c++17", "-O2", "-pthread", "-fxray-instrument", "-fxray-instruction-threshold=1", "-o", program)
-	if said, err := exec.Command("clang++-22", args...).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, said)
-	}
-	return program
+	return elftest.Build(t, "clang++-22", name, append(args, "-std=c++17", "-O2", "-pthread", "-fxray-instrument", "-fxray-instruction-threshold=1")...)
 }
 
 // openPlanted opens the traces log.* that a program wrote to dir.

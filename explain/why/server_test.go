@@ -21,7 +21,7 @@ func TestServerOnASlowDisk(t *testing.T) {
 	testenv.Need(t, "go")
 	dir := t.TempDir()
 	source := func(name string) string { return filepath.Join("testdata", "server", name) }
-	program := compilePlanted(t, dir, "kv", source("kv.cc"), source("store.cc"))
+	program := compilePlanted(t, "kv", source("kv.cc"), source("store.cc"))
 	disk, load := filepath.Join(dir, "slowdisk.so"), filepath.Join(dir, "load")
 	command(t, "cc", "-shared", "-fPIC", "-O2", "-o", disk, source("slowdisk.c"))
 	command(t, "go", "build", "-o", load, "./"+source("load"))
