@@ -193,12 +193,10 @@ int xr_arena_join(const char *name)
 		return err;
 	arena->observer = observer;
 	if (arena->limits_at)
-		xr_budget_begin((uint64_t *)(arena->base + arena->limits_at), &arena->exhausted, &arena->decisions);
+		xr_budget_begin((uint64_t *)(arena->base + arena->limits_at), &arena->exhausted, &arena->decisions, &arena->burst);
 	enroll();
 	return self ? 0 : -ENOMEM;
 }
-
-const struct xr_burst *xr_arena_burst(void) { return &arena->burst; }
 
 int xr_observed(void) { return arena != NULL; }
 int xr_arena_streams(void) { return arena && arena->stream; }

@@ -138,8 +138,6 @@ struct xr_window *xr_arena_windows(void);
 void xr_arena_windows_are(uint64_t n);
 /* Returns when a window begins for all processes of the observer: at now unless that is known. */
 uint64_t xr_arena_schedule(uint64_t now);
-/* What the observer wants to be recorded in a look. */
-const struct xr_burst *xr_arena_burst(void);
 /* Makes the observer write everything recorded so far, and waits for that at most one second. */
 void xr_arena_flush(void);
 /* Returns whether the observer ended early. The program must then write the rings itself. */

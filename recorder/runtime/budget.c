@@ -10,10 +10,13 @@
  * one of its calls is noted. */
 #include "arena.h"
 #include "objects.h"
+#include "offcpu.h"
+#include "ring.h"
 #include "syscall.h"
 
 uint64_t *xr_limits;
 uint32_t *xr_exhausted;
+uint32_t xr_limited;
 
 enum { MAX_OPEN = 4095 }; /* calls of a thread that are recorded at a time */
 
@@ -40,16 +43,88 @@ static uint8_t admitted[XR_MAX_OBJECTS];
 static const uint32_t *decisions;
 static uint32_t followed;
 
-void xr_budget_begin(uint64_t *limits, uint32_t *exhausted, const uint32_t *made)
+/* What looks record. */
+static const struct xr_burst *burst;
+
+static int begin(uint64_t *limits, uint32_t *exhausted, const uint32_t *made, const struct xr_burst *recorded)
 {
-	open_functions = xr_map(XR_LIMITS / 8);
-	noted = xr_map(MAX_NOTED * sizeof *noted);
+	if (!open_functions)
+		open_functions = xr_map(XR_LIMITS / 8);
+	if (!noted)
+		noted = xr_map(MAX_NOTED * sizeof *noted);
 	if (!open_functions || !noted)
-		return;
+		return -1;
 	xr_exhausted = exhausted;
 	decisions = made;
 	unseen = (const uint8_t *)(limits + XR_LIMITS);
+	burst = recorded;
 	xr_limits = limits;
+	xr_limited = 1;
+	return 0;
+}
+
+void xr_budget_begin(uint64_t *limits, uint32_t *exhausted, const uint32_t *made, const struct xr_burst *recorded)
+{
+	begin(limits, exhausted, made, recorded);
+}
+
+/* Returns the open calls of another thread, which go up to *top. */
+static struct xr_kept *open_calls(const struct xr_thread *t, struct xr_kept **top)
+{
+	struct xr_kept *held = t->state == XR_THREAD_LIVE ? __atomic_load_n(&t->held, __ATOMIC_ACQUIRE) : NULL;
+	*top = held ? __atomic_load_n(&t->top, __ATOMIC_ACQUIRE) : NULL;
+	return held ? held + 1 : NULL;
+}
+
+/* A budget of this process alone, in its own memory. A thread may still be in a trampoline that uses
+ * the limits when the recording has ended, so they stay. */
+static struct xr_budget own;
+
+/* Forgets what an earlier recording has left. */
+static void forget(uint64_t *limits)
+{
+	for (uint64_t id = 0; id <= xr_root.max_function && id < XR_LIMITS; id++)
+		if (limits[id]) /* keeps pages that were never written free of memory */
+			limits[id] = 0;
+	xr_zero(admitted, sizeof admitted);
+	own.burst.n = 0;
+	/* The calls that were open then do not count. Threads may be about to change the tables' ends, so
+	 * their calls stay, at places where no return address is. */
+	for (uint64_t i = 0; i < xr_root.nthreads; i++) {
+		struct xr_kept *h, *top;
+		for (h = open_calls(xr_root.threads[i], &top); h < top; h++) {
+			h->slot |= 1;
+			h->id |= GIVEN_UP;
+		}
+	}
+}
+
+const char *xr_budget_start(void)
+{
+	if (xr_limited && !own.on)
+		return "its observer has a budget for it";
+	if (xr_observed())
+		return "its rings belong to an observer, so it cannot have a budget";
+	uint64_t *limits = own.limits ? (uint64_t *)own.limits : xr_map(XR_LIMITS_SIZE);
+	if (!limits)
+		return "no memory for a budget";
+	own.limits = (uintptr_t)limits;
+	forget(limits);
+	if (begin(limits, &own.exhausted, &own.decisions, &own.burst))
+		return "no memory for a budget";
+	xr_count_anew();
+	xr_offcpu_pause("not with a budget");
+	xr_root.budget = &own;
+	own.on = 1;
+	return NULL;
+}
+
+void xr_budget_stop(void)
+{
+	if (!own.on)
+		return;
+	own.on = xr_limited = 0;
+	xr_offcpu_pause(NULL);
 }
 
 void xr_budget_admit(const struct xr_object *o)
@@ -76,7 +151,7 @@ void xr_budget_forked(void) { looking = 0; }
 
 unsigned xr_budget_wants(uint64_t id)
 {
-	if (!xr_limits)
+	if (!xr_limited)
 		return 3;
 	if (id >= XR_LIMITS)
 		return 0;
@@ -92,14 +167,6 @@ static void note_open(uint64_t id)
 		return;
 	open_functions[id / 8] |= 1 << id % 8;
 	noted[nnoted++] = id;
-}
-
-/* Returns the open calls of another thread, which go up to *top. */
-static struct xr_kept *open_calls(const struct xr_thread *t, struct xr_kept **top)
-{
-	struct xr_kept *held = t->state == XR_THREAD_LIVE ? __atomic_load_n(&t->held, __ATOMIC_ACQUIRE) : NULL;
-	*top = held ? __atomic_load_n(&t->top, __ATOMIC_ACQUIRE) : NULL;
-	return held ? held + 1 : NULL;
 }
 
 void xr_budget_note_open(void)
@@ -238,7 +305,7 @@ static int follow(void)
 /* Every child would have to switch the same sleds, and copy the pages that they are in. */
 void xr_budget_before_fork(void)
 {
-	if (!xr_limits || xr_root.mode == XR_OFF || looking || __atomic_load_n(decisions, __ATOMIC_ACQUIRE) == followed)
+	if (!xr_limited || xr_root.mode == XR_OFF || looking || __atomic_load_n(decisions, __ATOMIC_ACQUIRE) == followed)
 		return;
 	xr_lock(XR_LOCK_CONTROL);
 	follow();
@@ -252,7 +319,7 @@ static struct moment patch(struct xr_look *seen)
 	return middle(before, now());
 }
 
-void xr_budget_apply(uint64_t look_ns, const struct xr_burst *burst, struct xr_look *seen)
+void xr_budget_apply(uint64_t look_ns, struct xr_look *seen)
 {
 	uint64_t cpu = xr_thread_cpu_ns();
 	seen->tsc = seen->cpu_ns = seen->ncut = seen->whole = 0;

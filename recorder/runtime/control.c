@@ -291,6 +291,7 @@ static const char *status(struct request *r)
 		xr_put_text(t, "null");
 	}
 	put_observed(t);
+	xr_put_field_bool(t, "limited", xr_limited && xr_root.mode != XR_OFF);
 	xr_put_field(t, "ring_bytes", ring);
 	xr_put_key(t, "threads");
 	xr_put_text(t, "{");
@@ -342,7 +343,7 @@ static uint64_t recordings;
 static const char *start(struct request *r)
 {
 	struct settings m;
-	uint64_t limit = 0, stream = 0, hold = 0, window = 0, every = 0;
+	uint64_t limit = 0, stream = 0, hold = 0, window = 0, every = 0, limited = 0;
 	const char *why = parse_settings(r, value_of(r, "mode"), &m);
 	if (!why)
 		why = number_of(r, "hold", &hold);
@@ -354,20 +355,32 @@ static const char *start(struct request *r)
 		why = number_of(r, "window", &window);
 	if (!why)
 		why = number_of(r, "every", &every);
+	if (!why)
+		why = number_of(r, "limited", &limited);
 	if (why)
 		return why;
 	if (m.mode == XR_OFF)
 		return "start needs a mode that records";
 	if (every && !xr_control_runs())
 		return "windows need the recorder's thread: start the process with control=1";
+	if (limited && (every || m.depth || (m.mode != XR_RECORD && m.mode != XR_PRUNE)))
+		return "a budget is for mode record or prune, without depth and windows";
+	if (limited && (stream || value_of(r, "output")))
+		return "a budget needs rings: start without a file";
 	int64_t fd = -1;
 	why = open_stream(r, stream, &fd);
 	if (why)
 		return why;
-	note_change("start", &m);
+	if (limited && xr_root.mode == XR_OFF)
+		why = xr_budget_start();
+	if (why)
+		return why;
+	note_change(limited ? "start within a budget:" : "start", &m);
 	xr_windows_plan(window, every);
 	why = xr_start(m.mode, m.threshold_ns, m.depth, fd, limit);
 	if (why) {
+		if (xr_root.mode == XR_OFF)
+			xr_budget_stop();
 		if (fd >= 0)
 			xr_close(fd);
 		return why;
@@ -608,13 +621,13 @@ static const char *budget(struct request *r)
 	const char *why = number_of(r, "look", &look_ns);
 	if (why)
 		return why;
-	if (!xr_limits)
+	if (!xr_limited)
 		return "it records without a budget";
 	if (xr_root.mode == XR_OFF || xr_is_paused())
 		return "it is not recording";
 	if (look_ns > 100000000)
 		return "a look takes at most 100 ms";
-	xr_budget_apply(look_ns, xr_arena_burst(), &seen);
+	xr_budget_apply(look_ns, &seen);
 	r->stay = 1;
 	r->silent = !seen.whole;
 	xr_put_field(r->out, "look_ticks", seen.tsc);
@@ -637,7 +650,7 @@ static const struct command {
 	const char *words[10];
 } commands[] = {
 	{"status", status, {0}},
-	{"start", start, {"mode", "threshold", "depth", "limit", "stream", "output", "hold", "window", "every"}},
+	{"start", start, {"mode", "threshold", "depth", "limit", "stream", "output", "hold", "window", "every", "limited"}},
 	{"stop", stop, {0}},
 	{"mode", mode, {"", "threshold", "depth"}},
 	{"threshold", threshold, {""}},
@@ -994,7 +1007,7 @@ static void renew_metadata(void)
 	if (now < next)
 		return;
 	uint64_t age = xr_ns(xr_rdtsc() - xr_cpu_from);
-	next = now + (age < 1000000000 ? 250000000 : xr_limits ? 1000000000 : age / 4);
+	next = now + (age < 1000000000 ? 250000000 : xr_limited ? 1000000000 : age / 4);
 	xr_stream_metadata();
 	xr_arena_publish();
 }

@@ -246,6 +246,21 @@ struct xr_root {
 	uint64_t window_ns, every_ns; /* how long is recorded how often; 0: all the time */
 	struct xr_window *windows;    /* window i is in row i % XR_WINDOWS; or null */
 	uint64_t nwindows;
+	struct xr_budget *budget;     /* of a recording that this process alone has a budget for; or null */
+};
+
+/* What a look records, see xr_budget_apply. */
+struct xr_burst {
+	uint32_t n, ids[255];
+};
+
+/* A budget in the memory of a process, for whoever decides what it records. */
+struct xr_budget {
+	uint64_t limits;     /* address of XR_LIMITS_SIZE bytes, see below */
+	uint32_t on;         /* 1 while the process records within them */
+	uint32_t exhausted;  /* how often threads came to a limit */
+	uint32_t decisions;  /* how often functions were switched off or on; whoever decides counts */
+	struct xr_burst burst; /* of the command budget */
 };
 extern struct xr_root xr_root __asm__("xray_recorder_root");
 
@@ -417,17 +432,26 @@ void xr_profile_dump_off(void (*put)(void *to, const void *p, uint64_t n), void 
 
 /* budget.c: recording no more than a budget allows. The observer says how many calls of each
  * function are recorded: xr_limits is the number of calls, by id, after which a thread only
- * counts them. 0 is a function whose sleds are off, XR_UNLIMITED one that is always recorded. Null
- * without a budget. */
+ * counts them. 0 is a function whose sleds are off, XR_UNLIMITED one that is always recorded. They
+ * apply while xr_limited is 1. */
 #define XR_LIMITS (1 << 22) /* functions that it has room for */
 /* Bytes of the limits, and after them a bit for each function whose calls the next look does not count. */
 #define XR_LIMITS_SIZE (XR_LIMITS * sizeof(uint64_t) + XR_LIMITS / 8)
 #define XR_UNLIMITED UINT64_MAX
 #define XR_TRIAL 32 /* calls of a function that nothing is known of */
 extern uint64_t *xr_limits;
+extern uint32_t xr_limited;
 /* Counts how often a thread came to a limit. */
 extern uint32_t *xr_exhausted;
-void xr_budget_begin(uint64_t *limits, uint32_t *exhausted, const uint32_t *decisions);
+/* Begins the budget of an observer, for the rest of the process. */
+void xr_budget_begin(uint64_t *limits, uint32_t *exhausted, const uint32_t *decisions, const struct xr_burst *burst);
+/* Begins a budget of this process alone, in xr_root.budget, while nothing is recorded. Returns null or
+ * the reason why it cannot. xr_budget_stop ends it, if there is one. The caller holds
+ * XR_LOCK_CONTROL. */
+const char *xr_budget_start(void);
+void xr_budget_stop(void);
+/* ring.c: gives threads what they count in, and begins to count. The caller holds XR_LOCK_CONTROL. */
+void xr_count_anew(void);
 /* Gives the functions of an object their first limits. */
 void xr_budget_admit(const struct xr_object *o);
 /* Before a fork: switches sleds as the limits say, so that the child need not. */
@@ -463,10 +487,7 @@ struct xr_look {
  * calls. If look is not 0, entries are counted for so many ns before that, of all functions but those
  * left out, and the functions of burst are recorded, whose limits are 0 then.
  * XR_LOCK_CONTROL is held, but not all the time. */
-struct xr_burst {
-	uint32_t n, ids[255];
-};
-void xr_budget_apply(uint64_t look_ns, const struct xr_burst *burst, struct xr_look *seen);
+void xr_budget_apply(uint64_t look_ns, struct xr_look *seen);
 /* patch.c: switches the sleds of functions of which xr_budget_wants has changed. Returns whether it had
  * to search objects for sleds. */
 int xr_patch_changed(void);

@@ -132,7 +132,7 @@ static uint32_t call_of(struct walk *w, uint64_t function, uint64_t slot)
 		id = xr_gcc_known(function);
 	if (w->mode == XR_PROFILE)
 		xr_profile_open_at(slot, &w->depth);
-	if (xr_limits) {
+	if (xr_limited) {
 		/* Those that are never off are not noted if they are of libc. */
 		uint32_t open = xr_budget_open_at(slot, &w->depth);
 		if (open)
@@ -187,7 +187,7 @@ static void walk(struct walk *w, int write)
 {
 	w->write = write;
 	w->before = w->n = w->found = 0;
-	w->depth = w->mode == XR_PROFILE ? xr_profile_depth() : xr_limits ? xr_budget_depth() : xr_tls->depth;
+	w->depth = w->mode == XR_PROFILE ? xr_profile_depth() : xr_limited ? xr_budget_depth() : xr_tls->depth;
 	w->nopen = xr_tls->nopen;
 	unwinder.backtrace(look, w);
 }
@@ -206,7 +206,7 @@ void xr_land(uint64_t sp, int cause)
 	enum xr_mode mode = __atomic_load_n(&xr_root.mode, __ATOMIC_RELAXED);
 	if (!xr_tls || !unwinder.backtrace || mode == XR_OFF || mode == XR_COUNT || xr_between_windows() || xr_is_forked())
 		return;
-	if (xr_limits && !xr_gcc_functions()) {
+	if (xr_limited && !xr_gcc_functions()) {
 		land_within_budget(sp, cause);
 		return;
 	}
@@ -228,7 +228,7 @@ void xr_land(uint64_t sp, int cause)
 	}
 	if (w.found && mode == XR_DEPTH)
 		xr_depth_leave(w.depth);
-	if (w.found && xr_limits)
+	if (w.found && xr_limited)
 		xr_budget_leave(w.depth);
 	if (w.found)
 		xr_gcc_leave_open(w.nopen);

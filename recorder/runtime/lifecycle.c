@@ -65,8 +65,8 @@ void xr_open_pending(void)
 	if (!xr_root.stream && xr_root.mode != XR_OFF && !join_observer() && xr_options.stream && xr_options.template[0] && !xr_options.limited)
 		begin_stream();
 	xr_windows_share();
-	if (xr_limits || (xr_options.limited && !xr_observed()))
-		xr_set_mode(xr_limits ? xr_root.mode : XR_OFF);
+	if (xr_limited || (xr_options.limited && !xr_observed()))
+		xr_set_mode(xr_limited ? xr_root.mode : XR_OFF);
 	xr_unlock(XR_LOCK_CONTROL);
 }
 
@@ -181,6 +181,7 @@ void xr_stop(void)
 	xr_arena_publish();
 	xr_arena_flush();
 	xr_set_mode(XR_OFF);
+	xr_budget_stop();
 }
 
 /* Processes. */
@@ -200,10 +201,12 @@ void xr_forked(void)
 	xr_cpu_before = 0;
 	xr_cpu_from = xr_cpu_from ? xr_rdtsc() : 0;
 	xr_spent = (struct xr_spent){0};
-	if (!xr_options.follow)
+	if (!xr_options.follow) {
 		xr_set_mode(XR_OFF);
-	else if (xr_options.template[0] && xr_options.stream && xr_root.mode != XR_OFF && !xr_observed())
+		xr_budget_stop();
+	} else if (xr_options.template[0] && xr_options.stream && xr_root.mode != XR_OFF && !xr_observed()) {
 		pending = 1;
+	}
 }
 
 static uint32_t had_threads;

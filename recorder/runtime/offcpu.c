@@ -67,6 +67,7 @@ static const uint64_t always = 1;
 
 static struct {
 	const char *why;     /* why switches cannot be noticed; null if they can */
+	const char *paused;  /* why they are not to be noticed now; null if they are */
 	struct sequence *sequence;
 	struct area *areas;  /* free areas of the recorder, nareas of them */
 	uint32_t nareas;
@@ -78,11 +79,28 @@ static struct {
 /* The area registered here for the thread. It stays registered in a forked child. */
 static __thread struct area *registered __attribute__((tls_model("initial-exec")));
 
-int xr_offcpu_on(void) { return !__atomic_load_n(&state.why, __ATOMIC_RELAXED); }
+static const char *reason(void)
+{
+	const char *why = __atomic_load_n(&state.why, __ATOMIC_RELAXED);
+	return why ? why : __atomic_load_n(&state.paused, __ATOMIC_RELAXED);
+}
+
+int xr_offcpu_on(void) { return !reason(); }
+
+void xr_offcpu_pause(const char *why)
+{
+	__atomic_store_n(&state.paused, why, __ATOMIC_RELAXED);
+	/* Threads notice at once. They then find that they were checked in an earlier recording. */
+	for (uint64_t i = 0; !why && i < xr_root.nthreads; i++) {
+		struct xr_thread *t = xr_root.threads[i];
+		if (t->state == XR_THREAD_LIVE && t->place)
+			__atomic_store_n(&t->rseq, t->place, __ATOMIC_RELAXED);
+	}
+}
 
 void xr_put_offcpu(struct xr_text *t)
 {
-	const char *why = __atomic_load_n(&state.why, __ATOMIC_RELAXED);
+	const char *why = reason();
 	if (xr_root.mode == XR_COUNT)
 		why = "mode count keeps no times";
 	xr_put_field_text(t, why ? "no_offcpu" : "offcpu", why ? why : "rseq");
@@ -305,7 +323,7 @@ void xr_offcpu_attach(struct xr_thread *t)
 {
 	t->rseq = &always;
 	t->place = NULL;
-	if (!xr_offcpu_on())
+	if (state.why)
 		return;
 	struct area *a = area_of(t);
 	if (!a) {
@@ -313,8 +331,11 @@ void xr_offcpu_attach(struct xr_thread *t)
 		     "a thread cannot use restartable sequences, or another library does");
 		return;
 	}
-	t->rseq = t->place = &a->sequence;
+	t->place = &a->sequence;
 	t->off = (struct xr_offcpu){0};
+	if (!xr_offcpu_on())
+		return;
+	t->rseq = t->place;
 	arm(t);
 	if (!xr_sealed)
 		begin(t);

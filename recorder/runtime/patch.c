@@ -254,7 +254,7 @@ int xr_set_mode(enum xr_mode mode)
 	default:
 		return -1;
 	}
-	if (xr_limits && (mode == XR_RECORD || mode == XR_PRUNE)) {
+	if (xr_limited && (mode == XR_RECORD || mode == XR_PRUNE)) {
 		xr_copy(xr_budget_next, (trampoline[]){to[ENTER], to[EXIT], to[ARG], to[KEEP]}, sizeof xr_budget_next);
 		to[ENTER] = xr_budget_enter;
 		to[EXIT] = xr_budget_exit;
@@ -807,7 +807,7 @@ static int switch_changed(struct xr_object *o, struct work *work)
 static void patch_all(void)
 {
 	int writing = 0, fresh = 0;
-	if (xr_limits)
+	if (xr_limited)
 		prepare_budget();
 	for (uint64_t i = 0; i < xr_root.nobjects; i++) {
 		works[i] = (struct work){0};
@@ -828,7 +828,7 @@ static void patch_all(void)
 		barrier();
 	for (uint64_t i = 0; i < xr_root.nobjects; i++)
 		note_recorded(&xr_root.objects[i]);
-	for (uint64_t i = 0; applied && xr_limits && i < xr_root.nobjects; i++)
+	for (uint64_t i = 0; applied && xr_limited && i < xr_root.nobjects; i++)
 		if (xr_root.objects[i].state == XR_OBJECT_READY)
 			note_applied(&xr_root.objects[i]);
 }

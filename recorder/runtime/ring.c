@@ -510,7 +510,7 @@ static void take_chunk(struct xr_thread *t)
 
 static int make_counters(struct xr_thread *t)
 {
-	if (xr_limits)
+	if (xr_limited)
 		xr_budget_attach(t, 1);
 	if (t->ncounters > xr_root.max_function)
 		return 1;
@@ -528,6 +528,23 @@ static int make_counters(struct xr_thread *t)
 	__atomic_store_n(&t->ncounters, n, __ATOMIC_RELEASE);
 	xr_arena_tables(t);
 	return 1;
+}
+
+void xr_count_anew(void)
+{
+	uint64_t signals = xr_block_signals();
+	xr_lock(XR_LOCK_THREADS);
+	for (uint64_t i = 0; i < xr_root.nthreads; i++) {
+		struct xr_thread *t = xr_root.threads[i];
+		for (uint64_t id = 0; id < t->ncounters; id++)
+			if (t->counters[id]) /* keeps pages that were never written free of memory */
+				t->counters[id] = 0;
+		/* One that has counters already would not ask for room for its open calls. */
+		if (t->state == XR_THREAD_LIVE)
+			make_counters(t);
+	}
+	xr_unlock(XR_LOCK_THREADS);
+	xr_restore_signals(signals);
 }
 
 /* Writes a stamp if the previous one is no longer valid. */
