@@ -7,9 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -25,10 +23,12 @@ import (
 // recorded. The others are switched off. A look counts their calls for a moment, and records some
 // calls of a few. So they come back when they have become rare or slow.
 type budget struct {
-	arena *arenaObserver
-	share float64
-	stop  context.CancelFunc
-	ended chan struct{}
+	memory  budgetMemory
+	streams bool // everything that is recorded is written, not only kept in rings
+	share   float64
+	history *budgetHistory // nil if nobody asks about a part of the recording
+	stop    context.CancelFunc
+	ended   chan struct{}
 
 	// Of the goroutine that runs the rounds:
 	slots     []budgetSlot
@@ -42,11 +42,14 @@ type budget struct {
 	lookSpent uint32           // limits that were reached up to the end of the latest look; bursts reach theirs
 	lookFrom  int              // the function at which the next look begins, of those that take turns
 	burstFrom int              // the function at which the next burst begins
+	burst     []uint32         // the functions of the latest burst
+	readAt    uint64           // TSC when the counts were last read
 
 	mu        sync.Mutex
 	functions []budgetFunction // by ID
 	changes   []reader.BudgetChange
 	estimates map[uint32]*budgetProcess // by index in the arena
+	revived   bool                      // a function that was off is always recorded from now on
 }
 
 // budgetFunction is what is known of a function. Rates are calls per ns of CPU time, without the
@@ -165,17 +168,22 @@ const (
 	returningMargin       = 0.8 // of the budget that functions may take to be switched on
 )
 
-func newBudget(a *arenaObserver, share float64) *budget {
-	ctx, stop := context.WithCancel(context.Background())
+func newBudget(m budgetMemory, share float64) *budget {
 	b := &budget{
-		arena: a, share: share, stop: stop, ended: make(chan struct{}), call: 25, length: shortestLook, lookCost: 300e3, switching: 300e3,
+		memory: m, share: share, ended: make(chan struct{}), call: 25, length: shortestLook, lookCost: 300e3, switching: 300e3,
 		estimates: make(map[uint32]*budgetProcess),
 	}
-	go b.run(ctx)
 	return b
 }
 
-// end ends the rounds, and waits until the goroutine no longer uses the arena.
+// start begins the rounds.
+func (b *budget) start() {
+	ctx, stop := context.WithCancel(context.Background())
+	b.stop = stop
+	go b.run(ctx)
+}
+
+// end ends the rounds, and waits until the goroutine no longer uses the memory.
 func (b *budget) end() {
 	b.stop()
 	<-b.ended
@@ -199,7 +207,7 @@ func (b *budget) run(ctx context.Context) {
 			return
 		case <-timer.C:
 		}
-		now, spent := time.Now(), b.arena.u32(arenaSpentAt)
+		now, spent := time.Now(), b.memory.exhausted()
 		urgent := spent != seen && now.Sub(last) >= soon && b.passed() >= urgentTime
 		if !urgent && now.Sub(last) < next {
 			poll = min(2*poll, longestPoll)
@@ -227,17 +235,16 @@ func (b *budget) run(ctx context.Context) {
 // round reads the counts, chooses what is recorded, and has the processes follow.
 func (b *budget) round(ctx context.Context, now time.Time, look bool) {
 	b.mu.Lock()
-	b.find()
+	b.memory.find(b)
 	progress := b.measure()
-	changed := b.choose(now, progress)
+	changed := b.choose(now, progress) || b.revived
+	b.revived = false
 	if changed {
-		atomic.AddUint32(b.arena.word32(arenaDecidedAt), 1)
+		b.memory.decide()
 	}
 	at := b.toLookAt(look, now)
 	b.mu.Unlock()
-	if !b.arena.streams() {
-		b.inspectRings()
-	}
+	b.memory.inspect(b)
 	b.tokens = min(b.tokens+progress*b.share*lookShare, 20e6)
 	b.balance = min(b.balance, 20e6)
 	for _, p := range b.processes {
@@ -263,7 +270,7 @@ func (b *budget) worthSwitching(p *budgetProcess) bool {
 
 // passed returns the CPU time of the processes since the latest round, in ns.
 func (b *budget) passed() (ns float64) {
-	if len(b.processes) < int(b.arena.processes()) {
+	if len(b.processes) < int(b.memory.processes()) {
 		return math.Inf(1) // there is a new one
 	}
 	for _, p := range b.processes {
@@ -279,39 +286,6 @@ func (b *budget) reached() bool {
 	return slices.ContainsFunc(b.functions, func(f budgetFunction) bool { return !f.off && f.called && f.top >= f.limit })
 }
 
-// find begins to follow processes that have appeared, and forgets those that are gone.
-func (b *budget) find() {
-	a := b.arena
-	for i := range a.processes() {
-		if uint32(len(b.processes)) <= i {
-			b.processes = append(b.processes, nil)
-		}
-		at := processAt(i)
-		since, live := a.u64(at+processSinceAt), a.u32(at+processStateAt) == processLive
-		if p := b.processes[i]; p != nil && (!live || p.since != since) {
-			p.hangUp()
-			b.processes[i] = nil
-		}
-		if b.processes[i] != nil || !live {
-			continue
-		}
-		inner := int(int32(a.u32(at + processPIDAt)))
-		host := inner
-		if a.pid != a.inner {
-			host = hostPID(a.pid, inner)
-		}
-		p := &budgetProcess{index: i, since: since, clock: int32(^host<<3 | 2)}
-		if process, err := Dial(strconv.Itoa(host)); err == nil {
-			p.control = &line{process: process}
-		}
-		for id := range b.functions {
-			p.assume(id, b.functions[id].rate) // as in the others
-		}
-		b.processes[i], b.estimates[i] = p, p
-		b.learnCost(i)
-	}
-}
-
 // hangUp ends the control of a process.
 func (p *budgetProcess) hangUp() {
 	if p.control != nil {
@@ -320,10 +294,8 @@ func (p *budgetProcess) hangUp() {
 }
 
 // learnCost takes over what the runtime has measured.
-func (b *budget) learnCost(process uint32) {
-	text, _ := b.arena.text(process)
-	r, err := reader.ParseRecording(text)
-	if err != nil || r.Process.Probe == 0 || len(r.Clock.Anchors) == 0 {
+func (b *budget) learnCost(r *reader.Recording) {
+	if r.Process.Probe == 0 || len(r.Clock.Anchors) == 0 {
 		return
 	}
 	first, now := r.Clock.Anchors[0], readClocks()
@@ -342,14 +314,10 @@ func (p *budgetProcess) cpuNow() float64 {
 	return max(p.cpu, float64(t.Nano()))
 }
 
-func (b *budget) limitOf(id uint32) *uint64 {
-	return b.arena.word64(b.arena.u64(arenaLimitsAt) + 8*uint64(id))
-}
-
 // setLimit sets how many calls of a function a thread records.
 func (b *budget) setLimit(id uint32, limit uint64) {
 	b.functions[id].limit = limit
-	atomic.StoreUint64(b.limitOf(id), limit)
+	b.memory.setLimit(id, limit)
 }
 
 // countedCalls are calls of a process.
@@ -363,35 +331,29 @@ func (c *countedCalls) cost(call float64) float64 { return c.recorded*call + c.s
 
 // read returns what was counted since it was called before, by process.
 func (b *budget) read() []countedCalls {
-	a := b.arena
 	of := make([]countedCalls, len(b.processes))
-	n := a.slots()
-	if more := int(n) - len(b.slots); more > 0 {
-		b.slots = append(b.slots, make([]budgetSlot, more)...)
-	}
-	for i := range n {
-		at := slotAt(i)
-		switch state, process := a.u32(at+slotStateAt), a.u32(at+slotProcessAt); { // in this order, see owns
-		case state == slotFree || state == slotTaken:
+	now := rdtsc()
+	b.memory.threads(func(i, process uint32, words func(func(id, calls uint64))) {
+		if b.slots = upTo(b.slots, uint64(i)); words == nil {
 			b.slots[i].counts = nil
-		case process < uint32(len(of)) && b.processes[process] != nil:
-			b.readSlot(at, &b.slots[i], &of[process])
+		} else if process < uint32(len(of)) && b.processes[process] != nil {
+			b.readSlot(words, &b.slots[i], &of[process], now)
 		}
-	}
+	})
+	b.readAt = now
 	return of
 }
 
-func (b *budget) readSlot(at uint64, s *budgetSlot, c *countedCalls) {
-	a := b.arena
+func (b *budget) readSlot(words func(func(id, calls uint64)), s *budgetSlot, c *countedCalls, now uint64) {
 	if c.calls == nil {
 		c.calls = make(map[uint32]uint64)
 	}
-	a.words(a.u64(at+slotCountersAt), min(a.u64(at+slotNCountersAt), maxLimits), func(id, calls uint64) {
+	words(func(id, calls uint64) {
 		s.counts, b.functions = upTo(s.counts, id), upTo(b.functions, id)
 		f, before := &b.functions[id], s.counts[id]
 		s.counts[id] = calls
 		if !f.called {
-			f.called, f.away, f.limit = true, leastAway, atomic.LoadUint64(b.limitOf(uint32(id)))
+			f.called, f.away, f.limit = true, leastAway, b.memory.limit(uint32(id))
 		}
 		f.top = max(f.top, calls)
 		if calls <= before {
@@ -401,6 +363,9 @@ func (b *budget) readSlot(at uint64, s *budgetSlot, c *countedCalls) {
 		c.calls[uint32(id)] += calls - before
 		c.recorded += float64(recorded)
 		c.skipped += float64(calls - before - recorded)
+		if b.history != nil && !f.off && calls-before > recorded {
+			b.history.skip(skippedCalls{uint32(id), b.readAt, now, calls - before - recorded})
+		}
 	})
 }
 
@@ -546,6 +511,9 @@ func (b *budget) switchFunction(id uint32, on bool, now time.Time) {
 			p.assume(int(id), f.rate)
 		}
 	}
+	if b.history != nil && len(b.changes) == maxChanges {
+		b.changes = slices.Delete(b.changes, 0, maxChanges/2)
+	}
 	if len(b.changes) < maxChanges {
 		to := reader.FunctionOff
 		if on {
@@ -601,7 +569,6 @@ func (b *budget) chooseLooked() {
 		}
 		b.lookFrom = (b.lookFrom + 1) % n
 	}
-	bits := b.arena.u64(arenaLimitsAt) + 8*maxLimits
 	for first := 0; first < n; first += 32 {
 		var unseen uint32
 		for i, f := range b.functions[first:min(first+32, n)] {
@@ -609,13 +576,14 @@ func (b *budget) chooseLooked() {
 				unseen |= 1 << i
 			}
 		}
-		atomic.StoreUint32(b.arena.word32(bits+uint64(first/8)), unseen)
+		b.memory.setUnseen(uint32(first), unseen)
 	}
 }
 
 // chooseBurst chooses functions of which a look records some calls.
 func (b *budget) chooseBurst() {
-	left, n := b.tokens/4, uint64(0)
+	left := b.tokens / 4
+	b.burst = b.burst[:0]
 	for range b.functions {
 		b.burstFrom = (b.burstFrom + 1) % len(b.functions)
 		f := &b.functions[b.burstFrom]
@@ -623,15 +591,14 @@ func (b *budget) chooseBurst() {
 			continue
 		}
 		left -= min(burstCalls, f.rate*float64(b.length)) * b.call
-		if left < 0 || n == maxBurst {
+		if left < 0 || len(b.burst) == maxBurst {
 			break
 		}
 		id := uint32(b.burstFrom)
 		b.setLimit(id, f.top+burstCalls)
-		atomic.StoreUint32(b.arena.word32(arenaBurstAt+4+4*n), id)
-		n++
+		b.burst = append(b.burst, id)
 	}
-	atomic.StoreUint32(b.arena.word32(arenaBurstAt), uint32(n))
+	b.memory.setBurst(b.burst)
 }
 
 // budgetAnswer is the answer to the command budget.
@@ -659,12 +626,20 @@ func (b *budget) command(ctx context.Context, p *budgetProcess, what string, now
 	b.tokens -= float64(answer.PatchingNS)
 	b.balance -= float64(answer.PatchingNS)
 	p.stale, p.switched, p.wasted = false, p.cpu, 0
+	if b.history != nil {
+		b.mu.Lock()
+		b.history.follow(rdtsc())
+		b.mu.Unlock()
+	}
 	if answer.LookCPUNS == 0 {
 		b.switching += (float64(answer.PatchingNS) - b.switching) / 4
 	}
 	if len(answer.Cut) > 0 {
 		b.mu.Lock()
 		for _, id := range answer.Cut {
+			if b.history != nil && len(p.cuts) == maxChanges {
+				p.cuts = slices.Delete(p.cuts, 0, maxChanges/2)
+			}
 			if len(p.cuts) < maxChanges {
 				p.cuts = append(p.cuts, reader.BudgetChange{TSC: answer.CutTSC, Func: id, To: reader.FunctionCut})
 			}
@@ -682,11 +657,11 @@ func (b *budget) look(ctx context.Context, p *budgetProcess, now time.Time) {
 	answer := b.command(ctx, p, fmt.Sprintf("budget look=%d", b.length), now)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.lookSpent = b.arena.u32(arenaSpentAt)
+	b.lookSpent = b.memory.exhausted()
 	c := &b.read()[p.index]
-	for i := range b.arena.u32(arenaBurstAt) {
-		if i < maxBurst {
-			b.setLimit(b.arena.u32(arenaBurstAt+4+4*uint64(i)), 0)
+	for _, id := range b.burst {
+		if b.functions[id].off {
+			b.setLimit(id, 0)
 		}
 	}
 	if answer == nil {

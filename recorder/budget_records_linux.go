@@ -31,27 +31,44 @@ func (n *inspector) records(data []byte, from, to int, entry func(function uint3
 		if size == 0 {
 			return
 		}
-		if at += size; at <= from || word == 0 {
-			continue
+		if at += size; at > from && word != 0 {
+			n.record(word, now, entry, exit)
 		}
-		id := word >> 4
-		switch kind := reader.Kind(word >> 1 & 7); {
-		case kind.IsEnter():
-			entry(id)
-			if len(n.open) < maxInspected {
-				n.open = append(n.open, openCall{id, now})
-			}
-		case kind.IsExit():
-			i := len(n.open) - 1
-			for i >= 0 && n.open[i].function != id {
-				i--
-			}
-			if i < 0 {
-				continue
-			}
-			exit(id, max(now, n.open[i].start)-n.open[i].start)
-			n.open = n.open[:i]
+	}
+}
+
+// follow is like records for the rest of a chunk of which it has seen what is before. With part, the
+// thread may be writing.
+func (n *inspector) follow(data []byte, at int, part bool, exit func(function uint32, ticks uint64)) {
+	for at+8 <= len(data) {
+		word, now, size := n.clock.next(data[at:], part)
+		if size == 0 {
+			return
 		}
+		if at += size; word != 0 {
+			n.record(word, now, func(uint32) {}, exit)
+		}
+	}
+}
+
+func (n *inspector) record(word uint32, now uint64, entry func(function uint32), exit func(function uint32, ticks uint64)) {
+	id := word >> 4
+	switch kind := reader.Kind(word >> 1 & 7); {
+	case kind.IsEnter():
+		entry(id)
+		if len(n.open) < maxInspected {
+			n.open = append(n.open, openCall{id, now})
+		}
+	case kind.IsExit():
+		i := len(n.open) - 1
+		for i >= 0 && n.open[i].function != id {
+			i--
+		}
+		if i < 0 {
+			return
+		}
+		exit(id, max(now, n.open[i].start)-n.open[i].start)
+		n.open = n.open[:i]
 	}
 }
 
@@ -63,48 +80,13 @@ func (b *budget) written(s *observedSlot, p *observedProcess, from, to int, data
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	lasted := b.lasted
-	if !b.arena.streams() {
-		lasted = func(uint32, uint64) {} // inspectRings has seen them
+	if !b.streams {
+		lasted = func(uint32, uint64) {} // the memory has them
 	}
 	s.inspector.records(data, from, to, func(id uint32) {
 		p.recorded = upTo(p.recorded, uint64(id))
 		p.recorded[id]++
 	}, lasted)
-}
-
-// inspectRings takes over the durations of calls in rings, which nobody writes while the program runs.
-func (b *budget) inspectRings() {
-	const most = 4 // chunks of a thread in a round
-	a, data := b.arena, make([]byte, chunkSize)
-	for i := range b.slots {
-		at, s := slotAt(uint32(i)), &b.slots[i]
-		taken, chunks := a.u64(at+slotTakenAt), a.u64(at+slotChunksAt)
-		if a.u32(at+slotStateAt) != slotLive || chunks == 0 || chunks > maxRingChunks || taken == 0 {
-			continue
-		}
-		if owner := a.u32(at + slotOwnerAt); owner != s.owner {
-			s.owner, s.inspected, s.inspector = owner, 0, inspector{}
-		}
-		// The chunk behind the current one is overwritten next.
-		if from := max(taken, min(chunks, most+2)) - min(chunks, most+2); s.inspected < from {
-			s.inspected, s.inspector = from, inspector{}
-		}
-		for ; s.inspected+1 < taken; s.inspected++ {
-			number := s.inspected + 1
-			place, ok := a.offset(a.u64(at+slotRingAt)+(number-1)%chunks*chunkSize, chunkSize)
-			if !ok {
-				break
-			}
-			copy(data, a.mem[place:place+chunkSize])
-			if fields(data).u64(0) != 2*number || a.u64(place) != 2*number {
-				s.inspector = inspector{}
-				continue
-			}
-			b.mu.Lock()
-			s.inspector.records(data, 0, chunkSize, func(uint32) {}, b.lasted)
-			b.mu.Unlock()
-		}
-	}
 }
 
 // lasted takes over the duration of a call.

@@ -46,6 +46,7 @@ type Status struct {
 	// and otherwise from the rings when the process ends.
 	Observed       bool  `json:"observed"`
 	ObservedStream bool  `json:"observed_stream"`
+	Limited        bool  `json:"limited"`    // recording within a budget
 	RingBytes      int64 `json:"ring_bytes"` // of all threads
 	Threads        struct {
 		Live int64 `json:"live"`

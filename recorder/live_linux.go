@@ -33,14 +33,16 @@ type Live struct {
 	newest  uint64       // TSC when the rings were last read
 	windows *liveWindows // nil if everything is recorded
 	scratch []byte
+	budget  *budget // nil without one
 }
 
 // liveThread is a thread, and how far its ring was read.
 type liveThread struct {
 	*ringThread
 	scan   rootScan
-	number uint64 // of the chunk to read next
-	at     int    // offset in it
+	calls  inspector // of a budget
+	number uint64    // of the chunk to read next
+	at     int       // offset in it
 }
 
 // keptChunk is a complete chunk.
@@ -73,8 +75,15 @@ func OpenLive(ctx context.Context, p *Process, keep int64, choose func(*reader.T
 	return l, nil
 }
 
-// Close releases its resources. The process is not concerned.
-func (l *Live) Close() error { return l.image.in.(*os.File).Close() }
+// Close releases its resources. The process goes on as it is: a budget keeps its latest limits.
+func (l *Live) Close() error {
+	err := l.image.in.(*os.File).Close()
+	if l.budget != nil {
+		l.budget.end()
+		err = errors.Join(err, l.budget.memory.(*budgetLive).file.Close())
+	}
+	return err
+}
 
 // find finds the runtime's root.
 func (l *Live) find(mem *os.File) (*runtimeRoot, error) {
@@ -128,6 +137,7 @@ func (l *Live) describe(ctx context.Context, root *runtimeRoot) error {
 	r.Process.CPUNS, r.Process.CPUFrom, r.Process.CPUTo = 0, 0, 0
 	r.Process.Complete = true
 	l.text, l.objects = &r, root.nobjects
+	l.keepRoots()
 	return nil
 }
 
@@ -168,6 +178,9 @@ func (l *Live) Read(ctx context.Context, each func(RootCall)) (s LiveState, err 
 		}
 	}
 	l.evict()
+	if l.budget != nil {
+		l.budget.pass(now)
+	}
 	l.newest = now
 	return s, nil
 }
@@ -221,6 +234,7 @@ func (l *Live) readThread(now *ringThread, s *LiveState, each func(RootCall)) {
 func (t *liveThread) miss(next uint64) uint64 {
 	n := next - t.number
 	t.number, t.at = next, 0
+	t.calls = inspector{}
 	t.scan.lose()
 	return n
 }
@@ -237,6 +251,9 @@ func (l *Live) readChunk(t *liveThread, s *LiveState, each func(RootCall)) (done
 		data := l.scratch[:end]
 		at := max(t.at, chunkHeader)
 		if at < int(end) && l.copies(t, address, data[at:], uint64(at)) {
+			if l.budget != nil {
+				l.budget.saw(&t.calls, data, at, true)
+			}
 			t.at = t.scan.scan(data, at, true, each)
 		}
 		s.Bytes += int64(end) - int64(at)
@@ -251,6 +268,9 @@ func (l *Live) readChunk(t *liveThread, s *LiveState, each func(RootCall)) (done
 	c := chunkPlace{address: address, number: t.number, first: f.u64(8), last: f.u64(16), wall: f.u64(56), used: usedOf(f)}
 	if c.used != 0 {
 		data = data[:c.used]
+	}
+	if l.budget != nil {
+		l.budget.saw(&t.calls, data, max(t.at, chunkHeader), false)
 	}
 	t.scan.scan(data, max(t.at, chunkHeader), false, each)
 	l.kept = append(l.kept, &keptChunk{thread: t.ringThread, place: c, data: data})
@@ -320,6 +340,9 @@ func (l *Live) WriteTrace(w io.Writer, from, to uint64, edit func(*reader.Record
 		r.Windows = l.windows.between(from, to)
 	}
 	r.Losses = losses(lost)
+	if l.budget != nil {
+		r.Budget = l.budget.between(from, to)
+	}
 	r.Clock.Anchors = append(slices.Clone(r.Clock.Anchors), readClocks())
 	edit(&r)
 	head := tracewrite.AppendRecording(traceHeader(&r.Clock), &r, from)

@@ -20,6 +20,9 @@ func OpenLive(context.Context, *Process, int64, func(*reader.Trace) (Roots, erro
 // Close releases its resources.
 func (l *Live) Close() error { return nil }
 
+// Limit has a budget. It cannot on this system.
+func (l *Live) Limit(float64) error { return Supported() }
+
 // Recording describes the process.
 func (l *Live) Recording() *reader.Recording { return nil }
 

@@ -149,7 +149,9 @@ func (ob *Observer) handshake(fd int) error {
 	ob.arenas = append(ob.arenas, ao)
 	ob.mu.Unlock()
 	if ob.options.Budget > 0 {
-		ao.budget = newBudget(ao, ob.options.Budget)
+		ao.budget = newBudget(budgetArena{ao}, ob.options.Budget)
+		ao.budget.streams = ao.streams()
+		ao.budget.start()
 	}
 	err = unix.Sendmsg(fd, []byte{0}, unix.UnixRights(memory), nil, unix.MSG_NOSIGNAL)
 	go ao.run()

@@ -180,7 +180,11 @@ func (r *recordingFlags) holdRings(ctx context.Context, a *app, p *recorder.Proc
 	if err != nil {
 		return nil, err
 	}
-	_, held, err := p.Hold(ctx, what.StartCommand(false))
+	command := what.StartCommand(false)
+	if r.limited {
+		command += " limited=1"
+	}
+	_, held, err := p.Hold(ctx, command)
 	if err != nil {
 		return nil, err
 	}

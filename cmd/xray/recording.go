@@ -26,6 +26,7 @@ type recordingFlags struct {
 	window         cli.Window
 	function       string
 	exclude        string
+	limited        bool // whoever asks for it decides which functions are recorded
 	session.DebugFlags
 }
 

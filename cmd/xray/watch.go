@@ -38,6 +38,7 @@ type watching struct {
 	exec      string
 	memory    int64
 	ring      int64
+	budget    cli.Share
 	libcalls  callFlag
 	cc        string
 	quiet     bool
@@ -104,6 +105,7 @@ process goes on. Child processes that have the recorder in them are watched, too
 	cli.AddDuration(f, &w.prune, "prune", "drop calls shorter than `TIME`, such as 5us, unless they contain a longer call")
 	cli.AddCount(f, &w.depth, "depth", "", 0, "record only calls at most `N` deep; 1 is the outermost, 0 is no limit")
 	w.addWindow(f)
+	cli.AddShare(f, &w.budget, "budget", "record the calls that tell most, and all of --root, at a cost of about `PERCENT` of the process's CPU time")
 	w.addFilter(f)
 	w.libcalls.add(f)
 	addCompiler(cmd, &w.cc)
@@ -130,9 +132,14 @@ func (w *watching) check(args []string) error {
 		return cli.Usagef("give -o and the folder for the traces")
 	case w.ring > 0 && w.ring < leastRing:
 		return cli.Usagef("--ring: must be at least %[2]dK, not %[1]d bytes", w.ring, leastRing>>10)
+	case w.budget > 0 && w.depth > 0:
+		return cli.Usagef("--budget cannot be used with --depth")
+	case w.budget > 0 && w.window.Every > 0:
+		return cli.Usagef("--window cannot be used with --budget: outside of windows, nothing is known about functions")
 	case w.libcalls != "" && len(args) == 0:
 		return cli.Usagef("--libcalls must be given when the program starts: it cannot be used with -p and --wait-for")
 	}
+	w.limited = w.budget > 0
 	if _, err := w.recording(); err != nil {
 		return err
 	}
@@ -360,6 +367,12 @@ func (w *watching) process(ctx context.Context, p *recorder.Process) (err error)
 	if status.Recording && w.window.Every > 0 {
 		return fmt.Errorf("%s is being recorded already: --window cannot change that. See xray ctl %s status", p, p.Target())
 	}
+	if status.Recording && w.limited && !status.Limited {
+		return fmt.Errorf("%s is being recorded already, without a budget: --budget cannot change that. See xray ctl %s status", p, p.Target())
+	}
+	if status.Recording && status.Limited && !w.limited {
+		return fmt.Errorf("%s is being recorded within a budget, which leaves out calls: watch it with --budget", p)
+	}
 	if !status.Recording {
 		end, err := w.holdRings(ctx, w.app, p)
 		if err != nil {
@@ -373,6 +386,11 @@ func (w *watching) process(ctx context.Context, p *recorder.Process) (err error)
 		return err
 	}
 	defer live.Close()
+	if w.limited {
+		if err := live.Limit(float64(w.budget)); err != nil {
+			return err
+		}
+	}
 	options := w.options
 	options.Name = func(id reader.FuncID) string { return names[id] }
 	watcher := watch.New(live, w.folder, options)

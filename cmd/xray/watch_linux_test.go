@@ -248,3 +248,58 @@ func (l *lockedBuffer) String() string {
 	defer l.mu.Unlock()
 	return l.b.String()
 }
+
+// Within a budget, watch leaves out a function that is called all the time, and says so, but finds every
+// slow request and its cause.
+func TestWatchBudget(t *testing.T) {
+	t.Parallel()
+	testenv.Need(t, "clang-22", "cc")
+	dir := filepath.Join(t.TempDir(), "slow")
+	program, end := filepath.Join(t.TempDir(), "requests"), filepath.Join(t.TempDir(), "end")
+	source := strings.Replace(watchedProgram, ", xray_always_instrument", "", 1)
+	source = strings.Replace(source, "RECORDED void parse(int i) { for (volatile int k = 0; k < 2000; k++) ; }", `
+RECORDED void hot(void) { for (volatile int k = 0; k < 20; k++) ; }
+RECORDED void parse(int i) { for (volatile int k = 0; k < 2000; k++) hot(); }`, 1)
+	if err := os.WriteFile(program+".c", []byte(source), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("clang-22", "-O1", "-g", "-fxray-instrument", "-fxray-instruction-threshold=1", "-pthread", program+".c", "-o", program).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	cmd := exec.Command(program, end, "1", "400")
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	w := exec.Command("xray", "watch", "-p", strconv.Itoa(cmd.Process.Pid), "--budget", "5%", "--root", "^handle$", "--over", "100ms", "-o", dir)
+	var said lockedBuffer
+	w.Stderr = &said
+	if err := w.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.Process.Kill(); _ = w.Wait() })
+	until(t, "traces", func() bool { return strings.Count(said.String(), "handle took") >= 6 })
+	_ = w.Process.Signal(syscall.SIGINT)
+	if err := w.Wait(); err != nil {
+		t.Errorf("%v\n%s", err, &said)
+	}
+	if err := os.WriteFile(end, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("the program: %v", err)
+	}
+	_, stalls := readFolder(t, dir)
+	if stalls < 6 {
+		t.Errorf("%d calls of stall in the traces\n%s", stalls, &said)
+	}
+	o := runHere("xray", "why", dir)
+	if o.status != 0 || !strings.Contains(o.stdout, "stall itself is slower") {
+		t.Errorf("why does not name the cause: %s", o)
+	}
+	if o := runHere("xray", "account", dir); !strings.Contains(o.stdout+o.stderr, "budget of 5% of the CPU time") {
+		t.Errorf("account does not say what is missing: %s", o)
+	}
+}

@@ -1,0 +1,387 @@
+package recorder
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"sort"
+
+	"github.com/xray-tools/xray/reader"
+)
+
+// The layout of struct xr_budget in runtime/internal.h, and where struct xr_root has its address.
+const (
+	rootBudgetAt    = rootWindowsAt + 32
+	budgetOnAt      = 8
+	budgetSpentAt   = 12
+	budgetDecidedAt = 16
+	budgetBurstAt   = 20
+)
+
+// budgetLive is the memory of a process that has a budget alone. It is read and written through
+// /proc/PID/mem. That file stays with the memory: when the process executes another program, it leads
+// nowhere. Words need not be written at once: one that is half written is a wrong limit for a moment.
+type budgetLive struct {
+	process *Process
+	image   *image
+	file    *os.File
+	root    uint64 // address of the runtime's root
+	at      uint64 // address of the budget
+	limits  uint64 // address of the limits
+	slots   map[uint64]uint32
+	about   *reader.Recording
+}
+
+// Limit keeps what recording costs the process below a share of its CPU time, until Close. The process
+// records with limited=1. The functions of [Roots] are always recorded.
+func (l *Live) Limit(share float64) error {
+	file, err := os.OpenFile(fmt.Sprintf("/proc/%d/mem", l.process.PID), os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	// The memory that was searched must still be that of the process.
+	m := *l.image
+	m.in = file
+	live := &budgetLive{process: l.process, image: &m, file: file, root: l.root, slots: make(map[uint64]uint32), about: l.text}
+	if err := live.open(); err != nil {
+		return errors.Join(err, file.Close())
+	}
+	l.budget = newBudget(live, share)
+	l.budget.history = new(budgetHistory)
+	l.keepRoots()
+	l.budget.start()
+	return nil
+}
+
+func (m *budgetLive) open() error {
+	if _, err := m.image.parseRoot(m.root); err != nil {
+		return err
+	}
+	if m.at = m.u64(m.root + rootBudgetAt); m.at == 0 || m.u32(m.at+budgetOnAt) != 1 {
+		return m.image.errorf("it records without a budget")
+	}
+	if m.limits = m.u64(m.at); m.limits%8 != 0 || m.limits == 0 {
+		return m.image.errorf("the recorder's budget is damaged")
+	}
+	return nil
+}
+
+// keepRoots has the functions of Roots always recorded.
+func (l *Live) keepRoots() {
+	if l.budget == nil {
+		return
+	}
+	for id, is := range l.roots.Is {
+		if is {
+			l.budget.keep(uint32(id))
+		}
+	}
+	for _, id := range l.roots.Targets {
+		l.budget.keep(uint32(id))
+	}
+}
+
+// keep has a function recorded always.
+func (b *budget) keep(id uint32) {
+	if id >= maxLimits {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.functions = upTo(b.functions, uint64(id))
+	f := &b.functions[id]
+	if f.off {
+		b.changes = append(b.changes, reader.BudgetChange{TSC: rdtsc(), Func: reader.FuncID(id), To: reader.FunctionOn})
+	}
+	b.revived = b.revived || f.off
+	f.called, f.off, f.away = true, false, leastAway
+	b.setLimit(id, unlimited)
+}
+
+func (m *budgetLive) u32(at uint64) uint32 {
+	var p [4]byte
+	_, _ = m.image.readSome(p[:], at) // 0 if the process has ended
+	return binary.LittleEndian.Uint32(p[:])
+}
+
+func (m *budgetLive) u64(at uint64) uint64 {
+	var p [8]byte
+	_, _ = m.image.readSome(p[:], at)
+	return binary.LittleEndian.Uint64(p[:])
+}
+
+// write writes memory, unless the process has ended.
+func (m *budgetLive) write(at uint64, p []byte) { _, _ = m.file.WriteAt(p, int64(at)) }
+
+func (m *budgetLive) exhausted() uint32 { return m.u32(m.at + budgetSpentAt) }
+
+func (m *budgetLive) decide() {
+	m.write(m.at+budgetDecidedAt, binary.LittleEndian.AppendUint32(nil, m.u32(m.at+budgetDecidedAt)+1))
+}
+
+func (m *budgetLive) limit(id uint32) uint64 { return m.u64(m.limits + 8*uint64(id)) }
+
+func (m *budgetLive) setLimit(id uint32, calls uint64) {
+	if id < maxLimits {
+		m.write(m.limits+8*uint64(id), binary.LittleEndian.AppendUint64(nil, calls))
+	}
+}
+
+func (m *budgetLive) setUnseen(first, bits uint32) {
+	if first < maxLimits {
+		m.write(m.limits+8*maxLimits+uint64(first/8), binary.LittleEndian.AppendUint32(nil, bits))
+	}
+}
+
+func (m *budgetLive) setBurst(ids []uint32) {
+	p := binary.LittleEndian.AppendUint32(nil, uint32(len(ids)))
+	for _, id := range ids {
+		p = binary.LittleEndian.AppendUint32(p, id)
+	}
+	m.write(m.at+budgetBurstAt, p)
+}
+
+func (m *budgetLive) processes() uint32 { return 1 }
+
+func (m *budgetLive) find(b *budget) {
+	if len(b.processes) > 0 {
+		return
+	}
+	p := &budgetProcess{clock: int32(^m.process.PID<<3 | 2), control: &line{process: m.process}}
+	p.cpu = p.cpuNow()
+	b.processes, b.estimates[0] = []*budgetProcess{p}, p
+	b.learnCost(m.about)
+	// A child that was forked from a process with a budget has functions that are off.
+	for _, o := range m.about.Objects {
+		for id := o.First; o.Holds(id) && id < maxLimits; id++ {
+			if m.limit(uint32(id)) > 0 {
+				continue
+			}
+			b.functions = upTo(b.functions, uint64(id))
+			if f := &b.functions[id]; !f.called {
+				f.called, f.off, f.away = true, true, leastAway
+				p.assume(int(id), 0)
+			}
+		}
+	}
+}
+
+func (m *budgetLive) threads(each func(slot, process uint32, words func(func(id, calls uint64)))) {
+	root, err := m.image.parseRoot(m.root)
+	if err != nil {
+		return
+	}
+	table, err := m.image.read("the table of threads", root.threads, int(root.nthreads)*8)
+	if err != nil {
+		return
+	}
+	for f := fields(table); len(f) > 0; f = f[8:] {
+		t, err := m.image.parseThread(f.u64(0), root.threadSize)
+		if err != nil {
+			return
+		}
+		slot, ok := m.slots[t.address]
+		if !ok {
+			slot = uint32(len(m.slots))
+			m.slots[t.address] = slot
+		}
+		each(slot, 0, func(each func(id, calls uint64)) {
+			p := make(fields, 8*min(t.ncounter, root.maxFunction+1, maxLimits))
+			if n, err := m.image.readSome(p, t.counters); n < len(p) || err != nil {
+				return
+			}
+			for id := 0; 8*id < len(p); id++ {
+				if calls := p.u64(8 * id); calls > 0 {
+					each(uint64(id), calls)
+				}
+			}
+		})
+	}
+}
+
+// inspect does nothing, because [Live.Read] reads all records.
+func (m *budgetLive) inspect(*budget) {}
+
+// budgetHistory is what is known of parts of a recording. It forgets what is long ago.
+type budgetHistory struct {
+	skipped  []skippedCalls
+	followed []uint64  // TSCs at which the process had switched its sleds as was decided
+	clock    []cpuTime // in order
+}
+
+// skippedCalls are calls of a function that is on, which were only counted between two TSCs.
+type skippedCalls struct {
+	id       uint32
+	from, to uint64
+	calls    uint64
+}
+
+// cpuTime is the CPU time of the process, in ns, at a TSC.
+type cpuTime struct {
+	tsc uint64
+	ns  float64
+}
+
+const maxHistory = 1 << 15
+
+func remember[T any](list []T, v T) []T {
+	if len(list) == maxHistory {
+		list = slices.Delete(list, 0, maxHistory/2)
+	}
+	return append(list, v)
+}
+
+func (h *budgetHistory) skip(s skippedCalls) { h.skipped = remember(h.skipped, s) }
+func (h *budgetHistory) follow(tsc uint64)   { h.followed = remember(h.followed, tsc) }
+
+// pass notes the CPU time of the process.
+func (b *budget) pass(tsc uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	const often = 1 << 22 // ticks, about a millisecond
+	h := b.history
+	if n := len(h.clock); len(b.processes) == 0 || n > 0 && tsc-h.clock[n-1].tsc < often {
+		return
+	}
+	h.clock = remember(h.clock, cpuTime{tsc, b.processes[0].cpuNow()})
+}
+
+// cpuAt returns the CPU time at a TSC.
+func (h *budgetHistory) cpuAt(tsc uint64) float64 {
+	n := len(h.clock)
+	i := sort.Search(n, func(i int) bool { return h.clock[i].tsc >= tsc })
+	switch {
+	case n == 0:
+		return 0
+	case i == 0:
+		return h.clock[0].ns
+	case i == n:
+		return h.clock[n-1].ns
+	}
+	x, y := h.clock[i-1], h.clock[i]
+	return x.ns + (y.ns-x.ns)*float64(tsc-x.tsc)/float64(y.tsc-x.tsc)
+}
+
+// saw takes over the records of a chunk from an offset on.
+func (b *budget) saw(n *inspector, data []byte, at int, part bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n.follow(data, at, part, b.lasted)
+}
+
+// between returns what was not recorded between two TSCs.
+func (b *budget) between(from, to uint64) reader.Budget {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	found := reader.Budget{Share: uint64(math.Round(b.share * 1e6)), From: from, To: to}
+	if len(b.processes) == 0 {
+		return found
+	}
+	p, h := b.processes[0], b.history
+	cpu := max(0, h.cpuAt(to)-h.cpuAt(from))
+	rows := make(map[uint32]*reader.BudgetFunction)
+	row := func(id uint32) *reader.BudgetFunction {
+		if rows[id] == nil {
+			rows[id] = &reader.BudgetFunction{Func: reader.FuncID(id)}
+		}
+		return rows[id]
+	}
+	for id, ticks := range b.offBetween(from, to) {
+		rate, r := b.functions[id].rate, row(id)
+		if int(id) < len(p.looked) && p.looked[id].ns > 0 {
+			rate = p.looked[id].calls / p.looked[id].ns
+		}
+		ns := max(1, cpu*float64(ticks)/float64(max(1, to-from)))
+		b.estimate(r, budgetEstimate{calls: rate * ns, ns: ns})
+	}
+	for _, s := range h.skipped {
+		if s.from >= from && s.to <= to {
+			row(s.id).Counted += s.calls
+		} else if s.to > from && s.from < to {
+			n := uint64(math.Ceil(float64(s.calls) * float64(min(s.to, to)-max(s.from, from)) / float64(s.to-s.from)))
+			row(s.id).Estimated += n
+			row(s.id).Error += n
+		}
+	}
+	b.countSince(max(from, b.readAt), to, row)
+	for _, r := range rows {
+		found.Functions = append(found.Functions, *r)
+	}
+	slices.SortFunc(found.Functions, func(x, y reader.BudgetFunction) int { return int(x.Func) - int(y.Func) })
+	for _, c := range slices.Concat(b.changes, p.cuts) {
+		if c.TSC >= from && c.TSC <= to {
+			found.Changes = append(found.Changes, c)
+		}
+	}
+	slices.SortStableFunc(found.Changes, func(x, y reader.BudgetChange) int {
+		if x.TSC < y.TSC {
+			return -1
+		}
+		return 1
+	})
+	return found
+}
+
+// countSince adds the calls that were only counted since the counts were last read.
+func (b *budget) countSince(from, to uint64, row func(id uint32) *reader.BudgetFunction) {
+	if from >= to {
+		return
+	}
+	b.memory.threads(func(i, _ uint32, words func(func(id, calls uint64))) {
+		words(func(id, calls uint64) {
+			if id >= uint64(len(b.functions)) || b.functions[id].off {
+				return
+			}
+			f, before := &b.functions[id], uint64(0)
+			if int(i) < len(b.slots) && id < uint64(len(b.slots[i].counts)) {
+				before = b.slots[i].counts[id]
+			}
+			if before = max(before, f.limit); f.called && calls > before {
+				r := row(uint32(id))
+				r.Estimated += calls - before
+				r.Error += calls - before
+			}
+		})
+	})
+}
+
+// offBetween returns for how many ticks between two TSCs functions were off, by ID. A function that was
+// switched on is off until the process has switched its sleds.
+func (b *budget) offBetween(from, to uint64) map[uint32]uint64 {
+	off := make(map[uint32]uint64)
+	add := func(id uint32, since, until uint64) {
+		if since, until = max(since, from), min(until, to); since < until {
+			off[id] += until - since
+		}
+	}
+	until, seen := make(map[uint32]uint64), make(map[uint32]bool)
+	for _, c := range slices.Backward(b.changes) {
+		id := uint32(c.Func)
+		seen[id] = true
+		if c.To == reader.FunctionOn {
+			until[id] = math.MaxUint64
+			if i, _ := slices.BinarySearch(b.history.followed, c.TSC); i < len(b.history.followed) {
+				until[id] = b.history.followed[i]
+			}
+			continue
+		}
+		if end, ok := until[id]; ok {
+			add(id, c.TSC, end)
+			delete(until, id)
+		} else {
+			add(id, c.TSC, math.MaxUint64)
+		}
+	}
+	for id, end := range until {
+		add(id, 0, end) // since before the oldest change that is known
+	}
+	for id := range b.functions {
+		if b.functions[id].off && !seen[uint32(id)] {
+			add(uint32(id), 0, to)
+		}
+	}
+	return off
+}
