@@ -107,10 +107,18 @@ type budgetProcess struct {
 	cuts      []reader.BudgetChange
 }
 
-// lookedAt is what the latest looks at a function saw.
+// lookedAt is what the latest looks at a function saw. Older ones count less.
 type lookedAt struct {
-	ns, calls float64 // CPU time without the cost of recording, and calls in it; older looks count less
-	rate      float64 // calls per ns, in the latest look
+	ns    float64 // CPU time, without the cost of recording
+	calls float64
+}
+
+// rate returns the calls per ns.
+func (l *lookedAt) rate() float64 {
+	if l.ns == 0 {
+		return 0
+	}
+	return l.calls / l.ns
 }
 
 // budgetEstimate is about the calls of a function while it was off.
@@ -136,7 +144,7 @@ const (
 	lookCounting = 0.3
 	// mostCounting is how much of a look counting may take. Rates are those of the rest of the look, and the
 	// cost is only roughly known.
-	mostCounting = 0.15
+	mostCounting = 0.1
 	// leastOwn is the least part of the CPU time of a look that is the program's own.
 	leastOwn = 0.3
 	// recordShare is the part of the budget for recorded calls, and lookShare that for looks. The rest
@@ -155,13 +163,14 @@ const (
 	urgentRound   = 4 * time.Millisecond // where limits are reached
 	roundInterval = 60 * time.Millisecond
 	// A look is longer if the budget has room for that: it averages more of what the program does.
-	shortestLook = 3 * time.Millisecond
+	shortestLook = 6 * time.Millisecond
 	longestLook  = 12 * time.Millisecond
 	// CPU time, in ns, from which a round is worth its cost, also if limits were reached.
 	roundTime, urgentTime = 30e6, 1e6
 	quotaTime             = 1e8 // ns of a thread that a limit is enough for, at twice the rate
 	repayTime             = 1e9 // ns of CPU time in which too high costs are made up for
 	leastAway             = time.Second
+	mostOwed              = 5e6 // ns that later looks pay for one that cost far too much, as on a busy machine
 	mostAway              = 16 * time.Second
 	maxChanges            = 1 << 16
 	stayingAdvance        = 1.5 // how much more a function that is on is worth
@@ -245,7 +254,7 @@ func (b *budget) round(ctx context.Context, now time.Time, look bool) {
 	at := b.toLookAt(look, now)
 	b.mu.Unlock()
 	b.memory.inspect(b)
-	b.tokens = min(b.tokens+progress*b.share*lookShare, 20e6)
+	b.tokens = min(max(b.tokens, -mostOwed)+progress*b.share*lookShare, 20e6)
 	b.balance = min(b.balance, 20e6)
 	for _, p := range b.processes {
 		if p == nil {
@@ -423,7 +432,7 @@ func (b *budget) extrapolate(p *budgetProcess, c *countedCalls, ns float64) {
 			continue
 		}
 		seen, e := float64(c.calls[uint32(id)]), &p.estimates[id]
-		if seen > 0 && seen >= p.looked[id].rate*ns/2 {
+		if seen > 0 && seen >= p.looked[id].rate()*ns/2 {
 			continue // its entries were on, so all calls were counted
 		}
 		e.ns += ns
@@ -685,9 +694,10 @@ func (b *budget) look(ctx context.Context, p *budgetProcess, now time.Time) {
 			continue
 		}
 		at, calls := &p.looked[id], float64(c.calls[uint32(id)])
-		p.estimates[id].settle(at.rate, calls/own)
-		*at = lookedAt{at.ns/2 + own, at.calls/2 + calls, calls / own}
-		f.rate += (at.calls/at.ns - f.rate) / 4
+		before := at.rate()
+		*at = lookedAt{at.ns/2 + own, at.calls/2 + calls}
+		p.estimates[id].settle(before, at.rate())
+		f.rate += (at.rate() - f.rate) / 4
 		f.looks.add(calls, own)
 	}
 }
@@ -695,13 +705,13 @@ func (b *budget) look(ctx context.Context, p *budgetProcess, now time.Time) {
 // assume sets the rate of a function that was just switched off.
 func (p *budgetProcess) assume(id int, rate float64) {
 	p.looked = upTo(p.looked, uint64(id))
-	p.looked[id] = lookedAt{float64(shortestLook), rate * float64(shortestLook), rate}
+	p.looked[id] = lookedAt{float64(shortestLook), rate * float64(shortestLook)}
 }
 
 // settle ends the estimate of a function, as if its rate had not changed since the latest look.
 func (p *budgetProcess) settle(id int) {
 	if id < len(p.estimates) && id < len(p.looked) {
-		p.estimates[id].settle(p.looked[id].rate, p.looked[id].rate)
+		p.estimates[id].settle(p.looked[id].rate(), p.looked[id].rate())
 	}
 }
 

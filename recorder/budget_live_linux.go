@@ -292,7 +292,7 @@ func (b *budget) between(from, to uint64) reader.Budget {
 	for id, ticks := range b.offBetween(from, to) {
 		rate, r := b.functions[id].rate, row(id)
 		if int(id) < len(p.looked) && p.looked[id].ns > 0 {
-			rate = p.looked[id].calls / p.looked[id].ns
+			rate = p.looked[id].rate()
 		}
 		ns := max(1, cpu*float64(ticks)/float64(max(1, to-from)))
 		b.estimate(r, budgetEstimate{calls: rate * ns, ns: ns})
