@@ -3,6 +3,8 @@
 package recorder
 
 import (
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"testing"
@@ -135,4 +137,103 @@ func TestBudgetCommandsShareAConnection(t *testing.T) {
 	if n, err := c.Read(make([]byte, 1)); n != 0 || err == nil {
 		t.Errorf("the connection is still open after status: %d bytes, %v", n, err)
 	}
+}
+
+// A process that runs gets a budget, for as long as somebody reads its rings. Threads that it has already
+// record balanced entries and exits, each time, and everything without a budget in between.
+func TestBudgetOfRunningProcess(t *testing.T) {
+	program := buildProgram(t, "clang-22", "budget.c", "-O2", "-fxray-instruction-threshold=1")
+	l := library(t)
+	cmd := exec.Command(program, "1000000000")
+	options := Options{Ring: 16 << 20, Idle: true}
+	cmd.Env = append(os.Environ(), "LD_PRELOAD="+l.Preload(), options.Environment())
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if c, err := dial(cmd.Process.Pid); err == nil {
+			c.Close()
+			break
+		}
+	}
+	for round := range 2 {
+		often, path := recordLive(t, cmd.Process.Pid, " limited=1")
+		checkBalanced(t, path)
+		if often.recorded == 0 || often.recorded > often.counted/2 {
+			t.Errorf("round %d: %d of %d calls were recorded", round, often.recorded, often.counted)
+		}
+		if often, _ := recordLive(t, cmd.Process.Pid, ""); often.recorded < 100000 {
+			t.Errorf("round %d: %d calls were recorded without a budget", round, often.recorded)
+		}
+	}
+}
+
+// liveCalls are calls of a function in a live recording.
+type liveCalls struct{ recorded, counted int64 }
+
+// recordLive records a process for a moment, and returns what became of the calls of its function
+// often, and the path of a trace of its rings.
+func recordLive(t *testing.T, pid int, options string) (often liveCalls, path string) {
+	t.Helper()
+	ctx := t.Context()
+	p, err := Dial(strconv.Itoa(pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := rdtsc() // the rings also have what was recorded before
+	mustAsk(t, pid, "start mode=record"+options)
+	var id reader.FuncID
+	live, err := OpenLive(ctx, p, 64<<20, func(trace *reader.Trace) (r Roots, err error) {
+		opened, err := symbolize.Open(trace, nil, symbolize.Search{})
+		if err != nil {
+			return r, err
+		}
+		defer opened.Close()
+		r.Is = make([]bool, 1000)
+		for i := range r.Is {
+			name := symbolize.Label(opened.Names, reader.FuncID(i))
+			r.Is[i] = name == "catcher"
+			if name == "often" {
+				id = reader.FuncID(i)
+			}
+		}
+		return r, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer live.Close()
+	if options != "" {
+		if err := live.Limit(0.03); err != nil {
+			t.Fatal(err)
+		}
+	}
+	roots := 0
+	for end := time.Now().Add(time.Second); time.Now().Before(end) || roots == 0; time.Sleep(time.Millisecond) {
+		if _, err := live.Read(ctx, func(RootCall) { roots++ }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustAsk(t, pid, "stop")
+	if _, err := live.Read(ctx, func(RootCall) {}); err != nil {
+		t.Fatal(err)
+	}
+	path = filepath.Join(t.TempDir(), "live.xray")
+	out, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	if err := live.WriteTrace(out, from, live.Newest(), func(*reader.Recording) {}); err != nil {
+		t.Fatal(err)
+	}
+	f := readTrace(t, path)
+	often.recorded = int64(f.calls[id])
+	for _, of := range f.recording.Budget.Functions {
+		if of.Func == id {
+			often.counted = often.recorded + int64(of.Counted+of.Estimated)
+		}
+	}
+	return often, path
 }
