@@ -37,7 +37,7 @@ type span struct {
 }
 
 // releaseAfter is how much of a mapping stays in the process's memory.
-const releaseAfter = 8 << 20
+const releaseAfter = 2 << 20
 
 // use notes that bytes of the input have been decoded. Only pages between those that
 // were looked at since the last time are released: to look for others takes time that

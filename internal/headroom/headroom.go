@@ -10,14 +10,14 @@ import (
 
 const (
 	// ample is the headroom in bytes up to which the garbage collector keeps its default.
-	ample = 32 << 20
+	ample = 8 << 20
 	// leastPercent is the least headroom, in percent of the heap that is in use. Less makes
 	// the collector work more than the rest of the program.
 	leastPercent = 25
 )
 
 // Limit keeps the heap from doubling before garbage is collected, once it is large: to
-// 32 MB more than is in use, or a quarter more. It changes nothing if the environment sets
+// 8 MB more than is in use, or a quarter more. It changes nothing if the environment sets
 // GOGC. Call it once, at the start of the program.
 func Limit() {
 	if os.Getenv("GOGC") != "" {

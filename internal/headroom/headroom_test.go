@@ -10,7 +10,7 @@ import (
 )
 
 func TestPercent(t *testing.T) {
-	for live, want := range map[uint64]int{0: 100, 1 << 20: 100, 32 << 20: 100, 64 << 20: 50, 100 << 20: 30, 1 << 30: 25, 1 << 62: 25} {
+	for live, want := range map[uint64]int{0: 100, 1 << 20: 100, 8 << 20: 100, 16 << 20: 50, 25 << 20: 30, 1 << 30: 25, 1 << 62: 25} {
 		if got := percent(live); got != want {
 			t.Errorf("%d bytes: got %d%%, want %d%%", live, got, want)
 		}
