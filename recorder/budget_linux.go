@@ -40,7 +40,6 @@ type budget struct {
 	lookCost  float64          // of the latest look, ns
 	switching float64          // cost of switching the sleds of a process, ns
 	lookSpent uint32           // limits that were reached up to the end of the latest look; bursts reach theirs
-	lookFrom  int              // the function at which the next look begins, of those that take turns
 	burstFrom int              // the function at which the next burst begins
 	burst     []uint32         // the functions of the latest burst
 	readAt    uint64           // TSC when the counts were last read
@@ -100,6 +99,7 @@ type budgetProcess struct {
 	wasted   float64   // ns since then for counting calls that were not recorded
 	looks    float64   // CPU time of looks since then
 	unseen   float64   // CPU time since the latest look, without the cost of recording
+	lookFrom int       // the function at which the next look begins
 
 	// After the budget's lock, by function:
 	looked    []lookedAt
@@ -549,7 +549,7 @@ func (b *budget) toLookAt(look bool, now time.Time) (at *budgetProcess) {
 		} else {
 			b.length = max(b.length*3/4, shortestLook)
 		}
-		b.chooseLooked()
+		b.chooseLooked(at)
 		b.chooseBurst()
 	}
 	return at
@@ -558,16 +558,16 @@ func (b *budget) toLookAt(look bool, now time.Time) (at *budgetProcess) {
 // countingInLooks returns the cost of counting a call in a look, in ns.
 func (b *budget) countingInLooks() float64 { return max(b.call-notingCost, 10) * lookCounting }
 
-// chooseLooked chooses the functions whose calls the next look counts: those that follow the functions
-// of the previous look, until counting them takes mostCounting.
-func (b *budget) chooseLooked() {
+// chooseLooked chooses the functions whose calls the next look at a process counts: those that follow
+// the functions of the previous look, until counting them takes mostCounting.
+func (b *budget) chooseLooked(p *budgetProcess) {
 	n := len(b.functions)
 	for id := range b.functions {
 		b.functions[id].looked = false
 	}
 	left, taken := mostCounting, false
 	for range n {
-		f := &b.functions[b.lookFrom%n]
+		f := &b.functions[p.lookFrom%n]
 		if f.off {
 			cost := f.rate * b.countingInLooks()
 			if taken && cost > left {
@@ -576,7 +576,7 @@ func (b *budget) chooseLooked() {
 			left -= cost
 			f.looked, taken = true, true
 		}
-		b.lookFrom = (b.lookFrom + 1) % n
+		p.lookFrom = (p.lookFrom + 1) % n
 	}
 	for first := 0; first < n; first += 32 {
 		var unseen uint32

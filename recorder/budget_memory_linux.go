@@ -1,6 +1,7 @@
 package recorder
 
 import (
+	"math/rand/v2"
 	"strconv"
 	"sync/atomic"
 
@@ -91,6 +92,7 @@ func (a budgetArena) find(b *budget) {
 			host = hostPID(a.pid, inner)
 		}
 		p := &budgetProcess{index: i, since: since, clock: int32(^host<<3 | 2)}
+		p.lookFrom = rand.IntN(len(b.functions) + 1) // children that end soon all begin elsewhere
 		if process, err := Dial(strconv.Itoa(host)); err == nil {
 			p.control = &line{process: process}
 		}
