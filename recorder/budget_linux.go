@@ -178,11 +178,10 @@ const (
 )
 
 func newBudget(m budgetMemory, share float64) *budget {
-	b := &budget{
+	return &budget{
 		memory: m, share: share, ended: make(chan struct{}), call: 25, length: shortestLook, lookCost: 300e3, switching: 300e3,
 		estimates: make(map[uint32]*budgetProcess),
 	}
-	return b
 }
 
 // start begins the rounds.

@@ -1,6 +1,7 @@
 package recorder
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -310,18 +311,13 @@ func (b *budget) between(from, to uint64) reader.Budget {
 	for _, r := range rows {
 		found.Functions = append(found.Functions, *r)
 	}
-	slices.SortFunc(found.Functions, func(x, y reader.BudgetFunction) int { return int(x.Func) - int(y.Func) })
+	slices.SortFunc(found.Functions, func(x, y reader.BudgetFunction) int { return cmp.Compare(x.Func, y.Func) })
 	for _, c := range slices.Concat(b.changes, p.cuts) {
 		if c.TSC >= from && c.TSC <= to {
 			found.Changes = append(found.Changes, c)
 		}
 	}
-	slices.SortStableFunc(found.Changes, func(x, y reader.BudgetChange) int {
-		if x.TSC < y.TSC {
-			return -1
-		}
-		return 1
-	})
+	sortChanges(found.Changes)
 	return found
 }
 

@@ -149,8 +149,13 @@ func (b *budget) report(r *reader.Recording, p *observedProcess, counts map[read
 	r.Budget.Changes = slices.Clone(b.changes)
 	if e := b.estimates[p.index]; e != nil && e.since == p.since {
 		r.Budget.Changes = append(r.Budget.Changes, e.cuts...)
-		slices.SortStableFunc(r.Budget.Changes, func(x, y reader.BudgetChange) int { return cmp.Compare(x.TSC, y.TSC) })
+		sortChanges(r.Budget.Changes)
 	}
+}
+
+// sortChanges sorts changes by time. Those of the same time stay in order.
+func sortChanges(list []reader.BudgetChange) {
+	slices.SortStableFunc(list, func(x, y reader.BudgetChange) int { return cmp.Compare(x.TSC, y.TSC) })
 }
 
 // finishEstimates adds what is between the latest round and the end of a process.
