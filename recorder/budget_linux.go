@@ -90,21 +90,36 @@ type budgetSlot struct {
 type budgetProcess struct {
 	index    uint32
 	since    uint64
-	clock    int32
-	control  *line     // nil if it cannot be controlled
-	retry    time.Time // when to try again
-	cpu      float64   // ns, as of the latest round
-	switched float64   // of that, when its sleds were switched
-	stale    bool      // its sleds are to be switched
-	wasted   float64   // ns since then for counting calls that were not recorded
-	looks    float64   // CPU time of looks since then
-	unseen   float64   // CPU time since the latest look, without the cost of recording
-	lookFrom int       // the function at which the next look begins
+	clock    func() float64 // CPU time in ns, 0 if the process has ended
+	control  budgetControl  // nil if it cannot be controlled
+	retry    time.Time      // when to try again
+	cpu      float64        // ns, as of the latest round
+	switched float64        // of that, when its sleds were switched
+	stale    bool           // its sleds are to be switched
+	wasted   float64        // ns since then for counting calls that were not recorded
+	looks    float64        // CPU time of looks since then
+	unseen   float64        // CPU time since the latest look, without the cost of recording
+	lookFrom int            // the function at which the next look begins
 
 	// After the budget's lock, by function:
 	looked    []lookedAt
 	estimates []budgetEstimate
 	cuts      []reader.BudgetChange
+}
+
+// budgetControl has a process do what a budget asks for. A line is one.
+type budgetControl interface {
+	do(ctx context.Context, answer any, command string) error
+	close()
+}
+
+// clockOfProcess returns a process's clock of CPU time.
+func clockOfProcess(pid int) func() float64 {
+	return func() float64 {
+		var t unix.Timespec
+		_ = unix.ClockGettime(int32(^pid<<3|2), &t) // stays 0
+		return float64(t.Nano())
+	}
 }
 
 // lookedAt is what the latest looks at a function saw. Older ones count less.
@@ -127,6 +142,12 @@ type budgetEstimate struct {
 	ns    float64 // CPU time, without the cost of recording
 	// Of these ns, what is since the latest look, which is not in calls; and what was counted in it.
 	pending, seen float64
+}
+
+// pass adds ns of CPU time in which calls were not counted.
+func (e *budgetEstimate) pass(ns float64) {
+	e.ns += ns
+	e.pending += ns
 }
 
 // settle adds the calls since the latest look, between which the rate went from one value to another.
@@ -314,13 +335,7 @@ func (b *budget) learnCost(r *reader.Recording) {
 }
 
 // cpuNow returns the CPU time of a process in ns.
-func (p *budgetProcess) cpuNow() float64 {
-	var t unix.Timespec
-	if unix.ClockGettime(p.clock, &t) != nil {
-		return p.cpu
-	}
-	return max(p.cpu, float64(t.Nano()))
-}
+func (p *budgetProcess) cpuNow() float64 { return max(p.cpu, p.clock()) }
 
 // setLimit sets how many calls of a function a thread records.
 func (b *budget) setLimit(id uint32, limit uint64) {
@@ -434,8 +449,7 @@ func (b *budget) extrapolate(p *budgetProcess, c *countedCalls, ns float64) {
 		if seen > 0 && seen >= p.looked[id].rate()*ns/2 {
 			continue // its entries were on, so all calls were counted
 		}
-		e.ns += ns
-		e.pending += ns
+		e.pass(ns)
 		e.seen += seen
 	}
 }
@@ -690,6 +704,9 @@ func (b *budget) look(ctx context.Context, p *budgetProcess, now time.Time) {
 	for id := range b.functions {
 		f := &b.functions[id]
 		if !f.looked {
+			if f.off {
+				p.estimates[id].pass(own)
+			}
 			continue
 		}
 		at, calls := &p.looked[id], float64(c.calls[uint32(id)])

@@ -151,7 +151,7 @@ func (m *budgetLive) find(b *budget) {
 	if len(b.processes) > 0 {
 		return
 	}
-	p := &budgetProcess{clock: int32(^m.process.PID<<3 | 2), control: &line{process: m.process}}
+	p := &budgetProcess{clock: clockOfProcess(m.process.PID), control: &line{process: m.process}}
 	p.cpu = p.cpuNow()
 	b.processes, b.estimates[0] = []*budgetProcess{p}, p
 	b.learnCost(m.about)

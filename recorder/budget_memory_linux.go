@@ -91,7 +91,7 @@ func (a budgetArena) find(b *budget) {
 		if a.pid != a.inner {
 			host = hostPID(a.pid, inner)
 		}
-		p := &budgetProcess{index: i, since: since, clock: int32(^host<<3 | 2)}
+		p := &budgetProcess{index: i, since: since, clock: clockOfProcess(host)}
 		p.lookFrom = rand.IntN(len(b.functions) + 1) // children that end soon all begin elsewhere
 		if process, err := Dial(strconv.Itoa(host)); err == nil {
 			p.control = &line{process: process}

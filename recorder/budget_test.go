@@ -1,0 +1,175 @@
+//go:build linux && amd64
+
+package recorder
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+)
+
+// simulated is a process whose functions are called at known rates, and the memory of its budget.
+type simulated struct {
+	rates    []float64 // calls per ns of its own CPU time
+	behind   []float64 // parts of calls
+	made     []float64 // calls
+	counted  []uint64
+	limits   []uint64
+	sleds    []bool // entries are on
+	unseen   []bool
+	burst    []uint32
+	spent    uint32
+	own, cpu float64 // ns: without the cost of recording, and with it
+	counting float64 // cost of counting a call, ns
+	random   *rand.Rand
+	lasted   func(id uint32, ticks uint64)
+}
+
+const (
+	simulatedCall     = 50.0
+	simulatedPatching = 100e3 // ns
+)
+
+func newSimulated(rates []float64) *simulated {
+	n := len(rates)
+	s := &simulated{rates: rates, counting: countingCost, behind: make([]float64, n), made: make([]float64, n), counted: make([]uint64, n), limits: make([]uint64, n),
+		sleds: make([]bool, n), unseen: make([]bool, n), random: rand.New(rand.NewPCG(1, 2))}
+	for id := range s.limits {
+		s.limits[id], s.sleds[id] = trialCalls, true
+	}
+	return s
+}
+
+// run has the process run for ns of CPU time.
+func (s *simulated) run(ns float64) {
+	const step = 1e6
+	for ; ns > 0; ns -= step {
+		cost := 0.0
+		for id, rate := range s.rates {
+			s.behind[id] += rate * step * (0.5 + s.random.Float64())
+			n := math.Floor(s.behind[id])
+			s.behind[id] -= n
+			s.made[id] += n
+			if !s.sleds[id] {
+				continue
+			}
+			before := s.counted[id]
+			s.counted[id] += uint64(n)
+			recorded := min(s.counted[id], s.limits[id]) - min(before, s.limits[id])
+			for range recorded {
+				s.lasted(uint32(id), 100)
+			}
+			if s.limits[id] > 0 && s.counted[id] >= s.limits[id] && before < s.limits[id] {
+				s.spent++
+			}
+			cost += float64(recorded)*simulatedCall + (n-float64(recorded))*s.counting
+		}
+		s.own += step
+		s.cpu += step + cost
+	}
+}
+
+func (s *simulated) do(_ context.Context, v any, command string) error {
+	answer := v.(*budgetAnswer)
+	look := strings.HasPrefix(command, "budget look=")
+	s.follow(look)
+	if look {
+		cpu := s.cpu
+		s.counting = (simulatedCall - notingCost) * lookCounting
+		s.run(float64(shortestLook))
+		s.burstEnds()
+		s.counting = countingCost
+		s.follow(false)
+		answer.LookCPUNS = uint64(s.cpu - cpu)
+		answer.LookTicks = answer.LookCPUNS
+	}
+	s.cpu += simulatedPatching
+	answer.PatchingNS = simulatedPatching
+	return nil
+}
+
+func (s *simulated) follow(looking bool) {
+	for id := range s.sleds {
+		s.sleds[id] = s.limits[id] > 0 || looking && !s.unseen[id]
+	}
+}
+
+func (s *simulated) burstEnds() {
+	for _, id := range s.burst {
+		s.limits[id] = 0
+	}
+}
+
+func (s *simulated) close()                           {}
+func (s *simulated) exhausted() uint32                { return s.spent }
+func (s *simulated) decide()                          {}
+func (s *simulated) limit(id uint32) uint64           { return s.limits[id] }
+func (s *simulated) setLimit(id uint32, calls uint64) { s.limits[id] = calls }
+func (s *simulated) setBurst(ids []uint32)            { s.burst = ids }
+func (s *simulated) processes() uint32                { return 1 }
+func (s *simulated) inspect(*budget)                  {}
+func (s *simulated) setUnseen(first, bits uint32) {
+	for i := range uint32(32) {
+		if int(first+i) < len(s.unseen) {
+			s.unseen[first+i] = bits>>i&1 != 0
+		}
+	}
+}
+
+func (s *simulated) find(b *budget) {
+	if len(b.processes) == 0 {
+		p := &budgetProcess{clock: func() float64 { return s.cpu }, control: s}
+		b.processes, b.estimates[0] = []*budgetProcess{p}, p
+		b.call = simulatedCall
+	}
+}
+
+func (s *simulated) threads(each func(slot, process uint32, words func(func(id, calls uint64)))) {
+	each(0, 0, func(each func(id, calls uint64)) {
+		for id, calls := range s.counted {
+			if calls > 0 {
+				each(uint64(id), calls)
+			}
+		}
+	})
+}
+
+// A budget is kept, and estimates of calls that nobody has counted have no bias, whether functions are
+// looked at all the time or in turns.
+func TestBudgetOfKnownRates(t *testing.T) {
+	for _, functions := range []int{5, 200} {
+		rates := make([]float64, functions)
+		for id := range rates {
+			rates[id] = 0.2 / float64(functions) * (0.1 + float64(id%10)/5)
+		}
+		s := newSimulated(rates)
+		b := newBudget(s, 0.03)
+		s.lasted = b.lasted
+		now := time.Now()
+		for range 600 {
+			s.run(float64(roundInterval))
+			now = now.Add(roundInterval)
+			b.round(t.Context(), now, true)
+		}
+		p := b.processes[0]
+		b.finishEstimates(p, s.cpu)
+		if cost := s.cpu/s.own - 1; cost > 0.03 {
+			t.Errorf("%d functions: the cost is %.1f%% of the CPU time", functions, 100*cost)
+		}
+		var missing, estimated float64
+		for id := range rates {
+			e := p.estimates[id]
+			missing += s.made[id] - float64(s.counted[id])
+			estimated += e.calls
+			if b.functions[id].off && (e.ns < 0.9*s.own || e.ns > s.own) {
+				t.Errorf("%d functions: %d was off for %.2f of %.2f s", functions, id, e.ns/1e9, s.own/1e9)
+			}
+		}
+		if q := estimated / missing; math.Abs(q-1) > 0.02 {
+			t.Errorf("%d functions: %.0f calls are estimated, and %.0f were not counted", functions, estimated, missing)
+		}
+	}
+}
