@@ -10,8 +10,11 @@ import (
 // Budget is what a recording within a budget left out. It is zero for other recordings.
 type Budget struct {
 	Share     uint64           // of the CPU time, in millionths
-	From, To  uint64           // TSC: what Functions is about
+	From, To  uint64           // TSC: what Functions is about; To is 0 if nobody has said what was left out
 	Functions []BudgetFunction // by ID; functions of which all calls are in the trace are not listed
+	// Totals are, if To is 0, the calls of each function that were counted, recorded or not, by ID. A
+	// process that writes its trace itself knows no more. They may be unknown.
+	Totals []Counter
 	// Changes are the moments at which functions were switched off and on, in order of time. The
 	// recorder keeps a limited number.
 	Changes []BudgetChange
@@ -52,6 +55,10 @@ const (
 
 // Limited reports whether the recording had a budget.
 func (b *Budget) Limited() bool { return b.Share > 0 }
+
+// Known reports whether Functions and Changes say what the recording left out. Otherwise xray has ended
+// before the recording, or the recording goes on.
+func (b *Budget) Known() bool { return b.To > 0 }
 
 // Calls returns how many calls are not in the trace, as counted and estimated.
 func (b *Budget) Calls() (counted, estimated uint64) {
@@ -108,10 +115,14 @@ func (r *Recording) setBudget(body []byte) error {
 			return fmt.Errorf("function %d in row %d of a budget: IDs must be from 1 to %d and in order", id, i, maxRecordedFunc)
 		}
 		last = f.Func
-		b.Functions = append(b.Functions, f)
+		if b.Known() {
+			b.Functions = append(b.Functions, f)
+		} else {
+			b.Totals = append(b.Totals, Counter{f.Func, f.Counted})
+		}
 	}
-	if uint64(len(b.Functions)) != n {
-		return fmt.Errorf("a budget of %d functions contains %d", n, len(b.Functions))
+	if there := uint64(len(b.Functions) + len(b.Totals)); there != n {
+		return fmt.Errorf("a budget of %d functions contains %d", n, there)
 	}
 	return nil
 }
@@ -121,13 +132,20 @@ func (r *Recording) addBudget(add func([]byte)) {
 	if !b.Limited() {
 		return
 	}
+	functions := b.Functions
+	if !b.Known() {
+		functions = nil
+		for _, c := range b.Totals {
+			functions = append(functions, BudgetFunction{Func: c.Func, Counted: c.Calls})
+		}
+	}
 	le := binary.LittleEndian
 	var body []byte
-	for _, v := range []uint64{uint64(len(b.Functions)), b.Share, b.From, b.To} {
+	for _, v := range []uint64{uint64(len(functions)), b.Share, b.From, b.To} {
 		body = le.AppendUint64(body, v)
 	}
-	for i := range b.Functions {
-		f := &b.Functions[i]
+	for i := range functions {
+		f := &functions[i]
 		for _, v := range []uint64{uint64(uint32(f.Func)), f.Counted, f.Estimated, f.Error, f.Rate, f.Mean, f.MeanError, f.OffNS} {
 			body = le.AppendUint64(body, v)
 		}

@@ -43,6 +43,7 @@ type budget struct {
 	burstFrom int              // the function at which the next burst begins
 	burst     []uint32         // the functions of the latest burst
 	readAt    uint64           // TSC when the counts were last read
+	overAt    uint64           // TSC of the end
 
 	mu        sync.Mutex
 	functions []budgetFunction // by ID
@@ -160,6 +161,8 @@ const (
 	// Costs in ns: to count a call that is not recorded; and of a recorded call, besides its probes,
 	// to count it and to note that it is open.
 	countingCost, notingCost = 10.0, 30.0
+	// writingCost is that of a recorded call for a process that writes its trace itself.
+	writingCost = 8.0
 	// lookCounting is the cost of counting a call in a look, relative to the probes of a recorded one: many
 	// functions are counted, and their counters are in the cache.
 	lookCounting = 0.3
@@ -205,6 +208,9 @@ func newBudget(m budgetMemory, share float64) *budget {
 	}
 }
 
+// millionths is the share as traces have it.
+func (b *budget) millionths() uint64 { return millionths(b.share) }
+
 // start begins the rounds.
 func (b *budget) start() {
 	ctx, stop := context.WithCancel(context.Background())
@@ -233,8 +239,13 @@ func (b *budget) run(ctx context.Context) {
 	for ; ; timer.Reset(poll) {
 		select {
 		case <-ctx.Done():
+			b.overAt = rdtsc()
 			return
 		case <-timer.C:
+		}
+		if b.memory.over() {
+			b.overAt = rdtsc()
+			return
 		}
 		now, spent := time.Now(), b.memory.exhausted()
 		urgent := spent != seen && now.Sub(last) >= soon && b.passed() >= urgentTime

@@ -2,6 +2,7 @@ package recorder
 
 import (
 	"cmp"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -34,11 +35,24 @@ type budgetLive struct {
 	limits  uint64 // address of the limits
 	slots   map[uint64]uint32
 	about   *reader.Recording
+	read    func() // reads what threads have recorded, if nobody else does
+	counted uint64 // TSC when the counts were last read
 }
 
 // Limit keeps what recording costs the process below a share of its CPU time, until Close. The process
-// records with limited=1. The functions of [Roots] are always recorded.
-func (l *Live) Limit(share float64) error {
+// records with this Budget, see [Recording]. The functions of [Roots] are always recorded.
+func (l *Live) Limit(ctx context.Context, share float64) error {
+	if err := l.limit(ctx, share); err != nil {
+		return err
+	}
+	l.budget.history = new(budgetHistory)
+	l.keepRoots()
+	l.budget.start()
+	return nil
+}
+
+// limit makes the budget, without starting it.
+func (l *Live) limit(ctx context.Context, share float64) error {
 	file, err := os.OpenFile(fmt.Sprintf("/proc/%d/mem", l.process.PID), os.O_RDWR, 0)
 	if err != nil {
 		return err
@@ -47,13 +61,18 @@ func (l *Live) Limit(share float64) error {
 	m := *l.image
 	m.in = file
 	live := &budgetLive{process: l.process, image: &m, file: file, root: l.root, slots: make(map[uint64]uint32), about: l.text}
-	if err := live.open(); err != nil {
-		return errors.Join(err, file.Close())
+	control := &line{process: l.process}
+	err = live.open()
+	if err == nil {
+		// As long as this connection is open, the process refuses others.
+		err = control.do(ctx, nil, "budget")
+	}
+	if err != nil {
+		control.close()
+		return errors.Join(fmt.Errorf("%s: %w", l.process, err), file.Close())
 	}
 	l.budget = newBudget(live, share)
-	l.budget.history = new(budgetHistory)
-	l.keepRoots()
-	l.budget.start()
+	live.follow(l.budget, control)
 	return nil
 }
 
@@ -147,17 +166,21 @@ func (m *budgetLive) setBurst(ids []uint32) {
 
 func (m *budgetLive) processes() uint32 { return 1 }
 
-func (m *budgetLive) find(b *budget) {
-	if len(b.processes) > 0 {
-		return
-	}
-	p := &budgetProcess{clock: clockOfProcess(m.process.PID), control: &line{process: m.process}}
+// over reports whether the process has ended the recording, or has ended itself.
+func (m *budgetLive) over() bool { return m.u32(m.at+budgetOnAt) != 1 }
+
+// find does nothing: there is one process, which the budget follows from its beginning.
+func (m *budgetLive) find(*budget) {}
+
+// follow has a budget begin with the process.
+func (m *budgetLive) follow(b *budget, control *line) {
+	p := &budgetProcess{clock: clockOfProcess(m.process.PID), control: control}
 	p.cpu = p.cpuNow()
 	b.processes, b.estimates[0] = []*budgetProcess{p}, p
 	b.learnCost(m.about)
 	// A child that was forked from a process with a budget has functions that are off.
 	for _, o := range m.about.Objects {
-		for id := o.First; o.Holds(id) && id < maxLimits; id++ {
+		for id := o.First; o.State == "ready" && o.Holds(id) && id < maxLimits; id++ {
 			if m.limit(uint32(id)) > 0 {
 				continue
 			}
@@ -171,6 +194,7 @@ func (m *budgetLive) find(b *budget) {
 }
 
 func (m *budgetLive) threads(each func(slot, process uint32, words func(func(id, calls uint64)))) {
+	now, whole := rdtsc(), true
 	root, err := m.image.parseRoot(m.root)
 	if err != nil {
 		return
@@ -192,6 +216,7 @@ func (m *budgetLive) threads(each func(slot, process uint32, words func(func(id,
 		each(slot, 0, func(each func(id, calls uint64)) {
 			p := make(fields, 8*min(t.ncounter, root.maxFunction+1, maxLimits))
 			if n, err := m.image.readSome(p, t.counters); n < len(p) || err != nil {
+				whole = false
 				return
 			}
 			for id := 0; 8*id < len(p); id++ {
@@ -201,10 +226,17 @@ func (m *budgetLive) threads(each func(slot, process uint32, words func(func(id,
 			}
 		})
 	}
+	if whole {
+		m.counted = now
+	}
 }
 
-// inspect does nothing, because [Live.Read] reads all records.
-func (m *budgetLive) inspect(*budget) {}
+// inspect reads the records, unless whoever watches the process does.
+func (m *budgetLive) inspect(*budget) {
+	if m.read != nil {
+		m.read()
+	}
+}
 
 // budgetHistory is what is known of parts of a recording. It forgets what is long ago.
 type budgetHistory struct {
@@ -244,6 +276,9 @@ func (b *budget) pass(tsc uint64) {
 	defer b.mu.Unlock()
 	const often = 1 << 22 // ticks, about a millisecond
 	h := b.history
+	if h == nil {
+		return
+	}
 	if n := len(h.clock); len(b.processes) == 0 || n > 0 && tsc-h.clock[n-1].tsc < often {
 		return
 	}
@@ -277,7 +312,7 @@ func (b *budget) saw(n *inspector, data []byte, at int, part bool) {
 func (b *budget) between(from, to uint64) reader.Budget {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	found := reader.Budget{Share: uint64(math.Round(b.share * 1e6)), From: from, To: to}
+	found := reader.Budget{Share: b.millionths(), From: from, To: to}
 	if len(b.processes) == 0 {
 		return found
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // budgetMemory is what a budget reads and writes of the processes that it is for. Its methods are called
-// with the budget's lock held, except exhausted, processes and inspect.
+// with the budget's lock held, except exhausted, over, processes and inspect.
 type budgetMemory interface {
 	// exhausted counts how often threads came to a limit, and decide how often the budget has switched
 	// functions.
@@ -26,6 +26,8 @@ type budgetMemory interface {
 	// forget those that are gone.
 	processes() uint32
 	find(b *budget)
+	// over reports whether there is nothing more to decide.
+	over() bool
 	// threads calls each with all places of threads, their processes, and what calls a function with the
 	// counts that are not 0. It is nil for a place that has no thread.
 	threads(each func(slot, process uint32, words func(each func(id, calls uint64))))
@@ -36,6 +38,7 @@ type budgetMemory interface {
 // budgetArena is an arena with limits.
 type budgetArena struct{ *arenaObserver }
 
+func (a budgetArena) over() bool        { return false }
 func (a budgetArena) exhausted() uint32 { return a.u32(arenaSpentAt) }
 func (a budgetArena) decide()           { atomic.AddUint32(a.word32(arenaDecidedAt), 1) }
 

@@ -115,41 +115,65 @@ const leastBurst = 16
 // maxRemembered is the weight of the calls of a function at which older ones begin to count less.
 const maxRemembered = 1 << 14
 
-// report puts into the metadata of a process what was not recorded. counts are the calls of its functions
-// that were counted.
-func (b *budget) report(r *reader.Recording, p *observedProcess, counts map[reader.FuncID]uint64, pruned map[reader.FuncID]*reader.PrunedFunction) {
+// processCalls are the calls of a process, up to its end or to now.
+type processCalls struct {
+	index    uint32 // of the process
+	since    uint64
+	cpu      float64 // ns
+	counted  map[reader.FuncID]uint64
+	recorded []uint64 // of them, those in the trace, by ID
+	pruned   map[reader.FuncID]*reader.PrunedFunction
+	unseen   float64 // ns of CPU time after the calls were last counted
+}
+
+// report returns what was not recorded of a process.
+func (b *budget) report(c *processCalls) reader.Budget {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	r.Budget = reader.Budget{Share: uint64(math.Round(b.share * 1e6)), From: p.since, To: rdtsc()}
+	report := reader.Budget{Share: b.millionths(), From: c.since, To: rdtsc(), Changes: slices.Clone(b.changes)}
 	var estimates []budgetEstimate
-	if e := b.estimates[p.index]; e != nil && e.since == p.since {
-		b.finishEstimates(e, float64(r.Process.CPUNS))
+	if e := b.estimates[c.index]; e != nil && e.since == c.since {
+		b.finishEstimates(e, c.cpu)
 		estimates = e.estimates
+		report.Changes = append(report.Changes, e.cuts...)
+		sortChanges(report.Changes)
 	}
 	for id := range estimates {
 		if estimates[id].ns > 0 {
-			counts[reader.FuncID(id)] += 0
+			c.counted[reader.FuncID(id)] += 0
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(counts)) {
-		row := reader.BudgetFunction{Func: id, Counted: counts[id]}
-		if int(id) < len(p.recorded) {
-			row.Counted -= min(row.Counted, p.recorded[id])
+	for _, id := range slices.Sorted(maps.Keys(c.counted)) {
+		row, kept := reader.BudgetFunction{Func: id}, uint64(0)
+		if int(id) < len(c.recorded) {
+			kept = c.recorded[id]
 		}
-		if of := pruned[id]; of != nil {
-			row.Counted -= min(row.Counted, of.Calls)
+		if of := c.pruned[id]; of != nil {
+			kept += of.Calls
 		}
+		row.Counted = c.counted[id] - min(c.counted[id], kept)
 		if int(id) < len(estimates) {
 			b.estimate(&row, estimates[id])
 		}
+		b.guess(&row, c, kept)
 		if row.Counted+row.Estimated > 0 || row.OffNS > 0 {
-			r.Budget.Functions = append(r.Budget.Functions, row)
+			report.Functions = append(report.Functions, row)
 		}
 	}
-	r.Budget.Changes = slices.Clone(b.changes)
-	if e := b.estimates[p.index]; e != nil && e.since == p.since {
-		r.Budget.Changes = append(r.Budget.Changes, e.cuts...)
-		sortChanges(r.Budget.Changes)
+	return report
+}
+
+// guess adds the calls of a function after the calls were last counted, of which the trace may have
+// some. Nobody knows how many there were.
+func (b *budget) guess(row *reader.BudgetFunction, c *processCalls, kept uint64) {
+	if c.unseen == 0 || int(row.Func) >= len(b.functions) {
+		return
+	}
+	n := uint64(math.Ceil(b.functions[row.Func].rate * c.unseen))
+	row.Error += n
+	if !b.functions[row.Func].off { // else it is estimated already
+		later := kept - min(kept, c.counted[row.Func])
+		row.Estimated += n - min(n, later)
 	}
 }
 

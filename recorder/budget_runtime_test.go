@@ -158,7 +158,7 @@ func TestBudgetOfRunningProcess(t *testing.T) {
 		}
 	}
 	for round := range 2 {
-		often, path := recordLive(t, cmd.Process.Pid, " limited=1")
+		often, path := recordLive(t, cmd.Process.Pid, " limited=30000")
 		checkBalanced(t, path)
 		if often.recorded == 0 || often.recorded > often.counted/2 {
 			t.Errorf("round %d: %d of %d calls were recorded", round, often.recorded, often.counted)
@@ -205,7 +205,7 @@ func recordLive(t *testing.T, pid int, options string) (often liveCalls, path st
 	}
 	defer live.Close()
 	if options != "" {
-		if err := live.Limit(0.03); err != nil {
+		if err := live.Limit(ctx, 0.03); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -111,6 +111,7 @@ func (s *simulated) setLimit(id uint32, calls uint64) { s.limits[id] = calls }
 func (s *simulated) setBurst(ids []uint32)            { s.burst = ids }
 func (s *simulated) processes() uint32                { return 1 }
 func (s *simulated) inspect(*budget)                  {}
+func (s *simulated) over() bool                       { return false }
 func (s *simulated) setUnseen(first, bits uint32) {
 	for i := range uint32(32) {
 		if int(first+i) < len(s.unseen) {

@@ -62,7 +62,7 @@ func OpenLive(ctx context.Context, p *Process, keep int64, choose func(*reader.T
 	}
 	mem, err := os.Open(fmt.Sprintf("/proc/%d/mem", p.PID))
 	if err != nil {
-		return nil, fmt.Errorf("%w: watching needs the right to trace the process: run xray as its user or as root, and see /proc/sys/kernel/yama/ptrace_scope", err)
+		return nil, fmt.Errorf("%w: this needs the right to trace the process: run xray as its user or as root, and see /proc/sys/kernel/yama/ptrace_scope", err)
 	}
 	l := &Live{process: p, threads: make(map[uint64]*liveThread), room: keep, choose: choose, scratch: make([]byte, chunkSize)}
 	root, err := l.find(mem)
@@ -77,12 +77,12 @@ func OpenLive(ctx context.Context, p *Process, keep int64, choose func(*reader.T
 
 // Close releases its resources. The process goes on as it is: a budget keeps its latest limits.
 func (l *Live) Close() error {
-	err := l.image.in.(*os.File).Close()
+	var err error
 	if l.budget != nil {
 		l.budget.end()
-		err = errors.Join(err, l.budget.memory.(*budgetLive).file.Close())
+		err = l.budget.memory.(*budgetLive).file.Close()
 	}
-	return err
+	return errors.Join(err, l.image.in.(*os.File).Close())
 }
 
 // find finds the runtime's root.
@@ -133,7 +133,7 @@ func (l *Live) describe(ctx context.Context, root *runtimeRoot) error {
 	r := *t.Recording(0)
 	nameCalls(&r)
 	r.Threads, r.Counters, r.Profiles, r.Pruned, r.Losses = nil, nil, nil, reader.Pruned{}, nil
-	r.Windows = nil
+	r.Windows, r.Budget = nil, reader.Budget{}
 	r.Process.CPUNS, r.Process.CPUFrom, r.Process.CPUTo = 0, 0, 0
 	r.Process.Complete = true
 	l.text, l.objects = &r, root.nobjects

@@ -21,7 +21,22 @@ func OpenLive(context.Context, *Process, int64, func(*reader.Trace) (Roots, erro
 func (l *Live) Close() error { return nil }
 
 // Limit has a budget. It cannot on this system.
-func (l *Live) Limit(float64) error { return Supported() }
+func (l *Live) Limit(context.Context, float64) error { return Supported() }
+
+// Limiter limits what a recording costs.
+type Limiter struct{}
+
+// Limit begins to limit what a recording costs. It cannot on this system.
+func (p *Process) Limit(context.Context, float64) (*Limiter, error) { return nil, Supported() }
+
+// Over reports whether the process records no more.
+func (l *Limiter) Over() bool { return true }
+
+// Stop ends the decisions.
+func (l *Limiter) Stop() {}
+
+// Finish adds to the trace what was not recorded. It cannot on this system.
+func (l *Limiter) Finish(string) error { return Supported() }
 
 // Recording describes the process.
 func (l *Live) Recording() *reader.Recording { return nil }

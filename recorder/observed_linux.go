@@ -202,6 +202,9 @@ func (p *observedProcess) open(a *arenaObserver) {
 		recording = &reader.Recording{}
 	}
 	p.amend(recording)
+	if a.budget != nil {
+		recording.Budget = reader.Budget{Share: a.budget.millionths(), From: p.since} // no more is known if the observer is killed
+	}
 	t := &observedTrace{first: p.since}
 	if p.observer.options.Compress {
 		t.frames = &a.frames
@@ -367,7 +370,9 @@ func (a *arenaObserver) addSums(r *reader.Recording, p *observedProcess, slots [
 		r.Counters = append(r.Counters, reader.Counter{Func: id, Calls: sums[id]})
 	}
 	if a.budget != nil {
-		a.budget.report(r, p, counters, pruned)
+		r.Budget = a.budget.report(&processCalls{
+			index: p.index, since: p.since, cpu: float64(r.Process.CPUNS), counted: counters, recorded: p.recorded, pruned: pruned,
+		})
 	}
 	r.Pruned.From, r.Pruned.To = p.since, rdtsc()
 	for _, id := range slices.Sorted(maps.Keys(pruned)) {

@@ -3,6 +3,7 @@ package recorder
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -31,6 +32,9 @@ type Recording struct {
 	Limit     int64         // maximum bytes written for each process; 0 means no limit
 	// Window is how long to record Every so long. Both are 0 to record all the time.
 	Window, Every time.Duration
+	// Budget is the share of the CPU time that recording may cost a running process, such as 0.03, or 0.
+	// Somebody must then decide what is recorded: see [Process.Limit] and [Live.Limit].
+	Budget float64
 }
 
 func (r *Recording) words() []string {
@@ -80,10 +84,16 @@ func (r *Recording) CheckWindows() error {
 	return nil
 }
 
+// millionths returns a share in millionths, of which there is at least one.
+func millionths(share float64) uint64 { return max(1, uint64(math.Round(share*1e6))) }
+
 // StartCommand returns the command that starts the recording. With stream, it needs a file to which
 // everything is written. Without it, the rings keep the latest records.
 func (r *Recording) StartCommand(stream bool) string {
 	words := append([]string{"start"}, r.words()...)
+	if r.Budget > 0 {
+		words = append(words, "limited="+strconv.FormatUint(millionths(r.Budget), 10))
+	}
 	if stream {
 		words = append(words, "stream=1")
 	}

@@ -81,6 +81,9 @@ func budgetWords(r *reader.Recording) string {
 	if !b.Limited() {
 		return ""
 	}
+	if !b.Known() {
+		return fmt.Sprintf("%g%% of the CPU time; what was not recorded is unknown, because xray did not end the recording", float64(b.Share)/1e4)
+	}
 	counted, estimated := b.Calls()
 	text := fmt.Sprintf("%g%% of the CPU time; not recorded of %s: %s counted", float64(b.Share)/1e4,
 		label.Count(uint64(len(b.Functions)), "function", "functions"), label.Count(counted, "call", "calls"))

@@ -183,6 +183,9 @@ func (r *recordFlags) check(a *app) error {
 	if err := recorder.CheckTemplate(r.output); err != nil {
 		return cli.Usagef("--output: %w", err)
 	}
+	if r.pid != "" {
+		r.within = r.budget
+	}
 	switch {
 	case r.output == "" || r.output == "-" && r.pid != "":
 		return cli.Usagef("--output: give the name of a file")
@@ -200,8 +203,6 @@ func (r *recordFlags) check(a *app) error {
 		return cli.Usagef("--ring: must be at least %[2]dK, not %[1]d bytes", r.ring, leastRing>>10)
 	case r.pid == "" && r.duration > 0:
 		return cli.Usagef("--duration is for -p; end a program with timeout(1)")
-	case r.pid != "" && r.budget > 0:
-		return cli.Usagef("--budget must be given when the program starts: it cannot be used with -p")
 	case r.pid != "" && r.compress:
 		return cli.Usagef("--compress cannot be used with -p: the process itself writes the trace")
 	case r.pid != "" && (r.ring > 0 || r.noFollow || r.noOffCPU || r.drop || r.libcalls != ""):

@@ -39,6 +39,14 @@ func (a *app) recordProcess(ctx context.Context, r *recordFlags) error {
 		return err
 	}
 	defer held.Close()
+	var limiter *recorder.Limiter
+	if r.within > 0 {
+		recorder.StepBack()
+		if limiter, err = p.Limit(ctx, float64(r.within)); err != nil {
+			_, _ = p.Do(context.WithoutCancel(ctx), nil, "stop")
+			return errors.Join(err, file.Close(), os.Remove(path))
+		}
+	}
 	var follower *schedFollower
 	if r.sched != "" {
 		options := recorder.SchedOptions{PID: status.PID, Trace: path}
@@ -55,14 +63,24 @@ func (a *app) recordProcess(ctx context.Context, r *recordFlags) error {
 	if !r.quiet {
 		fmt.Fprintf(a.Stderr, "xray: recording process %d into %s; Ctrl-C ends it\n", status.PID, path)
 	}
-	wait(ctx, p, r.duration)
+	if wait(ctx, p, limiter, r.duration); limiter != nil {
+		limiter.Stop()
+	}
 	// The context may be done. The recording must end anyway.
 	_, err = p.Do(context.WithoutCancel(ctx), nil, "stop")
+	if errors.Is(err, recorder.ErrNoRecorder) {
+		err = nil // the process executes another program
+	}
 	if err = errors.Join(err, file.Close()); err != nil && p.Alive() {
 		return errors.Join(err, follower.finish())
 	}
 	if err := follower.finish(); err != nil {
 		return err
+	}
+	if limiter != nil {
+		if err := limiter.Finish(path); err != nil {
+			return err
+		}
 	}
 	report, err := readRecorded([]string{path})
 	if err != nil {
@@ -138,9 +156,9 @@ func startStream(r *recordingFlags, path string, start func(command string, file
 	return data, file, nil
 }
 
-// wait waits until ctx is done, the process ends, or the duration is over. A duration of 0 has no
-// end.
-func wait(ctx context.Context, p *recorder.Process, d time.Duration) {
+// wait waits until ctx is done, the process ends, the duration is over, or there is nothing more to limit. A
+// duration of 0 has no end.
+func wait(ctx context.Context, p *recorder.Process, limiter *recorder.Limiter, d time.Duration) {
 	var after <-chan time.Time
 	if d > 0 {
 		after = time.After(d)
@@ -154,7 +172,7 @@ func wait(ctx context.Context, p *recorder.Process, d time.Duration) {
 		case <-after:
 			return
 		case <-look.C:
-			if !p.Alive() {
+			if !p.Alive() || limiter != nil && limiter.Over() {
 				return
 			}
 		}
@@ -180,11 +198,7 @@ func (r *recordingFlags) holdRings(ctx context.Context, a *app, p *recorder.Proc
 	if err != nil {
 		return nil, err
 	}
-	command := what.StartCommand(false)
-	if r.limited {
-		command += " limited=1"
-	}
-	_, held, err := p.Hold(ctx, command)
+	_, held, err := p.Hold(ctx, what.StartCommand(false))
 	if err != nil {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ type recordingFlags struct {
 	window         cli.Window
 	function       string
 	exclude        string
-	limited        bool // whoever asks for it decides which functions are recorded
+	within         cli.Share // of the CPU time of a running process; whoever asks for it decides which functions are recorded
 	session.DebugFlags
 }
 
@@ -51,7 +51,7 @@ func (r *recordingFlags) addFilter(f *pflag.FlagSet) {
 }
 
 func (r *recordingFlags) recording() (recorder.Recording, error) {
-	what := recorder.Recording{Threshold: r.prune, Depth: r.depth, Limit: r.limit, Window: r.window.Length, Every: r.window.Every}
+	what := recorder.Recording{Threshold: r.prune, Depth: r.depth, Limit: r.limit, Window: r.window.Length, Every: r.window.Every, Budget: float64(r.within)}
 	var chosen []string
 	choose := func(is bool, flag string, mode recorder.Mode) {
 		if is {

@@ -139,7 +139,7 @@ func (w *watching) check(args []string) error {
 	case w.libcalls != "" && len(args) == 0:
 		return cli.Usagef("--libcalls must be given when the program starts: it cannot be used with -p and --wait-for")
 	}
-	w.limited = w.budget > 0
+	w.within = w.budget
 	if _, err := w.recording(); err != nil {
 		return err
 	}
@@ -367,10 +367,10 @@ func (w *watching) process(ctx context.Context, p *recorder.Process) (err error)
 	if status.Recording && w.window.Every > 0 {
 		return fmt.Errorf("%s is being recorded already: --window cannot change that. See xray ctl %s status", p, p.Target())
 	}
-	if status.Recording && w.limited && !status.Limited {
+	if status.Recording && w.within > 0 && !status.Limited {
 		return fmt.Errorf("%s is being recorded already, without a budget: --budget cannot change that. See xray ctl %s status", p, p.Target())
 	}
-	if status.Recording && status.Limited && !w.limited {
+	if status.Recording && status.Limited && w.within == 0 {
 		return fmt.Errorf("%s is being recorded within a budget, which leaves out calls: watch it with --budget", p)
 	}
 	if !status.Recording {
@@ -386,8 +386,8 @@ func (w *watching) process(ctx context.Context, p *recorder.Process) (err error)
 		return err
 	}
 	defer live.Close()
-	if w.limited {
-		if err := live.Limit(float64(w.budget)); err != nil {
+	if w.within > 0 {
+		if err := live.Limit(ctx, float64(w.within)); err != nil {
 			return err
 		}
 	}

@@ -281,6 +281,10 @@ RECORDED void parse(int i) { for (volatile int k = 0; k < 2000; k++) hot(); }`, 
 	}
 	t.Cleanup(func() { _ = w.Process.Kill(); _ = w.Wait() })
 	until(t, "traces", func() bool { return strings.Count(said.String(), "handle took") >= 6 })
+	second := exec.Command("xray", "watch", "-p", strconv.Itoa(cmd.Process.Pid), "--budget", "5%", "--root", "^handle$", "-o", t.TempDir())
+	if text, err := second.CombinedOutput(); err == nil || !strings.Contains(string(text), "its budget is taken care of already: end that xray watch or xray record first") {
+		t.Errorf("a second watch with a budget was not refused: %v, %s", err, text)
+	}
 	_ = w.Process.Signal(syscall.SIGINT)
 	if err := w.Wait(); err != nil {
 		t.Errorf("%v\n%s", err, &said)

@@ -2,6 +2,7 @@ package tracewrite
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/xray-tools/xray/reader"
 )
@@ -89,9 +90,20 @@ func AppendSched(dst []byte, firstTask uint32, tasks []reader.Task, part *reader
 // AppendWindows appends a block of metadata with windows that follow those in the file. first is the
 // earliest time of the file.
 func AppendWindows(dst []byte, windows []reader.RecordedWindow, first uint64) []byte {
+	return appendKinds(dst, &reader.Recording{Windows: windows}, first, reader.MetadataWindows)
+}
+
+// AppendBudget appends a block of metadata with what a recording within a budget left out. first is the
+// earliest time of the file.
+func AppendBudget(dst []byte, b *reader.Budget, first uint64) []byte {
+	return appendKinds(dst, &reader.Recording{Budget: *b}, first, reader.MetadataBudget, reader.MetadataSwitched)
+}
+
+// appendKinds appends a block with the metadata of these kinds.
+func appendKinds(dst []byte, r *reader.Recording, first uint64, kinds ...reader.MetadataKind) []byte {
 	b := beginBlock(first)
-	for kind, body := range (&reader.Recording{Windows: windows}).Metadata() {
-		if kind == reader.MetadataWindows {
+	for kind, body := range r.Metadata() {
+		if slices.Contains(kinds, kind) {
 			b = AppendRecord(b, &fdrV5, &reader.Record{Kind: reader.CustomEvent, Data: AppendMetadata(nil, kind, body)})
 		}
 	}

@@ -21,8 +21,9 @@ type recorded interface {
 type cuts struct {
 	all   []reader.BudgetChange    // in order of time
 	first map[reader.FuncID]uint64 // when, for each function
-	// partly are the functions of which some calls are missing.
-	partly []reader.BudgetFunction
+	// partly are the functions of which some calls are missing, if they are known.
+	partly  []reader.BudgetFunction
+	unknown bool
 }
 
 // cutsByFile are those of the recordings that had a budget.
@@ -53,7 +54,7 @@ func cutsOf(src Source) cutsByFile {
 		if of == nil {
 			of = make(cutsByFile)
 		}
-		c := cuts{first: make(map[reader.FuncID]uint64), partly: r.Budget.Functions}
+		c := cuts{first: make(map[reader.FuncID]uint64), partly: r.Budget.Functions, unknown: !r.Budget.Known()}
 		for _, change := range r.Budget.Changes {
 			if change.To != reader.FunctionCut {
 				continue
@@ -82,7 +83,7 @@ func (of cutsByFile) code(continues func(from, to reader.FuncID) bool) Code {
 		}
 		is := true
 		for _, c := range of {
-			is = is && !slices.ContainsFunc(c.partly, func(f reader.BudgetFunction) bool { return continues(from, f.Func) })
+			is = is && !c.unknown && !slices.ContainsFunc(c.partly, func(f reader.BudgetFunction) bool { return continues(from, f.Func) })
 		}
 		known.Store(from, is)
 		return is

@@ -56,7 +56,7 @@ func TestTailCallsWithinABudget(t *testing.T) {
 		{[]reader.FuncID{2}, []reader.FuncID{2}, apart},
 		{[]reader.FuncID{3}, nil, apart},
 	} {
-		src := limited{blocks: blocks{b}, budget: reader.Budget{Share: 30000}}
+		src := limited{blocks: blocks{b}, budget: reader.Budget{Share: 30000, To: 1000}}
 		for _, id := range test.partly {
 			src.budget.Functions = append(src.budget.Functions, reader.BudgetFunction{Func: id, Counted: 1})
 		}
@@ -78,7 +78,7 @@ func TestCutAfterATailExit(t *testing.T) {
 		},
 		Payloads: []reader.Payload{{Event: 3, Data: []byte("event")}},
 	}
-	src := limited{blocks: blocks{b}, budget: reader.Budget{Share: 30000, Changes: []reader.BudgetChange{{TSC: 25, Func: 1, To: reader.FunctionCut}}}}
+	src := limited{blocks: blocks{b}, budget: reader.Budget{Share: 30000, To: 1000, Changes: []reader.BudgetChange{{TSC: 25, Func: 1, To: reader.FunctionCut}}}}
 	got := ended(t, src, func(from, to reader.FuncID) bool { return from == 1 && to == 2 })
 	want := []string{"#1 depth 1: 10 to 20, tail-exited", "#2 depth 1: 40 to 50, exited", "#9 depth 0: 5 to 60, exited"}
 	if diff := gocmp.Diff(want, got); diff != "" {

@@ -99,7 +99,7 @@ static void forget(uint64_t *limits)
 	}
 }
 
-const char *xr_budget_start(void)
+const char *xr_budget_start(uint32_t share)
 {
 	if (xr_limited && !own.on)
 		return "its observer has a budget for it";
@@ -115,6 +115,7 @@ const char *xr_budget_start(void)
 	xr_count_anew();
 	xr_offcpu_pause("not with a budget");
 	xr_root.budget = &own;
+	own.share = share;
 	own.on = 1;
 	return NULL;
 }
@@ -125,6 +126,30 @@ void xr_budget_stop(void)
 		return;
 	own.on = xr_limited = 0;
 	xr_offcpu_pause(NULL);
+}
+
+int xr_budget_is_own(void) { return own.on; }
+
+/* Only whoever decides what is recorded knows what is not. It adds that to the trace when the recording
+ * has ended. For that it needs the counts, which end with the process. */
+void xr_budget_dump(uint64_t from, int complete, void (*put)(void *to, const void *p, uint64_t n), void *to)
+{
+	struct row {
+		uint64_t id, calls, unknown[6];
+	};
+	uint64_t max = !complete ? 0 : xr_root.max_function < XR_LIMITS ? xr_root.max_function : XR_LIMITS - 1;
+	struct { uint64_t n, share, from, to; } head = {0, own.share, from, 0};
+	struct row *rows = max ? xr_map(max * sizeof *rows) : NULL;
+	for (uint64_t id = 1; rows && id <= max; id++) {
+		uint64_t calls = xr_calls_of(id);
+		if (calls)
+			rows[head.n++] = (struct row){.id = id, .calls = calls};
+	}
+	put(to, &head, sizeof head);
+	if (rows) {
+		put(to, rows, head.n * sizeof *rows);
+		xr_unmap(rows, max * sizeof *rows);
+	}
 }
 
 void xr_budget_admit(const struct xr_object *o)

@@ -42,6 +42,7 @@ struct request {
 	const int *fds;
 	int nfds;
 	struct xr_text *out;
+	const void *from; /* the connection, or null */
 	int hold;   /* start: end the recording with the connection */
 	int stay;   /* the connection stays open for more requests */
 	int silent; /* nothing has changed that the metadata shows */
@@ -340,6 +341,16 @@ static const char *open_stream(const struct request *r, uint64_t stream, int64_t
 /* Number of recordings that clients have started; distinguishes one from the next. */
 static uint64_t recordings;
 
+/* The connection of whoever decides what is recorded within a budget, or null. */
+static const void *decider;
+
+static const char budget_modes[] = "a budget is for mode record or prune, without depth and windows";
+
+static int has_budget_mode(const struct settings *m)
+{
+	return !m->depth && (m->mode == XR_RECORD || m->mode == XR_PRUNE);
+}
+
 static const char *start(struct request *r)
 {
 	struct settings m;
@@ -363,16 +374,18 @@ static const char *start(struct request *r)
 		return "start needs a mode that records";
 	if (every && !xr_control_runs())
 		return "windows need the recorder's thread: start the process with control=1";
-	if (limited && (every || m.depth || (m.mode != XR_RECORD && m.mode != XR_PRUNE)))
-		return "a budget is for mode record or prune, without depth and windows";
-	if (limited && (stream || value_of(r, "output")))
-		return "a budget needs rings: start without a file";
+	if (limited && (every || !has_budget_mode(&m)))
+		return budget_modes;
+	if (limited > 1000000)
+		return "limited is the share of the CPU time, in millionths";
 	int64_t fd = -1;
 	why = open_stream(r, stream, &fd);
 	if (why)
 		return why;
 	if (limited && xr_root.mode == XR_OFF)
-		why = xr_budget_start();
+		why = xr_budget_start(limited);
+	if (why && fd >= 0)
+		xr_close(fd);
 	if (why)
 		return why;
 	note_change(limited ? "start within a budget:" : "start", &m);
@@ -388,6 +401,7 @@ static const char *start(struct request *r)
 	latest_threshold = 0;
 	keep_threshold();
 	recordings++;
+	decider = NULL;
 	r->hold = hold;
 	put_observed(r->out);
 	put_objects_sums(r->out);
@@ -408,6 +422,8 @@ static const char *stop(struct request *r)
 
 static const char *switch_to(struct request *r, const struct settings *m)
 {
+	if (xr_limited && m->mode != XR_OFF && !has_budget_mode(m))
+		return budget_modes;
 	keep_threshold(); /* for example, from the environment */
 	const char *why = xr_switch(m->mode, m->threshold_ns, m->depth);
 	if (why)
@@ -627,6 +643,9 @@ static const char *budget(struct request *r)
 		return "it is not recording";
 	if (look_ns > 100000000)
 		return "a look takes at most 100 ms";
+	if (decider && decider != r->from)
+		return "its budget is taken care of already: end that xray watch or xray record first";
+	decider = r->from;
 	xr_budget_apply(look_ns, &seen);
 	r->stay = 1;
 	r->silent = !seen.whole;
@@ -695,11 +714,11 @@ static const char *run(struct request *r, char *line)
 }
 
 /* Implements xr_command. Sets *hold and *stay to 1 if the command asks for that. */
-static int command(const char *line, const int *fds, int nfds, char *out, size_t size, int *hold, int *stay)
+static int command(const void *from, const char *line, const int *fds, int nfds, char *out, size_t size, int *hold, int *stay)
 {
 	char room[256]; /* unmapping memory interrupts the other processors */
 	struct xr_text t = xr_text_in(out, size - 1);
-	struct request r = {.fds = fds, .nfds = nfds, .out = &t};
+	struct request r = {.fds = fds, .nfds = nfds, .out = &t, .from = from};
 	uint64_t n = xr_strnlen(line, MAX_REQUEST + 1);
 	char *copy = n < sizeof room ? room : xr_map(n + 1);
 	const char *why = xr_errno_text(-ENOMEM);
@@ -734,7 +753,7 @@ int xr_command(const char *line, const int *fds, int nfds, char *out, size_t siz
 	int hold, stay;
 	uint32_t was = xr_unsealed;
 	xr_unsealed = 1;
-	int result = command(line, fds, nfds, out, size, &hold, &stay);
+	int result = command(NULL, line, fds, nfds, out, size, &hold, &stay);
 	xr_unsealed = was;
 	return result;
 }
@@ -798,6 +817,8 @@ static void hang_up(struct client *c)
 	c->at.fd = -1;
 	if (c->holds)
 		let_go(c);
+	if (decider == c)
+		decider = NULL;
 	if (fd >= 0)
 		close_connection(fd);
 }
@@ -911,7 +932,7 @@ static void serve(struct client *c)
 		answer = too_long;
 	} else if (n > 0) {
 		server.request[n] = 0;
-		command(server.request, fds, nfds, server.answer, XR_MAX_ANSWER, &hold, &stay);
+		command(c, server.request, fds, nfds, server.answer, XR_MAX_ANSWER, &hold, &stay);
 	}
 	for (int i = 0; i < nfds; i++)
 		xr_close(fds[i]);
@@ -996,7 +1017,7 @@ static void look_at_dumps(void)
 }
 
 /* Updates the metadata in the trace, at growing intervals. So the trace of a killed process is
- * not much out of date, relative to its age. With a budget, estimates depend on the CPU time in it. */
+ * not much out of date, relative to its age. An observer's estimates depend on the CPU time in it. */
 static void renew_metadata(void)
 {
 	static uint64_t from, next;
@@ -1007,7 +1028,7 @@ static void renew_metadata(void)
 	if (now < next)
 		return;
 	uint64_t age = xr_ns(xr_rdtsc() - xr_cpu_from);
-	next = now + (age < 1000000000 ? 250000000 : xr_limited ? 1000000000 : age / 4);
+	next = now + (age < 1000000000 ? 250000000 : xr_limited && xr_observed() ? 1000000000 : age / 4);
 	xr_stream_metadata();
 	xr_arena_publish();
 }
@@ -1353,6 +1374,7 @@ void xr_control_forked(void)
 	xr_release(&server.listening);
 	for (int i = 0; i < CLIENTS && server.where; i++)
 		xr_release(&server.clients[i].at);
+	decider = NULL;
 	server.state = NONE;
 }
 

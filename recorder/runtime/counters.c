@@ -8,7 +8,7 @@ struct row {
 	uint64_t calls;
 };
 
-static uint64_t calls_of(uint64_t id)
+uint64_t xr_calls_of(uint64_t id)
 {
 	uint64_t sum = 0, n = __atomic_load_n(&xr_root.nthreads, __ATOMIC_ACQUIRE);
 	struct xr_thread **threads = __atomic_load_n(&xr_root.threads, __ATOMIC_ACQUIRE);
@@ -26,7 +26,7 @@ void xr_counters_dump(void (*put)(void *to, const void *p, uint64_t n), void *to
 	uint64_t room = xr_root.max_function * sizeof(struct row), n = 0;
 	struct row *rows = room ? xr_map(room) : NULL;
 	for (uint64_t id = 1; rows && id <= xr_root.max_function; id++) {
-		uint64_t calls = calls_of(id);
+		uint64_t calls = xr_calls_of(id);
 		if (calls)
 			rows[n++] = (struct row){.id = id, .calls = calls};
 	}

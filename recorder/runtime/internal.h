@@ -261,6 +261,7 @@ struct xr_budget {
 	uint32_t exhausted;  /* how often threads came to a limit */
 	uint32_t decisions;  /* how often functions were switched off or on; whoever decides counts */
 	struct xr_burst burst; /* of the command budget */
+	uint32_t share;      /* of the CPU time, in millionths */
 };
 extern struct xr_root xr_root __asm__("xray_recorder_root");
 
@@ -426,6 +427,8 @@ uint64_t xr_profile_lost(void);
 #define XR_SAME_STACK (1 << 20)
 /* Pass the counters or the profile, as the body of a metadata event, to put. */
 void xr_counters_dump(void (*put)(void *to, const void *p, uint64_t n), void *to);
+/* Returns how many calls of a function all threads have counted. */
+uint64_t xr_calls_of(uint64_t id);
 void xr_profile_dump(void (*put)(void *to, const void *p, uint64_t n), void *to);
 /* The same for off-CPU times; call it after xr_profile_dump. */
 void xr_profile_dump_off(void (*put)(void *to, const void *p, uint64_t n), void *to);
@@ -448,8 +451,13 @@ void xr_budget_begin(uint64_t *limits, uint32_t *exhausted, const uint32_t *deci
 /* Begins a budget of this process alone, in xr_root.budget, while nothing is recorded. Returns null or
  * the reason why it cannot. xr_budget_stop ends it, if there is one. The caller holds
  * XR_LOCK_CONTROL. */
-const char *xr_budget_start(void);
+const char *xr_budget_start(uint32_t share);
 void xr_budget_stop(void);
+/* Returns whether the process records within such a budget. */
+int xr_budget_is_own(void);
+/* Passes to put, as the body of a metadata event, that a trace from this TSC on has a budget, and, if
+ * the recording is complete, all calls that were counted. */
+void xr_budget_dump(uint64_t from, int complete, void (*put)(void *to, const void *p, uint64_t n), void *to);
 /* ring.c: gives threads what they count in, and begins to count. The caller holds XR_LOCK_CONTROL. */
 void xr_count_anew(void);
 /* Gives the functions of an object their first limits. */

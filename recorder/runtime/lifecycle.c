@@ -190,6 +190,9 @@ void xr_forked(void)
 {
 	if (!xr_is_forked())
 		return;
+	/* Nobody decides what such a child records. That of a process with a budget for its rings is another
+	 * matter: xray watch finds it. */
+	int follow = xr_options.follow && !(xr_budget_is_own() && xr_root.stream);
 	xr_locks_forked();
 	xr_writer_forked();
 	xr_control_forked();
@@ -201,7 +204,7 @@ void xr_forked(void)
 	xr_cpu_before = 0;
 	xr_cpu_from = xr_cpu_from ? xr_rdtsc() : 0;
 	xr_spent = (struct xr_spent){0};
-	if (!xr_options.follow) {
+	if (!follow) {
 		xr_set_mode(XR_OFF);
 		xr_budget_stop();
 	} else if (xr_options.template[0] && xr_options.stream && xr_root.mode != XR_OFF && !xr_observed()) {

@@ -265,7 +265,7 @@ void xr_put_thread(struct xr_text *t, const struct xr_thread *thread, uint64_t o
 /* Returns how many chunks of a thread's earlier records are not in the trace. A stream has all. */
 static uint64_t overwritten(const struct xr_thread *t, const struct xr_trace *trace)
 {
-	if (xr_root.stream && trace->fd == xr_root.stream_fd)
+	if (trace->stream)
 		return 0;
 	if (t->taken > t->nchunks)
 		return t->taken - t->nchunks;
@@ -421,6 +421,8 @@ void xr_put_metadata(struct xr_text *t, struct xr_trace *trace, int complete)
 		EVENT(XR_META_WINDOWS, xr_put_windows(t, trace)); /* the observer reads the table */
 	if (xr_gcc_functions())
 		EVENT(XR_META_ADDRESSES, xr_gcc_dump(collect, t));
+	if (xr_budget_is_own())
+		EVENT(XR_META_BUDGET, xr_budget_dump(trace->since, complete, collect, t));
 	if (complete && xr_root.mode == XR_COUNT)
 		EVENT(XR_META_COUNTERS, xr_counters_dump(collect, t));
 	if (complete && xr_root.mode == XR_PROFILE)

@@ -753,6 +753,7 @@ static int switch_function(struct xr_object *o, struct work *work, const uint32_
 		if (condition(&t) != OURS || (!work->writing && !begin_writing(o, work)))
 			return 0;
 		write_head(&work->pen, &t);
+		o->patched += t.want ? 1 : -1;
 	}
 	return 1;
 }

@@ -12,8 +12,8 @@ enum {
 	XR_META_ADDRESSES, XR_META_COUNTERS, XR_META_CHANGES, XR_META_PROFILE,
 	XR_META_PRUNED = 12, XR_META_PROFILE_OFF, /* xray pack uses 10 and 11, xray record 14 and 15 */
 	XR_META_MARK = 16, XR_META_REQUEST, XR_META_LANDING, XR_META_NAME,
-	XR_META_SWITCH, XR_META_RESULT, XR_META_DESCRIPTOR,
-	XR_META_WINDOWS = 25, /* xray record uses 23 and 24 */
+	XR_META_SWITCH, XR_META_RESULT, XR_META_DESCRIPTOR, XR_META_BUDGET,
+	XR_META_WINDOWS = 25, /* xray record uses 24 */
 };
 
 /* Reasons for records missing from a trace. */
@@ -32,6 +32,7 @@ struct xr_trace {
 	uint32_t blocks;  /* metadata blocks so far */
 	uint64_t since;   /* TSC: earlier records are left out; no block starts earlier */
 	uint64_t bytes;   /* written */
+	int stream;       /* it has all records, not only what the rings hold */
 	uint64_t torn;    /* chunks that were overwritten while they were copied */
 	uint64_t lost[XR_LOSSES]; /* records, by cause */
 	struct xr_text gone; /* rows of threads whose structs have been reused */

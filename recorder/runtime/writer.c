@@ -564,7 +564,7 @@ int xr_stream_begin(int fd)
 
 	uint64_t signals = xr_block_signals();
 	xr_lock(XR_LOCK_STREAM);
-	stream = (struct xr_trace){.fd = fd, .since = xr_rdtsc()};
+	stream = (struct xr_trace){.fd = fd, .since = xr_rdtsc(), .stream = 1};
 	xr_root.stream_fd = fd;
 	err = append_first(&stream);
 	xr_root.streamed = stream.bytes;

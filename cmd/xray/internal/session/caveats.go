@@ -125,11 +125,16 @@ func (s *Session) Caveats(run *Run) []string {
 
 // budgetCaveats returns a sentence about what recordings within a budget left out, if there are any.
 func (s *Session) budgetCaveats() []string {
-	var n int
+	var list []string
+	var n, unknown int
 	var missing, functions, share uint64
 	estimated := false
 	for _, r := range s.recordings() {
 		if !r.Budget.Limited() {
+			continue
+		}
+		if !r.Budget.Known() {
+			unknown++
 			continue
 		}
 		counted, guessed := r.Budget.Calls()
@@ -139,16 +144,20 @@ func (s *Session) budgetCaveats() []string {
 		functions += uint64(len(r.Budget.Functions))
 		estimated = estimated || guessed > 0
 	}
+	if unknown > 0 {
+		list = append(list, fmt.Sprintf("Calls are missing%s, and the trace does not say how many: the recording had a budget, and xray did not end it. "+
+			"The time of missing calls is self time of their callers.", s.inFiles(unknown)))
+	}
 	if n == 0 || missing == 0 {
-		return nil
+		return list
 	}
 	about := ""
 	if estimated {
 		about = "about "
 	}
-	return []string{fmt.Sprintf("Calls are missing%s: the recording had a budget of %g%% of the CPU time, and left out %s%s calls of %s. "+
+	return append(list, fmt.Sprintf("Calls are missing%s: the recording had a budget of %g%% of the CPU time, and left out %s%s calls of %s. "+
 		"A function without calls may have been called while it was not recorded. The time of missing calls is self time of their callers.",
-		s.inFiles(n), float64(share)/1e4, about, label.Grouped(missing), label.Count(functions, "function", "functions"))}
+		s.inFiles(n), float64(share)/1e4, about, label.Grouped(missing), label.Count(functions, "function", "functions")))
 }
 
 // WindowWords says how much of the time a recording with windows covers, or "" if it has none. last is

@@ -99,9 +99,11 @@ func (s *Session) recordings() (list []*reader.Recording) {
 }
 
 // AddBudget adds what is known of calls that recordings within a budget left out, each process as
-// one more thread. It reports whether the scope is such that it can be added, as for AddPruned.
+// one more thread. It reports whether the scope is such that it can be added, as for AddPruned, and
+// whether it is known.
 func (s *Session) AddBudget(scope Scope, run *Run, sink BudgetSink) bool {
-	if !s.Limited() || scope.From > 0 || scope.To > 0 || scope.Thread != nil || scope.MinDuration > 0 || scope.MaxDepth > 0 {
+	unknown := func(r *reader.Recording) bool { return r.Budget.Limited() && !r.Budget.Known() }
+	if !s.Limited() || slices.ContainsFunc(s.recordings(), unknown) || scope.From > 0 || scope.To > 0 || scope.Thread != nil || scope.MinDuration > 0 || scope.MaxDepth > 0 {
 		return false
 	}
 	added := false

@@ -1,0 +1,299 @@
+package main
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/xray-tools/xray/internal/test/elftest"
+	"github.com/xray-tools/xray/internal/test/testenv"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// budgeted is a process of testdata/budgeted.c, which is not prepared to be recorded.
+type budgeted struct {
+	*exec.Cmd
+	file *os.File
+}
+
+// Functions of the program, and then states and other places in its file.
+var budgetedFunctions = []string{"often", "slow", "kept", "step"}
+
+const (
+	idle, work, fork, execute, end   = 0, 1, 2, 3, 4
+	stateAt, busyAt, childAt, fileAt = 4, 5, 6, 7
+)
+
+func startBudgeted(t *testing.T) *budgeted {
+	t.Helper()
+	testenv.Need(t, "clang-22", "cc")
+	program := elftest.Build(t, "clang-22", "budgeted", "testdata/budgeted.c", "-O1", "-g", "-pthread", "-fxray-instrument", "-fxray-instruction-threshold=1")
+	path := filepath.Join(t.TempDir(), "state")
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Truncate(8 * fileAt); err != nil {
+		t.Fatal(err)
+	}
+	p := &budgeted{exec.Command(program, path), file}
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Process.Kill(); _ = p.Wait(); file.Close() })
+	return p
+}
+
+func (p *budgeted) pid() string { return strconv.Itoa(p.Process.Pid) }
+
+func (p *budgeted) word(at int) int64 {
+	var b [8]byte
+	_, _ = p.file.ReadAt(b[:], int64(8*at))
+	return int64(binary.LittleEndian.Uint64(b[:]))
+}
+
+func (p *budgeted) become(state uint64) {
+	_, _ = p.file.WriteAt(binary.LittleEndian.AppendUint64(nil, state), 8*stateAt)
+}
+
+// rest waits until the process does nothing.
+func (p *budgeted) rest(t *testing.T) {
+	t.Helper()
+	p.become(idle)
+	until(t, "the program to be idle", func() bool { return p.word(busyAt) == 0 })
+}
+
+// calls returns how often the program says that it has called each function.
+func (p *budgeted) calls() map[string]int64 {
+	of := make(map[string]int64)
+	for i, name := range budgetedFunctions {
+		of[name] = p.word(i)
+	}
+	return of
+}
+
+func (p *budgeted) status(t *testing.T) (s recorder.Status) {
+	t.Helper()
+	o := runHere("xray", "ctl", p.pid(), "status", "-f", "json")
+	if err := json.Unmarshal([]byte(o.stdout), &s); err != nil {
+		t.Fatalf("%v: %s", err, o)
+	}
+	return s
+}
+
+// record begins to record the process.
+func (p *budgeted) record(t *testing.T, flags ...string) (r *exec.Cmd, said *lockedBuffer, path string) {
+	t.Helper()
+	path, said = filepath.Join(t.TempDir(), "trace.xray"), new(lockedBuffer)
+	r = exec.Command("xray", append([]string{"record", "-p", p.pid(), "-o", path}, flags...)...)
+	r.Stderr = said
+	if err := r.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Process.Kill(); _ = r.Wait() })
+	until(t, "the recording to begin", func() bool { return strings.Contains(said.String(), "recording process") })
+	return r, said, path
+}
+
+// decided works until xray has switched a function off.
+func (p *budgeted) decided(t *testing.T) {
+	t.Helper()
+	p.become(work)
+	until(t, "a function to be switched off", func() bool {
+		s := p.status(t)
+		return s.Patched > 0 && s.Patched < s.Sleds && p.word(0) > 2e6
+	})
+}
+
+// tracedCalls are the calls of a function in a trace.
+type tracedCalls struct {
+	recorded int64
+	of       reader.BudgetFunction
+}
+
+// missing is how many calls are not in the trace.
+func (c *tracedCalls) missing() int64 { return int64(c.of.Counted + c.of.Estimated) }
+
+// readBudgeted returns the calls in a trace by function, after it has checked that entries and exits belong
+// together.
+func readBudgeted(t *testing.T, path string) (map[string]tracedCalls, *reader.Recording) {
+	t.Helper()
+	trace, err := reader.Open(reader.Options{}, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer trace.Close()
+	opened, err := symbolize.Open(trace, nil, symbolize.Search{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Close()
+	_, stats, err := calls.Run(calls.Source(trace), calls.Options{}, func() ignoreCalls { return ignoreCalls{} })
+	if err != nil || stats.Unmatched+stats.Inferred > 0 || trace.Losses().Count() > 0 {
+		t.Errorf("%v; %d exits without a call, %d calls without an exit, %d losses", err, stats.Unmatched, stats.Inferred, trace.Losses().Count())
+	}
+	found := make(map[string]tracedCalls)
+	for b, err := range trace.Blocks(reader.FileOrder) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range b.Events {
+			if e.Kind.IsEnter() {
+				name := symbolize.Label(opened.Names, e.Func)
+				c := found[name]
+				c.recorded++
+				found[name] = c
+			}
+		}
+	}
+	r := trace.Recording(0)
+	for _, of := range r.Budget.Functions {
+		name := symbolize.Label(opened.Names, of.Func)
+		found[name] = tracedCalls{found[name].recorded, of}
+	}
+	return found, r
+}
+
+// A running process is recorded within a budget, however that ends. The trace says what was left out: exactly
+// if the process or the recording ended normally, unless a function was off. In the end, the process is as it
+// was before.
+func TestRecordProcessBudget(t *testing.T) {
+	t.Parallel()
+	interrupt := func(t *testing.T, p *budgeted, r *exec.Cmd) {
+		p.rest(t)
+		_ = r.Process.Signal(syscall.SIGINT)
+	}
+	for _, how := range []struct {
+		name  string
+		exact bool // all that the program says is in the trace
+		alive bool
+		flags []string
+		end   func(*testing.T, *budgeted, *exec.Cmd)
+	}{
+		{"interrupt", true, true, nil, interrupt},
+		{"prune", true, true, []string{"--prune", "200us"}, interrupt},
+		{"duration", false, true, []string{"--duration", "1s"}, func(*testing.T, *budgeted, *exec.Cmd) {}},
+		{"exit", true, false, nil, func(t *testing.T, p *budgeted, r *exec.Cmd) { p.become(end) }},
+		{"fork", true, true, nil, func(t *testing.T, p *budgeted, r *exec.Cmd) {
+			p.become(fork)
+			until(t, "the child", func() bool { return p.word(childAt) != 0 })
+			if p.word(childAt) != 1 {
+				t.Error("the child failed")
+			}
+			p.decided(t)
+			interrupt(t, p, r)
+		}},
+		{"kill", false, false, nil, func(t *testing.T, p *budgeted, r *exec.Cmd) { _ = p.Process.Kill() }},
+		{"exec", false, false, nil, func(t *testing.T, p *budgeted, r *exec.Cmd) { p.become(execute) }},
+	} {
+		t.Run(how.name, func(t *testing.T) {
+			t.Parallel()
+			p := startBudgeted(t)
+			r, said, path := p.record(t, append([]string{"--budget", "5%"}, how.flags...)...)
+			if how.name == "duration" {
+				p.become(work)
+			} else {
+				p.decided(t)
+			}
+			how.end(t, p, r)
+			if err := r.Wait(); err != nil {
+				t.Fatalf("%v\n%s", err, said)
+			}
+			want := p.calls()
+			found, recording := readBudgeted(t, path)
+			b := &recording.Budget
+			if b.Share != 50000 || !b.Known() || b.From == 0 || b.To < b.From || recording.Process.Complete != (how.exact || how.alive) {
+				t.Errorf("got a budget of %d millionths from %d to %d; complete: %v", b.Share, b.From, b.To, recording.Process.Complete)
+			}
+			pruned := make(map[reader.FuncID]int64)
+			for _, of := range recording.Pruned.Functions {
+				pruned[of.Func] = int64(of.Calls)
+			}
+			for name, n := range want {
+				c := found[name]
+				sure := c.recorded + int64(c.of.Counted) + pruned[c.of.Func]
+				switch {
+				case sure > n:
+					t.Errorf("%s: %d calls recorded and %d counted of %d", name, c.recorded, c.of.Counted, n)
+				case how.exact && name != "often" && c.of.OffNS == 0 && sure != n:
+					t.Errorf("%s: %d calls recorded and %d counted, want %d: %+v", name, c.recorded, c.of.Counted, n, c.of)
+				case how.exact && name == "kept" && c.recorded != n:
+					t.Errorf("%d calls of kept were recorded, want %d", c.recorded, n)
+				case how.exact && name == "often" && (sure+int64(c.of.Estimated) < n/3 || sure+int64(c.of.Estimated) > 3*n):
+					t.Errorf("about %d calls of often, want %d: %+v", sure+int64(c.of.Estimated), n, c.of)
+				case !how.exact && !how.alive && c.of.Error == 0:
+					t.Errorf("the calls of %s are said to be known: %+v", name, c.of)
+				}
+			}
+			if often := found["often"]; often.recorded == 0 && how.alive && how.name != "prune" || often.recorded > want["often"]/2 || often.missing() == 0 {
+				t.Errorf("%d of %d calls of often were recorded, and %d are said to be missing", often.recorded, want["often"], often.missing())
+			}
+			if how.name != "duration" && (found["often"].of.OffNS == 0 || len(b.Changes) == 0) {
+				t.Errorf("often was never off: %+v", b)
+			}
+			if o := runHere("xray", "account", "--sort", "all-calls", path); o.status != 0 || !strings.Contains(o.stdout, "Calls are missing: the recording had a budget of 5% of the CPU time") {
+				t.Errorf("account: %s", o)
+			}
+			if how.alive {
+				p.checkComplete(t)
+			}
+		})
+	}
+}
+
+// checkComplete checks that the process is not recorded, and records it without a budget, completely.
+func (p *budgeted) checkComplete(t *testing.T) {
+	t.Helper()
+	if s := p.status(t); s.Mode != recorder.Off || s.Limited || s.Patched != 0 {
+		t.Errorf("the process is still recorded: %+v", s)
+	}
+	p.rest(t)
+	before := p.calls()
+	r, said, path := p.record(t)
+	p.become(work)
+	until(t, "calls", func() bool { return p.calls()["slow"] > before["slow"]+20 })
+	p.rest(t)
+	_ = r.Process.Signal(syscall.SIGINT)
+	if err := r.Wait(); err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	found, recording := readBudgeted(t, path)
+	if recording.Budget.Limited() {
+		t.Errorf("a recording without a budget has one: %+v", recording.Budget)
+	}
+	for name, n := range p.calls() {
+		if c := found[name]; c.recorded != n-before[name] {
+			t.Errorf("without a budget: %d calls of %s, want %d", c.recorded, name, n-before[name])
+		}
+	}
+}
+
+// If xray is killed, the process stops recording. The trace says that calls are missing, and not how many.
+func TestRecordProcessBudgetWithoutEnd(t *testing.T) {
+	t.Parallel()
+	p := startBudgeted(t)
+	r, _, path := p.record(t, "--budget", "5%")
+	p.decided(t)
+	_ = r.Process.Kill()
+	until(t, "the end of the recording", func() bool { return p.status(t).Mode == recorder.Off })
+	_, recording := readBudgeted(t, path)
+	if b := &recording.Budget; b.Share != 50000 || b.Known() || len(b.Functions) > 0 || len(b.Totals) != len(budgetedFunctions) {
+		t.Errorf("got the budget %+v", b)
+	}
+	if o := runHere("xray", "account", path); o.status != 0 || !strings.Contains(o.stdout, "Calls are missing, and the trace does not say how many") {
+		t.Errorf("account: %s", o)
+	}
+	if o := runHere("xray", "account", "--sort", "all-calls", path); o.status != 2 {
+		t.Errorf("account knows all calls: %s", o)
+	}
+	p.checkComplete(t)
+}

@@ -1,0 +1,29 @@
+package reader
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A budget comes back as it was written, also if the process that wrote it knows only what it has counted.
+func TestBudgetComesBack(t *testing.T) {
+	changes := []BudgetChange{{5, 2, FunctionOff}, {6, 2, FunctionCut}}
+	for _, want := range []Budget{
+		{Share: 30000, From: 7, To: 9, Functions: []BudgetFunction{{1, 2, 3, 4, 5, 6, 7, 8}, {Func: 9, Counted: 1 << 40}}, Changes: changes},
+		{Share: 30000, From: 7, Totals: []Counter{{1, 2}, {9, 1 << 40}}},
+	} {
+		r := new(Recording)
+		for kind, body := range (&Recording{Budget: want}).Metadata() {
+			if _, err := r.set(kind, body); err != nil {
+				t.Error(err)
+			}
+		}
+		if diff := cmp.Diff(want, r.Budget); diff != "" {
+			t.Errorf("-written +read:\n%s", diff)
+		}
+		if known := want.To > 0; r.Budget.Known() != known || !r.Budget.Limited() {
+			t.Errorf("known: %v, limited: %v", r.Budget.Known(), r.Budget.Limited())
+		}
+	}
+}
