@@ -169,6 +169,17 @@ func TestSignalAfterEveryInstructionBesideHandlers(t *testing.T) {
 	checkSteps(t, buildLinked(t, "clang-22", buildArchive(t), "steps.c", prunable...), [][]string{{"record", "handler"}})
 }
 
+// So does one after any instruction of writing the exit of a call that a jump has left.
+func TestSignalAfterEveryInstructionOfALanding(t *testing.T) {
+	t.Parallel()
+	for _, edits := range [][]edit{nil, {noRseq}, {noRseq, noRdpid}} {
+		n := numbers(t, buildLinked(t, "clang-22", buildArchive(t, edits...), "steps.c", prunable...), "record", "left")
+		if n["interruptions"] < 60 || n["unwound"] < 10 || n["faults"]+n["missing"]+n["lost"] > 0 {
+			t.Error(n)
+		}
+	}
+}
+
 // Processors without rdpid, and programs without restartable sequences.
 var (
 	noRdpid = edit{"ring.c", "state.rdpid = c >> 22 & 1;", "state.rdpid = 0;"}
@@ -202,6 +213,10 @@ func TestSignalsFindWrongOrders(t *testing.T) {
 			{"trampoline_amd64.S", "	cmpl	%edx, XR_THREAD_EPOCH(%r11)\n	jne	4f\n	.if",
 				"	cmpl	%edx, XR_THREAD_EPOCH(%r11)\n	jne	4f\n" + load + "	.if"},
 		}},
+		"TakeWithoutLooking": {[]string{"record", "left"}, []edit{{
+			"trampoline_amd64.S",
+			"	cmpxchgq %rsi, XR_THREAD_CURSOR(%r11)\n	jne	2b\n	ret\n", "	movq	%rsi, XR_THREAD_CURSOR(%r11)\n	ret\n",
+		}}},
 		"PruneWithoutPuttingBack": {[]string{"prune"}, []edit{
 			{"trampoline_amd64.S", "6:	movq	%rdx, (%rcx)\n", "6:\n"},
 		}},

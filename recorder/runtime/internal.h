@@ -278,6 +278,14 @@ int xr_slow(uint64_t n);
  * adds the records to the ring. The caller keeps signals blocked until then. */
 uint8_t *xr_reserve(uint32_t n, uint64_t *tsc);
 void xr_commit(uint32_t n);
+/* trampoline_amd64.S, chosen by xr_set_mode: what xr_reserve does where no system call is needed,
+ * also with signals enabled. The bytes (a multiple of 8) belong to the ring already, and its readers
+ * see them when the first 8 are written. Returns null where xr_reserve is needed. */
+struct xr_place {
+	uint64_t *at;
+	uint64_t tsc;
+};
+extern struct xr_place (*xr_take_room)(uint64_t n);
 /* Marks ended threads as dead and keeps their rings within ring_budget. */
 void xr_reap(void);
 /* Returns 1 in a forked child before its first call of xr_forked. Returns 0 in a vfork child. */

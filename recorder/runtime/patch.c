@@ -53,6 +53,9 @@ void xr_handle_enter(void), xr_handle_exit(void), xr_handle_arg(void), xr_handle
 trampoline xr_handler_next[CALL] = {[0 ... CALL - 1] = xr_nothing};
 uint32_t xr_log_records;
 
+struct xr_place xr_take(uint64_t), xr_take_nocpu(uint64_t), xr_take_rseq(uint64_t);
+struct xr_place (*xr_take_room)(uint64_t) = xr_take_nocpu;
+
 static int patched_on;
 static uint64_t seen_changes;
 
@@ -217,6 +220,7 @@ int xr_set_mode(enum xr_mode mode)
 	trampoline arg = (trampoline[]){xr_record_arg_nocpu, xr_record_arg, xr_record_arg_rseq}[by];
 	trampoline prune = (trampoline[]){xr_prune_nocpu, xr_prune, xr_prune_rseq}[by];
 	trampoline to[THUNKS] = {[0 ... THUNKS - 1] = xr_nothing};
+	xr_take_room = (struct xr_place (*[])(uint64_t)){xr_take_nocpu, xr_take, xr_take_rseq}[by];
 	switch (mode) {
 	case XR_OFF:
 		xr_log_records = 0;

@@ -230,6 +230,34 @@ slow:
 	PRUNE	xr_prune_nocpu, BY_NOTHING
 	PRUNE	xr_prune_rseq, BY_RSEQ
 
+	/* struct xr_place xr_take(rdi): takes room for this many bytes of records, which belong to the
+	 * thread before any is written. Returns no place where the slow path is needed. Called from C. */
+	.macro TAKE name, by
+	BEGIN	\name
+	THREAD
+	jz	4f
+2:	STAMP	\by
+	movzwl	%cx, %edx
+	addl	%edi, %edx
+	cmpl	$XR_CHUNK_SIZE, %edx
+	ja	4f
+	movl	XR_THREAD_EPOCH(%r11), %edx
+	shlq	$32, %rdx
+	orq	%rax, %rdx
+	leaq	(%rcx, %rdi), %rsi
+	movq	%rcx, %rax
+	cmpxchgq %rsi, XR_THREAD_CURSOR(%r11)
+	jne	2b
+	ret
+4:	xorl	%eax, %eax
+	ret
+	END	\name
+	.endm
+
+	TAKE	xr_take, BY_RDPID
+	TAKE	xr_take_nocpu, BY_NOTHING
+	TAKE	xr_take_rseq, BY_RSEQ
+
 	/* Counts an entry, where r11 is free. One instruction does it, so signals do not matter. */
 	BEGIN	xr_count
 	shrl	$4, %r10d

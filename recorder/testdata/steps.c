@@ -2,12 +2,16 @@
  * signal handler that is recorded too, and looks at what is in the rings then. What a
  * storm of signals finds now and then, this finds always.
  *
- * Usage: steps record|prune|depth [arg|toggle|handler] */
+ * With left, the recorder itself writes the exit of a call that was left by a jump.
+ *
+ * Usage: steps record|prune|depth [arg|toggle|handler|left] */
 #define _GNU_SOURCE
 #include <execinfo.h>
 #include <sched.h>
 #include <ucontext.h>
 
+#include "landings.h"
+#include "ring.h"
 #include "walk.h"
 
 void xr_nothing(void), __xray_TypedEvent(void), xr_handle_enter(void), xr_handle_keep(void);
@@ -27,6 +31,17 @@ TRACED static void quick(void) { sink++; }
 TRACED static void lengthy(void) { spin(xr_root.threshold + xr_root.threshold / 4); sink++; }
 TRACED static long plain(long x) { sink++; return x + 1; }
 TRACED __attribute__((__xray_always_instrument__, xray_log_args(1))) static long logged(long x) { sink++; return x + 1; }
+
+static void *place[5];
+static uint32_t left;
+
+TRACED static void leave(void) { sink++; __builtin_longjmp(place, 1); }
+
+PLAIN static long land(long x)
+{
+	xr_record_left(XR_LEFT_BY_JUMP, &left, 1);
+	return x + 1;
+}
 
 static uint64_t sequence; /* what the recorder looks for; 0 when it does not */
 static volatile long step, at;
@@ -77,7 +92,7 @@ PLAIN static void on_step(int signal, siginfo_t *info, void *context)
 	ucontext_t *u = context;
 	uintptr_t ip = u->uc_mcontext.gregs[REG_RIP];
 	(void)signal, (void)info;
-	if (!stepping || ip == (uintptr_t)xr_slow) {
+	if (!stepping || ip == (uintptr_t)xr_slow || ip == (uintptr_t)xr_enter) {
 		ended_early |= stepping;
 		u->uc_mcontext.gregs[REG_EFL] &= ~0x100;
 		return;
@@ -106,7 +121,8 @@ PLAIN int main(int argc, char **argv)
 	struct sigaction action = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO | SA_NODEFER};
 	cpu_set_t cpus;
 	int with_arg = argc > 2 && !strcmp(argv[2], "arg");
-	long (*volatile called)(long) = with_arg ? logged : plain;
+	int with_left = argc > 2 && !strcmp(argv[2], "left");
+	long (*volatile called)(long) = with_left ? land : with_arg ? logged : plain;
 	enum xr_mode mode;
 	uint64_t threshold_ns = !strcmp(argv[1], "prune") ? 10000000 : 0; /* stepping takes time */
 
@@ -134,6 +150,11 @@ PLAIN int main(int argc, char **argv)
 	for (int ended = 0, tries = 0; !ended && tries < 1000; tries++) {
 		forget();
 		quick(); /* a chunk, so that what follows need not take the slow path */
+		if (with_left) {
+			if (!__builtin_setjmp(place))
+				leave();
+			left = (uint32_t)((uint64_t *)xr_tls->cursor)[-1] >> 4;
+		}
 		happened = ended_early = 0;
 		step = 0;
 		long result;
