@@ -35,7 +35,6 @@ type budgetLive struct {
 	limits  uint64 // address of the limits
 	slots   map[uint64]uint32
 	about   *reader.Recording
-	read    func() // reads what threads have recorded, if nobody else does
 	counted uint64 // TSC when the counts were last read
 }
 
@@ -231,12 +230,8 @@ func (m *budgetLive) threads(each func(slot, process uint32, words func(func(id,
 	}
 }
 
-// inspect reads the records, unless whoever watches the process does.
-func (m *budgetLive) inspect(*budget) {
-	if m.read != nil {
-		m.read()
-	}
-}
+// inspect does nothing, because [Live.Read] reads all records.
+func (m *budgetLive) inspect(*budget) {}
 
 // budgetHistory is what is known of parts of a recording. It forgets what is long ago.
 type budgetHistory struct {

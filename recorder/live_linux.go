@@ -34,6 +34,7 @@ type Live struct {
 	windows *liveWindows // nil if everything is recorded
 	scratch []byte
 	budget  *budget // nil without one
+	tails   bool    // keep the current chunks
 }
 
 // liveThread is a thread, and how far its ring was read.
@@ -43,6 +44,13 @@ type liveThread struct {
 	calls  inspector // of a budget
 	number uint64    // of the chunk to read next
 	at     int       // offset in it
+	tail   tail
+}
+
+// tail is a thread's current chunk as of the latest [Live.Read], if there are tails.
+type tail struct {
+	number, cursor uint64
+	data           []byte
 }
 
 // keptChunk is a complete chunk.
@@ -228,6 +236,28 @@ func (l *Live) readThread(now *ringThread, s *LiveState, each func(RootCall)) {
 		}
 	}
 	s.Fill = max(s.Fill, float64(t.number-before)/float64(now.size))
+	if l.tails {
+		l.keepTail(t)
+	}
+}
+
+// keepTail copies the current chunk of a thread.
+func (l *Live) keepTail(t *liveThread) {
+	address := t.ring + (t.taken-1)%t.size*chunkSize
+	end := t.cursor - address
+	if t.number != t.taken || end < chunkHeader || end > chunkSize || t.tail.number == t.taken && t.tail.cursor == t.cursor {
+		return
+	}
+	data, again := make([]byte, end), l.scratch[:end]
+	if !l.copies(t, address, data, 0) || !l.copies(t, address, again, 0) {
+		return
+	}
+	// The thread may take records back, as with --prune. What is the same twice was there at one moment.
+	same := chunkHeader
+	for same < len(data) && data[same] == again[same] {
+		same++
+	}
+	t.tail = tail{t.taken, t.cursor, data[:same&^7]}
 }
 
 // miss skips the chunks before this one, which were overwritten, and returns their number.
