@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -26,14 +27,15 @@ type budgeted struct {
 }
 
 // Functions of the program, and then states and other places in its file.
-var budgetedFunctions = []string{"often", "slow", "kept", "step"}
+var budgetedFunctions = []string{"often", "slow", "kept", "step", "quick"}
 
 const (
-	idle, work, fork, execute, end   = 0, 1, 2, 3, 4
-	stateAt, busyAt, childAt, fileAt = 4, 5, 6, 7
+	idle, work, fork, execute, end     = 0, 1, 2, 3, 4
+	chunkSize                          = 64 << 10
+	stateAt, busyAt, childAt, fileSize = 5, 6, 7, 8 * 8
 )
 
-func startBudgeted(t *testing.T) *budgeted {
+func startBudgeted(t *testing.T, env ...string) *budgeted {
 	t.Helper()
 	testenv.Need(t, "clang-22", "cc")
 	program := elftest.Build(t, "clang-22", "budgeted", "testdata/budgeted.c", "-O1", "-g", "-pthread", "-fxray-instrument", "-fxray-instruction-threshold=1")
@@ -42,15 +44,27 @@ func startBudgeted(t *testing.T) *budgeted {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := file.Truncate(8 * fileAt); err != nil {
+	if err := file.Truncate(fileSize); err != nil {
 		t.Fatal(err)
 	}
 	p := &budgeted{exec.Command(program, path), file}
+	p.Env = append(os.Environ(), env...)
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = p.Process.Kill(); _ = p.Wait(); file.Close() })
 	return p
+}
+
+// prepared returns an environment in which a process has the recorder, and records when it is told to.
+func prepared(t *testing.T, output string) []string {
+	t.Helper()
+	library, err := recorder.Build(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := recorder.Options{Idle: true, Output: output}
+	return []string{options.Environment(), "LD_PRELOAD=" + library.Preload()}
 }
 
 func (p *budgeted) pid() string { return strconv.Itoa(p.Process.Pid) }
@@ -116,8 +130,8 @@ func (p *budgeted) decided(t *testing.T) {
 
 // tracedCalls are the calls of a function in a trace.
 type tracedCalls struct {
-	recorded int64
-	of       reader.BudgetFunction
+	recorded, pruned int64
+	of               reader.BudgetFunction
 }
 
 // missing is how many calls are not in the trace.
@@ -158,7 +172,15 @@ func readBudgeted(t *testing.T, path string) (map[string]tracedCalls, *reader.Re
 	r := trace.Recording(0)
 	for _, of := range r.Budget.Functions {
 		name := symbolize.Label(opened.Names, of.Func)
-		found[name] = tracedCalls{found[name].recorded, of}
+		c := found[name]
+		c.of = of
+		found[name] = c
+	}
+	for _, of := range r.Pruned.Functions {
+		name := symbolize.Label(opened.Names, of.Func)
+		c := found[name]
+		c.pruned = int64(of.Calls)
+		found[name] = c
 	}
 	return found, r
 }
@@ -192,12 +214,21 @@ func TestRecordProcessBudget(t *testing.T) {
 			p.decided(t)
 			interrupt(t, p, r)
 		}},
-		{"kill", false, false, nil, func(t *testing.T, p *budgeted, r *exec.Cmd) { _ = p.Process.Kill() }},
+		{"kill", false, false, nil, func(t *testing.T, p *budgeted, r *exec.Cmd) {
+			path := r.Args[slices.Index(r.Args, "-o")+1]
+			until(t, "chunks in the trace", func() bool { info, err := os.Stat(path); return err == nil && info.Size() > 4*chunkSize })
+			_ = p.Process.Kill()
+		}},
 		{"exec", false, false, nil, func(t *testing.T, p *budgeted, r *exec.Cmd) { p.become(execute) }},
 	} {
 		t.Run(how.name, func(t *testing.T) {
 			t.Parallel()
-			p := startBudgeted(t)
+			children := t.TempDir()
+			var env []string
+			if how.name == "fork" { // children of such a process would write traces
+				env = prepared(t, filepath.Join(children, "%p"))
+			}
+			p := startBudgeted(t, env...)
 			r, said, path := p.record(t, append([]string{"--budget", "5%"}, how.flags...)...)
 			if how.name == "duration" {
 				p.become(work)
@@ -214,13 +245,9 @@ func TestRecordProcessBudget(t *testing.T) {
 			if b.Share != 50000 || !b.Known() || b.From == 0 || b.To < b.From || recording.Process.Complete != (how.exact || how.alive) {
 				t.Errorf("got a budget of %d millionths from %d to %d; complete: %v", b.Share, b.From, b.To, recording.Process.Complete)
 			}
-			pruned := make(map[reader.FuncID]int64)
-			for _, of := range recording.Pruned.Functions {
-				pruned[of.Func] = int64(of.Calls)
-			}
 			for name, n := range want {
 				c := found[name]
-				sure := c.recorded + int64(c.of.Counted) + pruned[c.of.Func]
+				sure := c.recorded + int64(c.of.Counted) + c.pruned
 				switch {
 				case sure > n:
 					t.Errorf("%s: %d calls recorded and %d counted of %d", name, c.recorded, c.of.Counted, n)
@@ -246,6 +273,9 @@ func TestRecordProcessBudget(t *testing.T) {
 			if how.alive {
 				p.checkComplete(t)
 			}
+			if list, err := os.ReadDir(children); err != nil || len(list) > 0 {
+				t.Errorf("a child was recorded: %v, %v", list, err)
+			}
 		})
 	}
 }
@@ -267,6 +297,11 @@ func (p *budgeted) checkComplete(t *testing.T) {
 		t.Fatalf("%v\n%s", err, said)
 	}
 	found, recording := readBudgeted(t, path)
+	for _, thread := range recording.Threads {
+		if thread.Overwritten > 0 {
+			t.Errorf("a complete trace lacks %d chunks of a thread", thread.Overwritten)
+		}
+	}
 	if recording.Budget.Limited() {
 		t.Errorf("a recording without a budget has one: %+v", recording.Budget)
 	}

@@ -9,7 +9,7 @@
 
 #define F __attribute__((noinline))
 #define PLAIN __attribute__((noinline, xray_never_instrument))
-enum { OFTEN, SLOW, KEPT, STEP, FUNCTIONS };
+enum { OFTEN, SLOW, KEPT, STEP, QUICK, FUNCTIONS };
 enum { IDLE, WORK, FORK, EXEC, END };
 struct file { atomic_long calls[FUNCTIONS], state, busy, child; };
 static struct file *file, private;
@@ -17,6 +17,7 @@ static struct file *file, private;
 PLAIN static void count(int function) { file->calls[function]++; }
 
 F void often(void) { count(OFTEN); for (volatile int i = 0; i < 50; i++) ; }
+F void quick(void) { count(QUICK); __asm__ volatile(""); }
 F void slow(void) { count(SLOW); usleep(2000); __asm__ volatile(""); }
 __attribute__((noinline, xray_always_instrument)) void kept(void) { count(KEPT); __asm__ volatile(""); }
 
@@ -26,7 +27,9 @@ F void step(void)
 	for (int i = 0; i < 20000; i++)
 		often();
 	slow();
-	kept();
+	quick();
+	for (int i = 0; i < 50; i++)
+		kept();
 	__asm__ volatile("");
 }
 
