@@ -34,6 +34,7 @@ type budget struct {
 	slots     []budgetSlot
 	processes []*budgetProcess // by index in the arena; nil for none
 	call      float64          // cost of recording a call, ns
+	writing   float64          // of that, what the process writes the trace for
 	balance   float64          // what the budget has allowed so far less what was spent, ns
 	tokens    float64          // what looks and switching may cost by now, ns
 	length    time.Duration    // of the next look
@@ -580,7 +581,9 @@ func (b *budget) toLookAt(look bool, now time.Time) (at *budgetProcess) {
 }
 
 // countingInLooks returns the cost of counting a call in a look, in ns.
-func (b *budget) countingInLooks() float64 { return max(b.call-notingCost, 10) * lookCounting }
+func (b *budget) countingInLooks() float64 {
+	return max(b.call-b.writing-notingCost, 10) * lookCounting
+}
 
 // chooseLooked chooses the functions whose calls the next look at a process counts: those that follow
 // the functions of the previous look, until counting them takes mostCounting.

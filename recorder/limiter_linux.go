@@ -47,7 +47,8 @@ func (p *Process) Limit(ctx context.Context, share float64) (*Limiter, error) {
 		return nil, errors.Join(err, l.live.Close())
 	}
 	b := l.live.budget
-	b.call += writingCost
+	b.writing = writingCost
+	b.call += b.writing
 	l.live.tails, l.read = true, make(chan struct{})
 	reading, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	l.cancel = cancel
