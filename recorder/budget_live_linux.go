@@ -14,15 +14,6 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// The layout of struct xr_budget in runtime/internal.h, and where struct xr_root has its address.
-const (
-	rootBudgetAt    = rootWindowsAt + 32
-	budgetOnAt      = 8
-	budgetSpentAt   = 12
-	budgetDecidedAt = 16
-	budgetBurstAt   = 20
-)
-
 // budgetLive is the memory of a process that has a budget alone. It is read and written through
 // /proc/PID/mem. That file stays with the memory: when the process executes another program, it leads
 // nowhere. Words need not be written at once: one that is half written is a wrong limit for a moment.

@@ -22,6 +22,16 @@ const (
 	chunkMagic    = 0x4b4e484359415258
 )
 
+// The layout of struct xr_budget, and where struct xr_root has its address.
+const (
+	rootBudgetAt    = rootWindowsAt + 32
+	budgetOnAt      = 8
+	budgetSpentAt   = 12
+	budgetDecidedAt = 16
+	budgetBurstAt   = 20
+	budgetShareAt   = budgetBurstAt + 4*(1+255)
+)
+
 // Limits for values in tables.
 const (
 	maxStruct  = 64 << 10
@@ -58,6 +68,7 @@ type runtimeRoot struct {
 	hooked, nhooked        uint64 // functions without sleds
 	session                uint64
 	windows                windowTable
+	share                  uint32 // of the CPU time that a budget allows, in millionths; 0 without one
 }
 
 // modeNames are the modes by number.
@@ -101,7 +112,24 @@ func (m *image) parseRoot(address uint64) (*runtimeRoot, error) {
 			r.windows = windowTable{w.u64(0), w.u64(8), w.u64(16), w.u64(24)}
 		}
 	}
+	if b := make(fields, 8); f.u32(20) >= rootBudgetAt+uint32(len(b)) {
+		if n, err := m.readSome(b, address+rootBudgetAt); n == len(b) && err == nil {
+			r.share = m.budgetShare(b.u64(0))
+		}
+	}
 	return r, nil
+}
+
+// budgetShare returns the share of the budget at an address, or 0 if the process does not record within it.
+func (m *image) budgetShare(address uint64) uint32 {
+	b := make(fields, budgetShareAt+4)
+	if address == 0 {
+		return 0
+	}
+	if n, err := m.readSome(b, address); n < len(b) || err != nil || b.u32(budgetOnAt) != 1 {
+		return 0
+	}
+	return b.u32(budgetShareAt)
 }
 
 // parseObjects reads the table of objects.
