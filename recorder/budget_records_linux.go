@@ -123,7 +123,8 @@ type processCalls struct {
 	counted  map[reader.FuncID]uint64
 	recorded []uint64 // of them, those in the trace, by ID
 	pruned   map[reader.FuncID]*reader.PrunedFunction
-	unseen   float64 // ns of CPU time after the calls were last counted
+	cut      bool    // it ended after the calls were last counted,
+	unseen   float64 // with so many ns of CPU time in between
 }
 
 // report returns what was not recorded of a process.
@@ -156,7 +157,7 @@ func (b *budget) report(c *processCalls) reader.Budget {
 			b.estimate(&row, estimates[id])
 		}
 		b.guess(&row, c, kept)
-		if row.Counted+row.Estimated > 0 || row.OffNS > 0 {
+		if row.Counted+row.Estimated+row.Error > 0 || row.OffNS > 0 {
 			report.Functions = append(report.Functions, row)
 		}
 	}
@@ -166,10 +167,10 @@ func (b *budget) report(c *processCalls) reader.Budget {
 // guess adds the calls of a function after the calls were last counted, of which the trace may have
 // some. Nobody knows how many there were.
 func (b *budget) guess(row *reader.BudgetFunction, c *processCalls, kept uint64) {
-	if c.unseen == 0 || int(row.Func) >= len(b.functions) {
+	if !c.cut || int(row.Func) >= len(b.functions) {
 		return
 	}
-	n := uint64(math.Ceil(b.functions[row.Func].rate * c.unseen))
+	n := max(1, uint64(math.Ceil(b.functions[row.Func].rate*c.unseen)))
 	row.Error += n
 	if !b.functions[row.Func].off { // else it is estimated already
 		later := kept - min(kept, c.counted[row.Func])

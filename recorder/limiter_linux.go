@@ -108,6 +108,7 @@ func (l *Limiter) Finish(path string) (err error) {
 		b.addTotals(c.counted)
 		rest = l.rest(first, c)
 		p := b.processes[0]
+		c.cut = true
 		c.unseen = max(0, p.cpu-l.cpu) * float64(b.overAt-m.counted) / float64(max(1, m.counted-l.began))
 		c.cpu = p.cpu + p.looks + c.unseen
 	}

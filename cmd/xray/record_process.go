@@ -68,7 +68,7 @@ func (a *app) recordProcess(ctx context.Context, r *recordFlags) error {
 	}
 	// The context may be done. The recording must end anyway.
 	_, err = p.Do(context.WithoutCancel(ctx), nil, "stop")
-	if errors.Is(err, recorder.ErrNoRecorder) {
+	if errors.Is(err, recorder.ErrNoRecorder) || limiter != nil && limiter.Over() {
 		err = nil // the process executes another program
 	}
 	if err = errors.Join(err, file.Close()); err != nil && p.Alive() {

@@ -114,7 +114,7 @@ func (s *Session) AddBudget(scope Scope, run *Run, sink BudgetSink) bool {
 		}
 		thread := reader.Thread{File: int32(i), Process: r.Process.PID}
 		for k := range r.Budget.Functions {
-			if of := &r.Budget.Functions[k]; of.Counted+of.Estimated > 0 {
+			if of := &r.Budget.Functions[k]; of.Counted+of.Estimated+of.Error > 0 {
 				if fn, ok := s.counted(scope, of.Func); ok {
 					sink.Unrecorded(thread, run.Threads, of, fn)
 				}
