@@ -203,6 +203,9 @@ func (t *topping) attachTo(ctx context.Context) error {
 	if err == nil && status.Windows != nil {
 		err = fmt.Errorf("%s is recorded in windows: top needs all calls. See xray ctl %s status", p, p.Target())
 	}
+	if err == nil && status.Recording && status.Limited {
+		err = fmt.Errorf("%s is being recorded within a budget, which leaves out calls: top needs all calls. See xray ctl %s status", p, p.Target())
+	}
 	if err != nil {
 		return err
 	}

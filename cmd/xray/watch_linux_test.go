@@ -285,6 +285,9 @@ RECORDED void parse(int i) { for (volatile int k = 0; k < 2000; k++) hot(); }`, 
 	if text, err := second.CombinedOutput(); err == nil || !strings.Contains(string(text), "its budget is taken care of already: end that xray watch or xray record first") {
 		t.Errorf("a second watch with a budget was not refused: %v, %s", err, text)
 	}
+	if o := runHere("xray", "top", "--once", strconv.Itoa(cmd.Process.Pid)); o.status != 1 || !strings.Contains(o.stderr, "within a budget, which leaves out calls: top needs all calls") {
+		t.Errorf("top: %s", o)
+	}
 	_ = w.Process.Signal(syscall.SIGINT)
 	if err := w.Wait(); err != nil {
 		t.Errorf("%v\n%s", err, &said)
