@@ -139,24 +139,35 @@ func TestBudgetCommandsShareAConnection(t *testing.T) {
 	}
 }
 
-// A process that runs gets a budget, for as long as somebody reads its rings. Threads that it has already
-// record balanced entries and exits, each time, and everything without a budget in between.
-func TestBudgetOfRunningProcess(t *testing.T) {
-	program := buildProgram(t, "clang-22", "budget.c", "-O2", "-fxray-instruction-threshold=1")
+// startIdle starts a program with rings of this size, which records when it is told to. It returns when the
+// program can be told, and kills it at the end of the test.
+func startIdle(t *testing.T, cmd *exec.Cmd, ring int64) {
+	t.Helper()
 	l := library(t)
-	cmd := exec.Command(program, "1000000000")
-	options := Options{Ring: 16 << 20, Idle: true}
+	options := Options{Ring: ring, Idle: true}
 	cmd.Env = append(os.Environ(), "LD_PRELOAD="+l.Preload(), options.Environment())
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if c, err := dial(cmd.Process.Pid); err == nil {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		c, err := dial(cmd.Process.Pid)
+		if err == nil {
 			c.Close()
-			break
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal(err)
 		}
 	}
+}
+
+// A process that runs gets a budget, for as long as somebody reads its rings. Threads that it has already
+// record balanced entries and exits, each time, and everything without a budget in between.
+func TestBudgetOfRunningProcess(t *testing.T) {
+	program := buildProgram(t, "clang-22", "budget.c", "-O2", "-fxray-instruction-threshold=1")
+	cmd := exec.Command(program, "1000000000")
+	startIdle(t, cmd, 16<<20)
 	for round := range 2 {
 		often, path := recordLive(t, cmd.Process.Pid, " limited=30000")
 		checkBalanced(t, path)

@@ -557,27 +557,15 @@ func TestRingsWithoutRoom(t *testing.T) {
 
 // The core of a process that recorded within a budget says that calls are missing.
 func TestCoreOfBudget(t *testing.T) {
-	l := library(t)
 	program := buildProgram(t, "clang-22", "budget.c", "-O2", "-fxray-instruction-threshold=1")
-	options := Options{Ring: 1 << 20, Idle: true}
-	dir := t.TempDir()
 	cmd := exec.Command("sh", "-c", `ulimit -c unlimited; exec "$0" 1000000000`, program)
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), "LD_PRELOAD="+l.Preload(), options.Environment())
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if c, err := dial(cmd.Process.Pid); err == nil {
-			c.Close()
-			break
-		}
-	}
+	cmd.Dir = t.TempDir()
+	startIdle(t, cmd, 1<<20)
 	mustAsk(t, cmd.Process.Pid, "start mode=record limited=30000")
 	await(t, cmd.Process.Pid, "status", func(a map[string]any) bool { return a["ring_bytes"].(float64) > 0 })
 	_ = cmd.Process.Signal(syscall.SIGABRT)
 	_ = cmd.Wait()
-	cores, _ := filepath.Glob(filepath.Join(dir, "core*"))
+	cores, _ := filepath.Glob(filepath.Join(cmd.Dir, "core*"))
 	if len(cores) == 0 {
 		t.Skip("no core file")
 	}
