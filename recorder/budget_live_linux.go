@@ -67,10 +67,11 @@ func (l *Live) limit(ctx context.Context, share float64) error {
 }
 
 func (m *budgetLive) open() error {
-	if _, err := m.image.parseRoot(m.root); err != nil {
+	root, err := m.image.parseRoot(m.root)
+	if err != nil {
 		return err
 	}
-	if m.at = m.u64(m.root + rootBudgetAt); m.at == 0 || m.u32(m.at+budgetOnAt) != 1 {
+	if m.at = root.budget; m.at == 0 || m.u32(m.at+budgetOnAt) != 1 {
 		return m.image.errorf("it records without a budget")
 	}
 	if m.limits = m.u64(m.at); m.limits%8 != 0 || m.limits == 0 {

@@ -434,7 +434,7 @@ func (r *CoreRings) recording() *reader.Recording {
 	if root.mode == modeCount {
 		recording.Counters = r.counters()
 	}
-	recording.Budget = reader.Budget{Share: uint64(root.share), From: root.start.TSC}
+	recording.Budget = reader.Budget{Share: uint64(r.image.budgetShare(root.budget)), From: root.start.TSC}
 	recording.Pruned = reader.Pruned{From: root.start.TSC, Functions: r.pruned()}
 	for _, t := range r.threads {
 		recording.Pruned.To = max(recording.Pruned.To, t.Last)

@@ -68,7 +68,7 @@ type runtimeRoot struct {
 	hooked, nhooked        uint64 // functions without sleds
 	session                uint64
 	windows                windowTable
-	share                  uint32 // of the CPU time that a budget allows, in millionths; 0 without one
+	budget                 uint64 // address of struct xr_budget, 0 without one
 }
 
 // modeNames are the modes by number.
@@ -107,20 +107,25 @@ func (m *image) parseRoot(address uint64) (*runtimeRoot, error) {
 		int(r.mode) >= len(modeNames) || r.nthreads > maxThreads || r.nobjects > maxObjects {
 		return nil, m.errorf("the recorder's root at address %#x is damaged", address)
 	}
-	if w := make(fields, 32); f.u32(20) >= rootWindowsAt+uint32(len(w)) {
+	// Older recorders lack the last of these fields.
+	const windows = rootBudgetAt - rootWindowsAt
+	w := make(fields, windows+8)
+	if f.u32(20) < rootBudgetAt+8 {
+		w = w[:windows]
+	}
+	if f.u32(20) >= rootBudgetAt {
 		if n, err := m.readSome(w, address+rootWindowsAt); n == len(w) && err == nil {
 			r.windows = windowTable{w.u64(0), w.u64(8), w.u64(16), w.u64(24)}
-		}
-	}
-	if b := make(fields, 8); f.u32(20) >= rootBudgetAt+uint32(len(b)) {
-		if n, err := m.readSome(b, address+rootBudgetAt); n == len(b) && err == nil {
-			r.share = m.budgetShare(b.u64(0))
+			if len(w) > windows {
+				r.budget = w.u64(windows)
+			}
 		}
 	}
 	return r, nil
 }
 
-// budgetShare returns the share of the budget at an address, or 0 if the process does not record within it.
+// budgetShare returns the share of the CPU time that the budget at an address allows, in millionths, or 0 if
+// the process does not record within it.
 func (m *image) budgetShare(address uint64) uint32 {
 	b := make(fields, budgetShareAt+4)
 	if address == 0 {
