@@ -21,7 +21,8 @@ import (
 )
 
 // This program handles requests in two threads until a file appears, and at least the given
-// number. It prints how many of them it made slow.
+// number. It prints how many of them it made slow. Further arguments are of how many requests one is
+// slow, and the microseconds between two requests.
 const watchedProgram = `
 #include <pthread.h>
 #include <stdatomic.h>
@@ -31,18 +32,19 @@ const watchedProgram = `
 #define RECORDED __attribute__((noinline, xray_always_instrument))
 static atomic_int slow;
 static const char *end;
-static int least, rate = 200;
+static int least, rate = 200, pause_us = 200;
 RECORDED void parse(int i) { for (volatile int k = 0; k < 2000; k++) ; }
 RECORDED void stall(int late) { if (late) { usleep(150000); slow++; } }
 RECORDED void handle(int i) { for (int k = 0; k < 5; k++) parse(k); stall(i % rate == 150); }
 static void *work(void *p) {
-	for (int i = 0; i < least || access(end, F_OK); i++) { handle(i); usleep(200); }
+	for (int i = 0; i < least || access(end, F_OK); i++) { handle(i); usleep(pause_us); }
 	return p;
 }
 int main(int argc, char **argv) {
 	pthread_t t[2];
 	end = argv[1], least = atoi(argv[2]);
 	if (argc > 3) rate = atoi(argv[3]);
+	if (argc > 4) pause_us = atoi(argv[4]);
 	for (int i = 0; i < 2; i++) pthread_create(&t[i], 0, work, 0);
 	for (int i = 0; i < 2; i++) pthread_join(t[i], 0);
 	usleep(500000); /* so that all is seen */
@@ -194,16 +196,16 @@ func TestWatchByName(t *testing.T) {
 }
 
 // For minutes, each slow request has its trace, and the memory of watch does not grow. With
-// XRAY_SOAK=1, it takes half an hour.
+// XRAY_SOAK=1, it takes half an hour, with more requests per second.
 func TestWatchSoak(t *testing.T) {
-	length, rate := 2*time.Minute, 2000 // of so many requests, one is slow
+	length, rate, pauseUS := 2*time.Minute, 500, 1000
 	if os.Getenv("XRAY_SOAK") != "" {
-		length, rate = 30*time.Minute, 40000
+		length, rate, pauseUS = 30*time.Minute, 40000, 200
 	}
 	program := compileWatched(t)
 	dir, end := filepath.Join(t.TempDir(), "slow"), filepath.Join(t.TempDir(), "end")
 	cmd := exec.Command("xray", "watch", "--root", "^handle$", "--over", "100ms", "-o", dir, "--traces", "0", "--",
-		program, end, strconv.Itoa(10*rate), strconv.Itoa(rate))
+		program, end, strconv.Itoa(10*rate), strconv.Itoa(rate), strconv.Itoa(pauseUS))
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
 	if err := cmd.Start(); err != nil {
