@@ -74,7 +74,7 @@ func TestLLVMReadsRecordings(t *testing.T) {
 		Sources:   []reader.SourceText{{File: "server.cc", First: 10, Text: "void serve() {\n}"}},
 	}
 	random := rand.New(rand.NewPCG(1, 2))
-	for round := range 20 {
+	for round := range 5 {
 		trace, calls := recordedThreads(t, random, recording)
 		path := filepath.Join(t.TempDir(), "trace.xray")
 		if err := os.WriteFile(path, trace, 0o666); err != nil {

@@ -19,7 +19,7 @@ func longer() (factor, switches int) {
 	if thorough() {
 		return 40, 50
 	}
-	return 12, 15
+	return 6, 8
 }
 
 // Recording can be stopped and started repeatedly under load, in all processes of a program. The
