@@ -3,6 +3,7 @@ package quantile
 import (
 	"encoding/binary"
 	"math"
+	"math/bits"
 )
 
 // counts is a histogram. A place is the index of a counter. A value below OwnCounter has
@@ -174,6 +175,41 @@ func (c *counts) carry(at uint32, n uint64) {
 	}
 }
 
+// merge adds all counts of o.
+func (c *counts) merge(o *counts) {
+	if len(o.low) > len(c.low) {
+		c.grow(uint32(len(o.low) - 1))
+	}
+	for first := 0; first < len(o.low); first += 8 {
+		to, from := c.low[first:first+8], o.low[first:first+8]
+		x, y := binary.LittleEndian.Uint64(to), binary.LittleEndian.Uint64(from)
+		// Add eight counters at once. Their highest bits are added apart, so that nothing carries
+		// into the next counter.
+		const highest = 0x8080808080808080
+		sum := (x&^highest + y&^highest) ^ (x^y)&highest
+		if (x&y|(x|y)&^sum)&highest == 0 {
+			binary.LittleEndian.PutUint64(to, sum)
+			continue
+		}
+		for i, n := range from {
+			c.add(uint32(first+i), uint64(n))
+		}
+	}
+	for group, step := range o.steps {
+		if step == 0 {
+			continue
+		}
+		for i, n := range o.high[(int(step)-1)*subBins:][:subBins] {
+			if n != 0 {
+				c.carry(uint32(group*subBins+i), uint64(n))
+			}
+		}
+	}
+	for at, n := range o.top {
+		c.carry(at, n<<16)
+	}
+}
+
 // lastPlace is the place of the largest value.
 const lastPlace = (64-subBits)*subBins + subBins - 1 + sharedPlace
 
@@ -199,6 +235,49 @@ func (c *counts) each(f func(place uint32, n uint64)) {
 			if n := c.at(place); n != 0 {
 				f(uint32(place), n)
 			}
+		}
+	}
+}
+
+// sumOf8 returns the sum of the eight counters from first on, a multiple of 8.
+func (c *counts) sumOf8(first int) (sum uint64) {
+	if c.steps[first/subBins] != 0 {
+		for place := first; place < first+8; place++ {
+			sum += c.at(place)
+		}
+		return sum
+	}
+	const even = 0x00ff00ff00ff00ff
+	w := binary.NativeEndian.Uint64(c.low[first:])
+	return (w&even + w>>8&even) * 0x0001000100010001 >> 48
+}
+
+// nth returns the place of the value with n others before it, of those at eight places from first
+// on.
+func (c *counts) nth(first int, n uint64) uint32 {
+	for n >= c.at(first) {
+		n -= c.at(first)
+		first++
+	}
+	return uint32(first)
+}
+
+// addOctaves adds the counts of all values to those of their bit lengths.
+func (c *counts) addOctaves(octaves []uint64) {
+	for place := 0; place < min(8, len(c.low)); place++ {
+		if n := c.at(place); n != 0 {
+			octaves[bits.Len(uint(place))] += n
+		}
+	}
+	// From here on, eight places never belong to two octaves.
+	for first := 8; first < len(c.low); first += 8 {
+		n := c.sumOf8(first)
+		switch {
+		case n == 0:
+		case first < OwnCounter:
+			octaves[bits.Len(uint(first))] += n
+		default:
+			octaves[bits.Len(OwnCounter)+(first-OwnCounter)/subBins] += n
 		}
 	}
 }

@@ -80,8 +80,11 @@ type counted struct {
 	// min and max of the values without their own counter
 	min, max uint64
 
-	counts counts            // counts of all values
-	table  table             // values without their own counter, unless approximate
+	counts counts // counts of all values
+	table  table  // values without their own counter, unless approximate, or in fresh
+	// fresh are values without their own counter that are not in table yet. Most samples that reach
+	// maxFresh have too many different values, and those never build a table.
+	fresh  []uint32
 	binned map[uint32]uint64 // values of which only the bin or the octave is known, by bin; nil if there are none
 	coarse bool              // of some, only the octave is known
 
@@ -136,7 +139,7 @@ func (c *counted) measure() {
 	// A value in a table takes 8 bytes, and the table is at least a quarter full. One in a map
 	// takes some 40.
 	const perValue, perEntry = 24, 40
-	bytes := int64(unsafe.Sizeof(*c)) + int64(len(c.counts.low)+2*len(c.counts.high)) +
+	bytes := int64(unsafe.Sizeof(*c)) + int64(len(c.counts.low)+2*len(c.counts.high)+4*cap(c.fresh)) +
 		perValue*int64(c.table.used) + perEntry*int64(len(c.counts.top)+len(c.table.wide)+len(c.binned))
 	*c.meter += bytes - c.metered
 	c.metered = bytes
@@ -163,13 +166,57 @@ func (c *counted) addAll(values []uint32) {
 			n++
 		}
 	}
+	c.addShared(values[:n])
+}
+
+// addShared adds values without their own counter to those of which every different one is kept.
+func (c *counted) addShared(values []uint32) {
+	if c.approximate {
+		return
+	}
+	if c.exact || c.table.len() > 0 {
+		c.addToTable(values)
+	} else if c.fresh = append(c.fresh, values...); len(c.fresh) >= maxFresh {
+		c.tabulate()
+	}
+}
+
+// maxFresh is a little more than MaxDistinct, so that values of which few are equal show it.
+const maxFresh = MaxDistinct + MaxDistinct/8
+
+// tabulate empties fresh. Queries for different values need that.
+func (c *counted) tabulate() {
+	values := c.fresh
+	c.fresh = nil
+	if leastDistinct(values) > MaxDistinct {
+		c.degrade()
+	} else if len(values) > 0 {
+		c.addToTable(values)
+	}
+}
+
+func (c *counted) addToTable(values []uint32) {
 	limit := MaxDistinct
 	if c.exact {
 		limit = math.MaxInt
 	}
-	if c.table.addAll(values[:n], limit); c.table.len() > limit {
+	if c.table.addAll(values, limit); c.table.len() > limit {
 		c.degrade()
 	}
+}
+
+// leastDistinct returns a lower bound of the number of different values: the number of different
+// hashes. Of some hundred values, few have the hash of another one.
+func leastDistinct(values []uint32) (n int) {
+	const hashBits = 14
+	var seen [1 << hashBits / 64]uint64
+	for _, v := range values {
+		h := hash(v, 32-hashBits)
+		word := &seen[h/64]
+		n += int(^*word >> (h % 64) & 1)
+		*word |= 1 << (h % 64)
+	}
+	return n
 }
 
 // addLong adds a value of more than 32 bits.
@@ -202,7 +249,7 @@ func (c *counted) insert(v, n uint64) {
 
 func (c *counted) degrade() {
 	c.approximate = true
-	c.table = table{}
+	c.table, c.fresh = table{}, nil
 }
 
 // Merge adds all values of other. Do not use other afterwards.
@@ -224,8 +271,9 @@ func (c *counted) merge(o *counted) {
 	if o.approximate {
 		c.degrade()
 	}
-	o.counts.each(c.counts.add)
+	c.counts.merge(&o.counts)
 	o.table.eachUnsorted(c.insert)
+	c.addShared(o.fresh)
 	for bin, n := range o.binned {
 		c.addBinned(bin, n)
 	}
@@ -375,7 +423,12 @@ func (s *Sample) extremes() (lo, hi uint64) {
 
 // Approximate reports whether quantiles may be off by [RelativeError].
 func (s *Sample) Approximate() bool {
-	return s.counted != nil && s.fold().approximate
+	if s.counted == nil {
+		return false
+	}
+	c := s.fold()
+	c.tabulate()
+	return c.approximate
 }
 
 // Quantile returns the value at index ⌊q·n⌋ of the n values in ascending order. If the
@@ -394,6 +447,32 @@ func (s *Sample) Quantiles(dst []uint64, qs ...float64) {
 	clear(dst)
 	n := s.Count()
 	i, seen := 0, uint64(0)
+	if s.counted != nil && s.counted.binned == nil {
+		// Skip counters, eight at a time.
+		c := s.fold()
+		c.tabulate()
+		places := len(c.counts.low)
+		if !c.approximate {
+			places = min(places, OwnCounter)
+		}
+		for first := 0; first < places && i < len(qs); first += 8 {
+			sum := c.counts.sumOf8(first)
+			for ; i < len(qs) && rank(qs[i], n) < seen+sum; i++ {
+				dst[i] = c.standsFor(c.counts.nth(first, rank(qs[i], n)-seen))
+			}
+			seen += sum
+		}
+		if i < len(qs) {
+			c.table.each(func(v, times uint64) bool {
+				seen += times
+				for ; i < len(qs) && rank(qs[i], n) < seen; i++ {
+					dst[i] = v
+				}
+				return i < len(qs)
+			})
+		}
+		return
+	}
 	for v, times := range s.All() {
 		seen += times
 		for ; i < len(qs) && rank(qs[i], n) < seen; i++ {
@@ -422,6 +501,7 @@ func (s *Sample) All() iter.Seq2[uint64, uint64] {
 			c.eachSorted(yield)
 			return
 		}
+		c.tabulate()
 		more := true
 		c.counts.each(func(place uint32, n uint64) {
 			if c.approximate || place < OwnCounter {
@@ -468,6 +548,10 @@ func (c *counted) eachSorted(yield func(v, n uint64) bool) {
 // The result is as long as the largest value requires.
 func (s *Sample) Octaves() []uint64 {
 	octaves := make([]uint64, bits.Len64(s.Max())+1)
+	if s.counted != nil && s.counted.binned == nil {
+		s.fold().counts.addOctaves(octaves)
+		return octaves
+	}
 	for v, n := range s.All() {
 		octaves[bits.Len64(v)] += n
 	}
