@@ -3,9 +3,10 @@ package reader
 import (
 	"bytes"
 	"cmp"
-	"errors"
+	"context"
 	"fmt"
 	"io"
+	"runtime"
 	"slices"
 )
 
@@ -76,13 +77,14 @@ func (l *fdrLog) index() error {
 	w := &window{in: l.file.in}
 	size := l.file.in.size
 	var lastWall uint64
+	var ahead lookahead
 	pos := int64(headerSize)
 	for pos < size {
-		start, declared, err := l.blockAt(w, pos)
+		f, err := ahead.find(l, w, pos)
 		if err != nil {
 			return err
 		}
-		if start < 0 { // no block here
+		if f.start < 0 { // no block here
 			next, err := l.nextBlock(w, pos)
 			if err != nil {
 				return err
@@ -93,36 +95,33 @@ func (l *fdrLog) index() error {
 			pos = next
 			continue
 		}
-		end := declared
-		if end > size || end < start {
-			end, err = l.nextBlock(w, start+1)
-		} else if ok, e := l.endsAt(w, end); e != nil || !ok {
-			end, err = l.nextBlock(w, start+1)
-			err = errors.Join(e, err)
-		}
-		if err != nil {
-			return err
-		}
-		// A stream that could not be decompressed completely is already reported.
-		if declared > size && end == size && l.file.header.Version >= 2 && l.file.in.damage == nil {
-			l.file.losses.add(Loss{Cause: TruncatedFile, File: l.file.name, Offset: size, Bytes: declared - size,
-				Detail: fmt.Sprintf("block at %#x declares %d bytes, %d are there", start, declared-start, size-start)})
-		}
-		if start < end {
-			head, err := l.head(w, start, end)
-			if err != nil {
+		end, head := f.declared, f.head
+		if !f.whole {
+			if end, err = l.nextBlock(w, f.start+1); err != nil {
 				return err
 			}
+			// A stream that could not be decompressed completely is already reported.
+			if f.declared > size && end == size && l.file.header.Version >= 2 && l.file.in.damage == nil {
+				l.file.losses.add(Loss{Cause: TruncatedFile, File: l.file.name, Offset: size, Bytes: f.declared - size,
+					Detail: fmt.Sprintf("block at %#x declares %d bytes, %d are there", f.start, f.declared-f.start, size-f.start)})
+			}
+			if f.start < end {
+				if head, err = l.head(w, f.start, end); err != nil {
+					return err
+				}
+			}
+		}
+		if f.start < end {
 			if !head.hasWall {
 				head.wall = lastWall
 			}
 			lastWall = head.wall
-			if err := l.addBlock(w, head, fdrBlock{start: start, end: end, declared: declared, wall: head.wall}); err != nil {
+			if err := l.addBlock(w, head, fdrBlock{start: f.start, end: end, declared: f.declared, wall: head.wall}); err != nil {
 				return err
 			}
 		}
-		l.file.in.use(pos, max(end, start))
-		pos = max(end, start)
+		l.file.in.use(pos, max(end, f.start))
+		pos = max(end, f.start)
 	}
 	for _, lane := range l.order {
 		slices.SortStableFunc(lane.blocks, func(a, b fdrBlock) int { return cmp.Compare(a.wall, b.wall) })
@@ -131,6 +130,91 @@ func (l *fdrLog) index() error {
 		}
 	}
 	return nil
+}
+
+// found is what is at a position where a block should begin.
+type found struct {
+	pos             int64
+	start, declared int64 // of the block, as blockAt returns them
+	whole           bool  // the block can end where it declares; head is known
+	head            blockHead
+}
+
+func (l *fdrLog) find(w *window, pos int64) (f found, err error) {
+	f.pos = pos
+	if f.start, f.declared, err = l.blockAt(w, pos); err != nil || f.start < 0 || f.declared < f.start || f.declared > l.file.in.size {
+		return f, err
+	}
+	if f.whole, err = l.endsAt(w, f.declared); err == nil && f.whole && f.start < f.declared {
+		f.head, err = l.head(w, f.start, f.declared)
+	}
+	return f, err
+}
+
+// lookahead finds blocks of a mapped file on several goroutines, each in a part of the next piece of
+// the file. A part begins where a block plausibly does. What was found at positions that turn out
+// not to begin blocks is not used.
+type lookahead struct {
+	parts [][]found // positions ascend
+	end   int64     // of the piece
+}
+
+// aheadBytes limits the memory for pages and for what was found.
+const aheadBytes = 16 << 20
+
+func (a *lookahead) find(l *fdrLog, w *window, pos int64) (found, error) {
+	n := runtime.GOMAXPROCS(0)
+	if n == 1 || !l.file.in.mapped {
+		return l.find(w, pos)
+	}
+	if pos >= a.end {
+		if err := a.advance(l, pos, n); err != nil {
+			return found{}, err
+		}
+	}
+	for len(a.parts) > 0 {
+		switch part := a.parts[0]; {
+		case len(part) == 0:
+			a.parts = a.parts[1:]
+		case part[0].pos < pos:
+			a.parts[0] = part[1:]
+		case part[0].pos == pos:
+			return part[0], nil
+		default:
+			return l.find(w, pos)
+		}
+	}
+	return l.find(w, pos)
+}
+
+// advance looks ahead from pos on.
+func (a *lookahead) advance(l *fdrLog, pos int64, n int) error {
+	a.end = min(pos+aheadBytes, l.file.in.size)
+	a.parts = make([][]found, n)
+	return parallel(n, func(_ context.Context, i int) error {
+		return l.file.in.guard(l.file.name, func() (err error) {
+			size := a.end - pos
+			from, to := pos+size*int64(i)/int64(n), pos+size*int64(i+1)/int64(n)
+			w := &window{in: l.file.in}
+			if i > 0 {
+				if from, err = l.nextBlockUpTo(w, from, to); err != nil {
+					return err
+				}
+			}
+			for from < to {
+				f, err := l.find(w, from)
+				if err != nil || !f.whole {
+					return err
+				}
+				a.parts[i] = append(a.parts[i], f)
+				from = f.declared
+				if from <= f.pos {
+					return nil
+				}
+			}
+			return nil
+		})
+	})
 }
 
 // dropCopies removes blocks that are in the log twice. compiler-rt causes that: if a thread
@@ -301,10 +385,15 @@ func (l *fdrLog) plausible(b []byte) bool {
 // nextBlock returns the first offset from pos on where a block plausibly begins, or the end
 // of the file.
 func (l *fdrLog) nextBlock(w *window, pos int64) (int64, error) {
+	return l.nextBlockUpTo(w, pos, l.file.in.size)
+}
+
+// nextBlockUpTo is nextBlock, but does not look far beyond end.
+func (l *fdrLog) nextBlockUpTo(w *window, pos, end int64) (int64, error) {
 	size := l.file.in.size
 	extents := MetadataByte(BufferExtents, l.file.header.ByteOrder)
 	newBuffer := MetadataByte(NewBuffer, l.file.header.ByteOrder)
-	for pos < size {
+	for pos < end {
 		b, err := w.at(pos, scanWindow)
 		if err != nil {
 			return size, err
@@ -337,7 +426,7 @@ func (l *fdrLog) nextBlock(w *window, pos int64) (int64, error) {
 			return size, nil
 		}
 	}
-	return size, nil
+	return pos, nil
 }
 
 // scanWindow is how many bytes are searched at a time for the next block.
