@@ -60,9 +60,10 @@ func (in *input) use(start, end int64) {
 	}
 	s.mu.Unlock()
 	if full {
-		// The system maps some pages around the one that is looked at.
-		const around = 64 << 10
-		release(in.bytes[from/around*around : min((to+around-1)/around*around, int64(len(in.bytes)))])
+		// A fault maps pages around the one that is looked at: 64 kB, and since Linux 6.18 all of a
+		// large folio, of up to 2 MB. So pages that were released may have come back.
+		const around = 2 << 20
+		release(in.bytes[from/around*around : to])
 	}
 }
 
