@@ -36,8 +36,9 @@ type span struct {
 	bytes      int64
 }
 
-// releaseAfter is how much of a mapping stays in the process's memory.
-const releaseAfter = 2 << 20
+// releaseAfter is how much of a mapping stays in the process's memory. A release interrupts the other
+// processors.
+const releaseAfter = 4 << 20
 
 // use notes that bytes of the input have been decoded. Only pages between those that
 // were looked at since the last time are released: to look for others takes time that
