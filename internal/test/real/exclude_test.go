@@ -112,16 +112,23 @@ func recordedCPU(t *testing.T, l load, r run) float64 {
 	runLoad(t, l, r)
 	var sum float64
 	for _, path := range tracesIn(t, r.kept) {
-		trace, err := reader.Open(reader.Options{}, path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r := trace.Recording(0); r != nil {
-			sum += float64(r.Process.CPUNS) / 1e9
-		}
-		trace.Close()
+		sum += cpuOf(t, path)
 	}
 	return sum
+}
+
+// cpuOf returns the CPU time that a trace states, in seconds.
+func cpuOf(t *testing.T, path string) float64 {
+	t.Helper()
+	trace, err := reader.Open(reader.Options{}, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer trace.Close()
+	if r := trace.Recording(0); r != nil {
+		return float64(r.Process.CPUNS) / 1e9
+	}
+	return 0
 }
 
 func tracesIn(t *testing.T, dir string) []string {

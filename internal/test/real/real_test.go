@@ -335,25 +335,35 @@ func calls(t *testing.T, s *session) map[string]int64 {
 	t.Helper()
 	sums := map[string]int64{}
 	for _, trace := range s.traceFiles(t) {
-		out, err := exec.Command(xray(t), "account", "--format", "csv", "--names", "mangled", trace).Output()
-		if err != nil {
-			t.Fatalf("account %s: %v", trace, err)
-		}
-		rows, err := csv.NewReader(strings.NewReader(string(out))).ReadAll()
-		if err != nil || len(rows) == 0 {
-			t.Fatalf("account %s: %v", trace, err)
-		}
-		name := slices.Index(rows[0], "function")
-		for _, row := range rows[1:] {
-			// The counting build does not count calls that were open at the end.
-			for _, key := range []string{"count", "open"} {
-				n, err := strconv.ParseInt(row[slices.Index(rows[0], key)], 10, 64)
-				if err != nil {
-					t.Fatal(err)
-				}
-				sums[row[name]] += n
-			}
-		}
+		eachRow(t, trace, func(function string, value func(key string) float64) {
+			sums[function] += int64(value("count") + value("open")) // the counting build does not count open calls
+		})
 	}
 	return sums
+}
+
+// eachRow calls f with the functions that account finds in a trace, and what it says about them.
+func eachRow(t *testing.T, trace string, f func(function string, value func(key string) float64)) {
+	t.Helper()
+	out, err := exec.Command(xray(t), "account", "--format", "csv", "--names", "mangled", trace).Output()
+	if err != nil {
+		t.Fatalf("account %s: %v", trace, err)
+	}
+	rows, err := csv.NewReader(strings.NewReader(string(out))).ReadAll()
+	if err != nil || len(rows) == 0 {
+		t.Fatalf("account %s: %v", trace, err)
+	}
+	for _, row := range rows[1:] {
+		f(row[slices.Index(rows[0], "function")], func(key string) float64 {
+			cell := row[slices.Index(rows[0], key)]
+			if cell == "" {
+				return 0 // unknown
+			}
+			x, err := strconv.ParseFloat(cell, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return x
+		})
+	}
 }
