@@ -60,7 +60,8 @@ type budgetFunction struct {
 	off    bool
 	top    uint64 // calls of the thread that has made most
 	limit  uint64
-	rate   float64
+	rate   float64  // 0 until it is known
+	fresh  lookedAt // calls since it was measured, while the function was on
 	// Durations of recorded calls in ticks. Older calls count less.
 	calls, squares float64
 	burst          struct{ calls, sum, squares float64 } // of those that were recorded in looks
@@ -192,6 +193,7 @@ const (
 	longestLook  = 12 * time.Millisecond
 	// CPU time, in ns, from which a round is worth its cost, also if limits were reached.
 	roundTime, urgentTime = 30e6, 1e6
+	leastMeasured         = 1e6 // ns of CPU time, without the cost of recording, that a rate is measured in
 	quotaTime             = 1e8 // ns of a thread that a limit is enough for, at twice the rate
 	repayTime             = 1e9 // ns of CPU time in which too high costs are made up for
 	leastAway             = time.Second
@@ -437,11 +439,19 @@ func (b *budget) measure() (progress float64) {
 	}
 	for id := range b.functions {
 		f := &b.functions[id]
-		if f.off || !f.called || progress < 1e6 {
+		if f.off || !f.called {
+			f.fresh = lookedAt{}
 			continue
 		}
-		rate := float64(calls[id]) / progress
+		f.fresh.ns += progress
+		f.fresh.calls += float64(calls[id])
+		// Rounds are short while limits are reached, and shorter without the cost of recording.
+		if f.fresh.ns < leastMeasured {
+			continue
+		}
+		rate := f.fresh.rate()
 		f.rate = max(rate, f.rate+(rate-f.rate)/8) // more calls count at once
+		f.fresh = lookedAt{}
 	}
 	return progress
 }
@@ -516,9 +526,14 @@ func (b *budget) choose(now time.Time, progress float64) (changed bool) {
 	return changed
 }
 
-// renewLimit raises the limit of a function that is recorded before its threads reach it.
+// renewLimit raises the limit of a function that is recorded before its threads reach it. While the
+// function's rate is unknown, the limit stays: a thread that is behind others would record all calls up to
+// where they are.
 func (b *budget) renewLimit(id uint32) {
 	f := &b.functions[id]
+	if f.rate == 0 {
+		return
+	}
 	quota := uint64(trialCalls + 2*f.rate*quotaTime)
 	if f.top+quota/2 > f.limit {
 		b.setLimit(id, f.top+quota)

@@ -13,15 +13,16 @@ import (
 
 // simulated is a process whose functions are called at known rates, and the memory of its budget.
 type simulated struct {
-	rates    []float64 // calls per ns of its own CPU time
-	behind   []float64 // parts of calls
-	made     []float64 // calls
-	counted  []uint64
+	rates    []float64  // calls per ns of its own CPU time
+	behind   []float64  // parts of calls
+	made     []float64  // calls
+	counted  [][]uint64 // by thread
 	limits   []uint64
 	sleds    []bool // entries are on
 	unseen   []bool
 	burst    []uint32
 	spent    uint32
+	turn     int     // of threads
 	own, cpu float64 // ns: without the cost of recording, and with it
 	counting float64 // cost of counting a call, ns
 	random   *rand.Rand
@@ -35,7 +36,7 @@ const (
 
 func newSimulated(rates []float64) *simulated {
 	n := len(rates)
-	s := &simulated{rates: rates, counting: countingCost, behind: make([]float64, n), made: make([]float64, n), counted: make([]uint64, n), limits: make([]uint64, n),
+	s := &simulated{rates: rates, counting: countingCost, behind: make([]float64, n), made: make([]float64, n), counted: [][]uint64{make([]uint64, n)}, limits: make([]uint64, n),
 		sleds: make([]bool, n), unseen: make([]bool, n), random: rand.New(rand.NewPCG(1, 2))}
 	for id := range s.limits {
 		s.limits[id], s.sleds[id] = trialCalls, true
@@ -45,9 +46,12 @@ func newSimulated(rates []float64) *simulated {
 
 // run has the process run for ns of CPU time.
 func (s *simulated) run(ns float64) {
-	const step = 1e6
-	for ; ns > 0; ns -= step {
+	const longest = 1e6
+	for step := 0.0; ns > 0; ns -= step {
+		step = min(ns, longest)
 		cost := 0.0
+		counted := s.counted[s.turn%len(s.counted)]
+		s.turn++
 		for id, rate := range s.rates {
 			s.behind[id] += rate * step * (0.5 + s.random.Float64())
 			n := math.Floor(s.behind[id])
@@ -56,13 +60,13 @@ func (s *simulated) run(ns float64) {
 			if !s.sleds[id] {
 				continue
 			}
-			before := s.counted[id]
-			s.counted[id] += uint64(n)
-			recorded := min(s.counted[id], s.limits[id]) - min(before, s.limits[id])
+			before := counted[id]
+			counted[id] += uint64(n)
+			recorded := min(counted[id], s.limits[id]) - min(before, s.limits[id])
 			for range recorded {
 				s.lasted(uint32(id), 100)
 			}
-			if s.limits[id] > 0 && s.counted[id] >= s.limits[id] && before < s.limits[id] {
+			if s.limits[id] > 0 && counted[id] >= s.limits[id] && before < s.limits[id] {
 				s.spent++
 			}
 			cost += float64(recorded)*simulatedCall + (n-float64(recorded))*s.counting
@@ -129,13 +133,15 @@ func (s *simulated) find(b *budget) {
 }
 
 func (s *simulated) threads(each func(slot, process uint32, words func(func(id, calls uint64)))) {
-	each(0, 0, func(each func(id, calls uint64)) {
-		for id, calls := range s.counted {
-			if calls > 0 {
-				each(uint64(id), calls)
+	for i, counted := range s.counted {
+		each(uint32(i), 0, func(each func(id, calls uint64)) {
+			for id, calls := range counted {
+				if calls > 0 {
+					each(uint64(id), calls)
+				}
 			}
-		}
-	})
+		})
+	}
 }
 
 // A budget is kept, and estimates of calls that nobody has counted have no bias, whether functions are
@@ -163,7 +169,7 @@ func TestBudgetOfKnownRates(t *testing.T) {
 		var missing, estimated float64
 		for id := range rates {
 			e := p.estimates[id]
-			missing += s.made[id] - float64(s.counted[id])
+			missing += s.made[id] - float64(s.counted[0][id])
 			estimated += e.calls
 			if b.functions[id].off && (e.ns < 0.9*s.own || e.ns > s.own) {
 				t.Errorf("%d functions: %d was off for %.2f of %.2f s", functions, id, e.ns/1e9, s.own/1e9)
@@ -171,6 +177,38 @@ func TestBudgetOfKnownRates(t *testing.T) {
 		}
 		if q := estimated / missing; math.Abs(q-1) > 0.02 {
 			t.Errorf("%d functions: %.0f calls are estimated, and %.0f were not counted", functions, estimated, missing)
+		}
+	}
+}
+
+// A budget is also kept if rounds are so short that a rate takes several of them to measure, as on a busy
+// machine. Until then, a thread that is far behind another one has a limit, too.
+func TestBudgetOfShortRounds(t *testing.T) {
+	const round = leastMeasured / 4
+	for _, threads := range []int{1, 2} {
+		s := newSimulated([]float64{0.01, 0.02, 0.03})
+		b := newBudget(s, 0.03)
+		recorded := 0
+		s.lasted = func(id uint32, ticks uint64) { recorded++; b.lasted(id, ticks) }
+		s.run(100e6) // before somebody decides
+		for len(s.counted) < threads {
+			s.counted = append(s.counted, make([]uint64, len(s.rates)))
+		}
+		s.find(b)
+		b.processes[0].cpu = s.cpu
+		now := time.Now()
+		for range 2 + int(leastMeasured/round) { // the first one has the calls from before
+			s.run(round)
+			now = now.Add(urgentRound)
+			b.round(t.Context(), now, false)
+		}
+		if most := threads * len(s.rates) * trialCalls; recorded > most {
+			t.Errorf("%d threads: %d calls were recorded, want at most %d", threads, recorded, most)
+		}
+		for id, f := range b.functions {
+			if !f.off {
+				t.Errorf("%d threads: function %d is on, with a rate of %.3f", threads, id, f.rate)
+			}
 		}
 	}
 }
