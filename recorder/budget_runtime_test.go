@@ -171,8 +171,10 @@ func TestBudgetOfRunningProcess(t *testing.T) {
 	for round := range 2 {
 		often, path := recordLive(t, cmd.Process.Pid, " limited=30000")
 		checkBalanced(t, path)
-		if often.recorded == 0 || often.recorded > often.counted/2 {
-			t.Errorf("round %d: %d of %d calls were recorded", round, often.recorded, often.counted)
+		// A thread that records everything overwrites chunks before they are read, and is soon without the
+		// entries of its exits.
+		if often.recorded == 0 || often.recorded > often.counted/10 || often.lost > 0 {
+			t.Errorf("round %d: %d of %d calls were recorded, and %d chunks were overwritten", round, often.recorded, often.counted, often.lost)
 		}
 		if often, _ := recordLive(t, cmd.Process.Pid, ""); often.recorded < 100000 {
 			t.Errorf("round %d: %d calls were recorded without a budget", round, often.recorded)
@@ -181,7 +183,10 @@ func TestBudgetOfRunningProcess(t *testing.T) {
 }
 
 // liveCalls are calls of a function in a live recording.
-type liveCalls struct{ recorded, counted int64 }
+type liveCalls struct {
+	recorded, counted int64
+	lost              uint64 // chunks of all threads that were overwritten while they were read
+}
 
 // recordLive records a process for a moment, and returns what became of the calls of its function
 // often, and the path of a trace of its rings.
@@ -221,10 +226,16 @@ func recordLive(t *testing.T, pid int, options string) (often liveCalls, path st
 		}
 	}
 	roots := 0
+	// Chunks of earlier recordings may be overwritten before they are read.
+	if _, err := live.Read(ctx, func(RootCall) { roots++ }); err != nil {
+		t.Fatal(err)
+	}
 	for end := time.Now().Add(time.Second); time.Now().Before(end) || roots == 0; time.Sleep(time.Millisecond) {
-		if _, err := live.Read(ctx, func(RootCall) { roots++ }); err != nil {
+		s, err := live.Read(ctx, func(RootCall) { roots++ })
+		if err != nil {
 			t.Fatal(err)
 		}
+		often.lost += s.Lost
 	}
 	mustAsk(t, pid, "stop")
 	if _, err := live.Read(ctx, func(RootCall) {}); err != nil {
