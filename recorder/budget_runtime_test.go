@@ -225,11 +225,11 @@ func recordLive(t *testing.T, pid int, options string) (often liveCalls, path st
 			t.Fatal(err)
 		}
 	}
-	roots := 0
-	// Chunks of earlier recordings may be overwritten before they are read.
-	if _, err := live.Read(ctx, func(RootCall) { roots++ }); err != nil {
+	// The rings have calls and chunks of earlier recordings, which may be overwritten before they are read.
+	if _, err := live.Read(ctx, func(RootCall) {}); err != nil {
 		t.Fatal(err)
 	}
+	roots := 0
 	for end := time.Now().Add(time.Second); time.Now().Before(end) || roots == 0; time.Sleep(time.Millisecond) {
 		s, err := live.Read(ctx, func(RootCall) { roots++ })
 		if err != nil {

@@ -29,6 +29,7 @@ type Live struct {
 	room    int64 // bytes of chunks to keep
 	kept    []*keptChunk
 	objects uint64 // in the process when its metadata was read
+	since   uint64 // TSC at which its recording began; 0 if unknown
 	text    *reader.Recording
 	newest  uint64       // TSC when the rings were last read
 	windows *liveWindows // nil if everything is recorded
@@ -135,10 +136,12 @@ func (l *Live) describe(ctx context.Context, root *runtimeRoot) error {
 	if l.roots, err = l.choose(t); err != nil {
 		return err
 	}
+	r := *t.Recording(0)
+	l.since = r.Process.CPUFrom
 	for _, t := range l.threads {
+		t.scan.since = l.since
 		t.scan.setRoots(&l.roots)
 	}
-	r := *t.Recording(0)
 	nameCalls(&r)
 	r.Threads, r.Counters, r.Profiles, r.Pruned, r.Losses = nil, nil, nil, reader.Pruned{}, nil
 	r.Windows, r.Budget = nil, reader.Budget{}
@@ -218,7 +221,7 @@ func (l *Live) readWindows(root *runtimeRoot, now uint64) error {
 func (l *Live) readThread(now *ringThread, s *LiveState, each func(RootCall)) {
 	t := l.threads[now.address]
 	if t == nil || t.TID != now.TID || t.First != now.First && t.First != 0 || now.taken < t.taken {
-		t = &liveThread{number: 1, scan: rootScan{tid: now.TID, windows: l.windows}}
+		t = &liveThread{number: 1, scan: rootScan{tid: now.TID, since: l.since, windows: l.windows}}
 		t.scan.setRoots(&l.roots)
 		l.threads[now.address] = t
 	}

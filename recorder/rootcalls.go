@@ -49,6 +49,7 @@ type rootScan struct {
 	// record will tell.
 	awaits   bool
 	awaitsAt uint64
+	since    uint64 // TSC at which the recording began; the ring may have records of earlier ones
 	// windows are nil if everything is recorded. The latest record was in the one from TSC from to to.
 	windows  *liveWindows
 	from, to uint64
@@ -75,6 +76,13 @@ func (s *rootScan) setRoots(r *Roots) {
 
 // lose forgets the open calls because records are missing.
 func (s *rootScan) lose() { s.open, s.more, s.clock, s.awaits = s.open[:0], 0, chunkClock{}, false }
+
+// forgetEarlier forgets the open calls of an earlier recording, which has ended without their exits.
+func (s *rootScan) forgetEarlier() {
+	if len(s.open) > 0 && s.open[0].start < s.since {
+		s.open, s.more, s.awaits = s.open[:0], 0, false
+	}
+}
 
 // scan looks at the records of a chunk from this offset on and calls each with the calls that end
 // there. With part, the thread may be writing: scan stops at an incomplete record. It returns the
@@ -119,6 +127,9 @@ func (s *rootScan) function(word uint32, tsc uint64, each func(RootCall)) {
 		if int(id) >= len(s.followed) || !s.followed[id] {
 			return
 		}
+	}
+	if tsc >= s.since {
+		s.forgetEarlier()
 	}
 	switch {
 	case isEnter:

@@ -110,6 +110,27 @@ func TestRootScanIncomplete(t *testing.T) {
 	}
 }
 
+// A call that is open when a recording is stopped does not hide those of the next one.
+func TestRootScanOfAnotherRecording(t *testing.T) {
+	words := append(stampWords(1<<32),
+		functionWord(0, 2, 1), functionWord(functionExit, 2, 2), functionWord(0, 2, 3), functionWord(0, 2, 4),
+		functionWord(0, 2, 6), functionWord(functionExit, 2, 7), functionWord(0, 2, 8))
+	s := scanOf([]bool{2: true})
+	s.since = 1<<32 | 5
+	var got []RootCall
+	s.scan(chunkOf(words...), chunkHeader, false, func(c RootCall) { got = append(got, c) })
+	if diff := cmp.Diff([]RootCall{{2, 5, 1<<32 | 1, 1<<32 | 2}, {2, 5, 1<<32 | 6, 1<<32 | 7}}, got); diff != "" {
+		t.Error(diff)
+	}
+	if s.expire(); len(s.open) != 1 {
+		t.Errorf("%d open calls, want that of the latest recording", len(s.open))
+	}
+	s.since = 1<<32 | 9
+	if s.expire(); len(s.open) != 0 {
+		t.Errorf("%d open calls of a recording that is over", len(s.open))
+	}
+}
+
 // Recursion deeper than the limit still ends where it ends.
 func TestRootScanDeep(t *testing.T) {
 	var words []uint64
