@@ -50,6 +50,7 @@ type budget struct {
 	functions []budgetFunction // by ID
 	changes   []reader.BudgetChange
 	estimates map[uint32]*budgetProcess // by index in the arena
+	threads   []followedThread          // by slot, of an arena whose records are written
 	revived   bool                      // a function that was off is always recorded from now on
 }
 
@@ -100,6 +101,7 @@ type budgetProcess struct {
 	switched float64        // of that, when its sleds were switched
 	stale    bool           // its sleds are to be switched
 	wasted   float64        // ns since then for counting calls that were not recorded
+	wasting  float64        // the same for each ns of CPU time, before the latest round
 	looks    float64        // CPU time of looks since then
 	unseen   float64        // CPU time since the latest look, without the cost of recording
 	lookFrom int            // the function at which the next look begins
@@ -195,6 +197,7 @@ const (
 	roundTime, urgentTime = 30e6, 1e6
 	leastMeasured         = 1e6 // ns of CPU time, without the cost of recording, that a rate is measured in
 	quotaTime             = 1e8 // ns of a thread that a limit is enough for, at twice the rate
+	mostGrowth            = 8   // of a limit, relative to the calls so far
 	repayTime             = 1e9 // ns of CPU time in which too high costs are made up for
 	leastAway             = time.Second
 	mostOwed              = 5e6 // ns that later looks pay for one that cost far too much, as on a busy machine
@@ -251,7 +254,7 @@ func (b *budget) run(ctx context.Context) {
 			return
 		}
 		now, spent := time.Now(), b.memory.exhausted()
-		urgent := spent != seen && now.Sub(last) >= soon && b.passed() >= urgentTime
+		urgent := (spent != seen || b.wasteful()) && now.Sub(last) >= soon && b.passed() >= urgentTime
 		if !urgent && now.Sub(last) < next {
 			poll = min(2*poll, longestPoll)
 			continue
@@ -277,6 +280,7 @@ func (b *budget) run(ctx context.Context) {
 
 // round reads the counts, chooses what is recorded, and has the processes follow.
 func (b *budget) round(ctx context.Context, now time.Time, look bool) {
+	b.memory.inspect(b)
 	b.mu.Lock()
 	b.memory.find(b)
 	progress := b.measure()
@@ -287,7 +291,6 @@ func (b *budget) round(ctx context.Context, now time.Time, look bool) {
 	}
 	at := b.toLookAt(look, now)
 	b.mu.Unlock()
-	b.memory.inspect(b)
 	b.tokens = min(max(b.tokens, -mostOwed)+progress*b.share*lookShare, 20e6)
 	b.balance = min(b.balance, 20e6)
 	for _, p := range b.processes {
@@ -309,6 +312,14 @@ func (b *budget) round(ctx context.Context, now time.Time, look bool) {
 // nothing while they wait, so they wait for their part of the budget.
 func (b *budget) worthSwitching(p *budgetProcess) bool {
 	return p.wasted >= b.switching || (p.cpu-p.switched)*b.share*lookShare >= b.switching
+}
+
+// wasteful reports whether a process that was not worth switching in the latest round probably is by now.
+// One that uses little CPU time would otherwise count for long before the next round.
+func (b *budget) wasteful() bool {
+	return slices.ContainsFunc(b.processes, func(p *budgetProcess) bool {
+		return p != nil && p.stale && p.control != nil && p.wasted+p.wasting*(p.cpuNow()-p.cpu) >= b.switching
+	})
 }
 
 // passed returns the CPU time of the processes since the latest round, in ns.
@@ -426,6 +437,7 @@ func (b *budget) measure() (progress float64) {
 		now := p.cpuNow()
 		passed := max(0, now-p.cpu-p.looks)
 		p.wasted += of[i].skipped * countingCost
+		p.wasting = of[i].skipped * countingCost / max(1, passed)
 		p.cpu, p.looks = now, 0
 		cost := of[i].cost(b.call)
 		own := max(passed-cost, passed/20)
@@ -468,8 +480,12 @@ func (b *budget) extrapolate(p *budgetProcess, c *countedCalls, ns float64) {
 			continue
 		}
 		seen, e := float64(c.calls[uint32(id)]), &p.estimates[id]
-		if seen > 0 && seen >= p.looked[id].rate()*ns/2 {
-			continue // its entries were on, so all calls were counted
+		if l := &p.looked[id]; seen > 0 && seen >= l.rate()*ns/2 {
+			// Its entries were on, so all calls were counted, as in a look.
+			*l = lookedAt{l.ns/2 + ns, l.calls/2 + seen}
+			f := &b.functions[id]
+			f.rate += (l.rate() - f.rate) / 4
+			continue
 		}
 		e.pass(ns)
 		e.seen += seen
@@ -534,7 +550,8 @@ func (b *budget) renewLimit(id uint32) {
 	if f.rate == 0 {
 		return
 	}
-	quota := uint64(trialCalls + 2*f.rate*quotaTime)
+	// A rate of few calls may be much too high, or too low for what comes next.
+	quota := uint64(trialCalls + min(2*f.rate*quotaTime, mostGrowth*float64(f.top)))
 	if f.top+quota/2 > f.limit {
 		b.setLimit(id, f.top+quota)
 	}

@@ -110,10 +110,12 @@ func (a budgetArena) find(b *budget) {
 	}
 }
 
-// inspect takes over the durations of calls in rings, which nobody writes while the program runs.
+// inspect takes over the durations of calls in rings, which nobody writes while the program runs, and in
+// chunks that are not yet full. Within a budget, it may take minutes to fill one.
 func (a budgetArena) inspect(b *budget) {
 	if a.streams() {
-		return // written has the records
+		a.inspectCurrent(b)
+		return // written has the other records
 	}
 	const most = 4 // chunks of a thread in a round
 	data := make([]byte, chunkSize)
@@ -143,6 +145,30 @@ func (a budgetArena) inspect(b *budget) {
 			}
 			b.mu.Lock()
 			s.inspector.records(data, 0, chunkSize, func(uint32) {}, b.lasted)
+			b.mu.Unlock()
+		}
+	}
+}
+
+// inspectCurrent takes over the durations of calls in the chunks that threads write to.
+func (a budgetArena) inspectCurrent(b *budget) {
+	data := make([]byte, chunkSize)
+	for i := range a.slots() {
+		at := slotAt(i)
+		taken, chunks := a.u64(at+slotTakenAt), a.u64(at+slotChunksAt)
+		// A full chunk that is not yet written comes first.
+		if a.u32(at+slotStateAt) != slotLive || chunks == 0 || chunks > maxRingChunks || taken == 0 || a.u64(at+slotConsumedAt)+1 != taken {
+			continue
+		}
+		place, ok := a.offset(a.u64(at+slotRingAt)+(taken-1)%chunks*chunkSize, chunkSize)
+		if !ok {
+			continue
+		}
+		owner := a.u32(at + slotOwnerAt)
+		copy(data, a.mem[place:place+chunkSize])
+		if fields(data).u64(0) == 2*taken && a.u64(place) == 2*taken {
+			b.mu.Lock()
+			b.follow(i, owner, taken, data, true)
 			b.mu.Unlock()
 		}
 	}

@@ -38,17 +38,46 @@ func (n *inspector) records(data []byte, from, to int, entry func(function uint3
 }
 
 // follow is like records for the rest of a chunk of which it has seen what is before. With part, the
-// thread may be writing.
-func (n *inspector) follow(data []byte, at int, part bool, exit func(function uint32, ticks uint64)) {
+// thread may be writing. It returns how far it has seen the chunk.
+func (n *inspector) follow(data []byte, at int, part bool, exit func(function uint32, ticks uint64)) int {
 	for at+8 <= len(data) {
 		word, now, size := n.clock.next(data[at:], part)
 		if size == 0 {
-			return
+			break
 		}
 		if at += size; word != 0 {
 			n.record(word, now, func(uint32) {}, exit)
 		}
 	}
+	return at
+}
+
+// followedThread is the thread of a slot of an arena, and how far its records were inspected.
+type followedThread struct {
+	owner     uint32
+	number    uint64 // of the chunk
+	at        int    // in the chunk
+	inspector inspector
+}
+
+// follow takes over the durations of calls that end in a chunk of a thread. With part, the thread may be
+// writing to it.
+func (b *budget) follow(slot, owner uint32, number uint64, data []byte, part bool) {
+	b.threads = upTo(b.threads, uint64(slot))
+	t := &b.threads[slot]
+	if t.owner != owner {
+		*t = followedThread{owner: owner}
+	}
+	switch {
+	case number < t.number:
+		return
+	case number > t.number+1:
+		t.inspector = inspector{} // records are missing
+	}
+	if number > t.number {
+		t.number, t.at = number, chunkHeader
+	}
+	t.at = t.inspector.follow(data, t.at, part, b.lasted)
 }
 
 func (n *inspector) record(word uint32, now uint64, entry func(function uint32), exit func(function uint32, ticks uint64)) {
@@ -72,21 +101,17 @@ func (n *inspector) record(word uint32, now uint64, entry func(function uint32),
 	}
 }
 
-// written takes over what was written of a chunk of a slot.
-func (b *budget) written(s *observedSlot, p *observedProcess, from, to int, data []byte) {
-	if s.inspector == nil {
-		s.inspector = new(inspector)
-	}
+// written takes over what was written of a chunk of a slot, up to a place.
+func (b *budget) written(slot uint32, s *observedSlot, p *observedProcess, c *chunkPlace, to int, data []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	lasted := b.lasted
-	if !b.streams {
-		lasted = func(uint32, uint64) {} // the memory has them
-	}
-	s.inspector.records(data, from, to, func(id uint32) {
+	new(inspector).records(data, c.from, to, func(id uint32) {
 		p.recorded = upTo(p.recorded, uint64(id))
 		p.recorded[id]++
-	}, lasted)
+	}, func(uint32, uint64) {})
+	if b.streams { // else the memory has the durations
+		b.follow(slot, s.owner, c.number, data[:min(to, len(data))], c.part)
+	}
 }
 
 // lasted takes over the duration of a call.

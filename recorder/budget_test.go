@@ -4,11 +4,14 @@ package recorder
 
 import (
 	"context"
+	"encoding/binary"
 	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/xray-tools/xray/reader"
 )
 
 // simulated is a process whose functions are called at known rates, and the memory of its budget.
@@ -211,4 +214,73 @@ func TestBudgetOfShortRounds(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A function that begins to be called often is not recorded often before its rate is known.
+func TestBudgetLimitsGrow(t *testing.T) {
+	s := newSimulated([]float64{0.05})
+	b := newBudget(s, 0.03)
+	s.lasted = b.lasted
+	s.counted[0][0], s.cpu = 500, 3e6
+	b.round(t.Context(), time.Now(), false)
+	if limit := s.limits[0]; limit <= 500 || limit > 500*(1+mostGrowth)+trialCalls {
+		t.Errorf("after 500 calls, the limit is %d", limit)
+	}
+}
+
+// A process that goes on counting calls, because switching its sleds was not worth it, is switched before
+// much CPU time has passed.
+func TestBudgetOfIdleProcessIsNotWasted(t *testing.T) {
+	s := newSimulated([]float64{0.01})
+	b := newBudget(s, 0.03)
+	s.lasted = b.lasted
+	now := time.Now()
+	rounds, wasteful := 0, false
+	for ; s.sleds[0] && rounds < 100; rounds++ {
+		s.run(1e6)
+		if wasteful = b.wasteful(); rounds == 0 || wasteful {
+			now = now.Add(urgentRound)
+			b.round(t.Context(), now, false)
+		}
+	}
+	if s.sleds[0] || !wasteful || b.processes[0].wasted != 0 {
+		t.Errorf("after %d ms of CPU time, sleds on: %v, wasteful: %v", rounds, s.sleds[0], wasteful)
+	}
+	if rounds > 10 {
+		t.Errorf("the sleds were switched off after %d ms of CPU time", rounds)
+	}
+}
+
+// Durations are known from chunks that are not yet full, and each is taken over once.
+func TestBudgetFollowsCurrentChunks(t *testing.T) {
+	const id = 7
+	b := newBudget(nil, 0.03)
+	chunk := make([]byte, chunkHeader+64)
+	put := func(at int, kind reader.Kind, tsc uint32) {
+		binary.LittleEndian.PutUint64(chunk[at:], uint64(tsc)<<32|id<<4|uint64(kind)<<1)
+	}
+	expect := func(what string, calls, squares float64) {
+		t.Helper()
+		if f := &b.functions[id]; f.calls != calls || f.squares != squares {
+			t.Errorf("%s: %v calls, sum of squares %v; expected %v and %v", what, f.calls, f.squares, calls, squares)
+		}
+	}
+	put(chunkHeader, reader.Enter, 10)
+	put(chunkHeader+8, reader.Exit, 15)
+	put(chunkHeader+16, reader.Enter, 20)
+	b.follow(1, 1, 1, chunk, true)
+	expect("part of a chunk", 1, 25)
+	b.follow(1, 1, 1, chunk, true)
+	expect("the same part", 1, 25)
+	put(chunkHeader+24, reader.Exit, 30)
+	put(chunkHeader+32, reader.Enter, 40)
+	b.follow(1, 1, 1, chunk[:chunkHeader+40], false)
+	expect("the whole chunk", 2, 125)
+	clear(chunk)
+	put(chunkHeader, reader.Exit, 43)
+	b.follow(1, 1, 2, chunk, true)
+	expect("the next chunk", 3, 134)
+	b.follow(1, 1, 1, chunk, false)
+	b.follow(1, 2, 1, chunk, true)
+	expect("an older chunk, and another thread", 3, 134)
 }

@@ -403,12 +403,11 @@ func (a *arenaObserver) hasWork() bool {
 
 // observedSlot is what the observer knows about a thread's slot.
 type observedSlot struct {
-	owner     uint32
-	process   uint32
-	consumed  uint64     // chunks written
-	partial   int        // of the next chunk, the end of what is written
-	over      bool       // this owner writes nothing more
-	inspector *inspector // of a budget; nil before the first record
+	owner    uint32
+	process  uint32
+	consumed uint64 // chunks written
+	partial  int    // of the next chunk, the end of what is written
+	over     bool   // this owner writes nothing more
 }
 
 // knownSlots returns the number of slots. slotsOf has room for all of them.
@@ -552,7 +551,7 @@ func (a *arenaObserver) writeChunk(i uint32, s *observedSlot, number uint64, par
 		return false
 	}
 	if a.budget != nil {
-		a.budget.written(s, p, c.from, b.reached, data)
+		a.budget.written(i, s, p, &c, b.reached, data)
 	}
 	p.write(a, b)
 	if part {
