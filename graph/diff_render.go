@@ -27,7 +27,7 @@ func (d *Diff) caption(v *View) []string {
 	if approximate, coarse := d.approximate(); approximate && wantsQuantiles(v) {
 		lines = append(lines, relativeError(coarse))
 	}
-	return lines
+	return v.withNotes(lines)
 }
 
 // approximate reports whether any quantile is approximate, and whether any is by octaves.

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/xray-tools/xray/internal/label"
+	"github.com/xray-tools/xray/internal/texttab"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
 )
@@ -14,7 +15,8 @@ import (
 type View struct {
 	FunctionLabels, EdgeLabels []Column // one line each
 	FunctionColor, EdgeColor   Column
-	NameLimit                  int // bytes of a name in a label; 0 for 60
+	NameLimit                  int      // bytes of a name in a label; 0 for 60
+	Notes                      []string // paragraphs that the caption ends with
 }
 
 // DefaultView is the view if the user selects nothing.
@@ -62,6 +64,15 @@ func (r *Report) caption(v *View) []string {
 	}
 	if approximate && wantsQuantiles(v) {
 		lines = append(lines, relativeError(coarse))
+	}
+	return v.withNotes(lines)
+}
+
+// withNotes adds the notes to the lines of a caption.
+func (v *View) withNotes(lines []string) []string {
+	const width = 100 // columns
+	for _, note := range v.Notes {
+		lines = append(lines, texttab.Wrap(note, "", "", width)...)
 	}
 	return lines
 }

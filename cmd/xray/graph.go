@@ -192,6 +192,7 @@ func (c *graphing) run(s *session.Session) error {
 	if c.output.IsReport() {
 		return s.Report(&c.output, run, func(names symbolize.Names) []report.Node { return found.Body(names, view) })
 	}
+	view.Notes = s.Caveats(run)
 	return s.WriteForm(c.output.Path, run, func(w io.Writer) error {
 		if c.output.Format == "dot" {
 			return found.WriteDOT(w, s.Names, view)

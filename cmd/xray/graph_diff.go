@@ -100,6 +100,7 @@ func (c *graphDiffing) run(cmd *cobra.Command, args []string) error {
 		return session.WriteDoc(&c.Streams, &c.output, doc)
 	}
 	session.TellCaveats(&c.Streams, "", doc.Caveats)
+	view.Notes = doc.Caveats
 	return c.WriteText(c.output.Path, func(w io.Writer) error {
 		if c.output.Format == "dot" {
 			return diff.WriteDOT(w, view)

@@ -149,7 +149,7 @@ writes to its standard output goes to standard error.`,
 	f := cmd.Flags()
 	f.SetInterspersed(false) // arguments after the program's name belong to the program
 	r.add(f)
-	cli.AddShare(f, &r.budget, "budget", "record the calls that tell most, at a cost of at most `PERCENT` of the program's CPU time; estimate the others")
+	cli.AddBudget(f, &r.budget, "record the calls that tell most, at a cost of at most `PERCENT` of the program's CPU time; estimate the others")
 	cli.AddSize(f, &r.ring, "ring", "keep only the last `SIZE` of records of each thread, and write them at the end")
 	f.StringVarP(&r.output, "output", "o", defaultTrace, "write to `FILE`; %p is the process ID, %e the program's name, %% a percent sign; - is standard output")
 	f.BoolVar(&r.noFollow, "no-follow", false, "do not record child processes")
@@ -190,7 +190,7 @@ func (r *recordFlags) check(a *app) error {
 	case r.output == "" || r.output == "-" && r.pid != "":
 		return cli.Usagef("--output: give the name of a file")
 	case (r.ring > 0 || r.drop) && r.sums():
-		return cli.Usagef("--ring and --drop cannot be used with --count and --profile")
+		return cli.Usagef("--ring and --drop cannot be used with --count or --profile")
 	case r.ring > 0 && r.drop:
 		return cli.Usagef("--drop cannot be used with --ring")
 	case r.window.Every > 0 && r.budget > 0:
@@ -198,7 +198,7 @@ func (r *recordFlags) check(a *app) error {
 	case r.window.Every > 0 && r.sched != "":
 		return cli.Usagef("--window cannot be used with --sched, which records the kernel's events all the time")
 	case r.budget > 0 && (r.sums() || r.depth > 0):
-		return cli.Usagef("--budget cannot be used with --count, --profile and --depth")
+		return cli.Usagef("--budget cannot be used with --count, --profile or --depth")
 	case r.ring > 0 && r.ring < leastRing:
 		return cli.Usagef("--ring: must be at least %[2]dK, not %[1]d bytes", r.ring, leastRing>>10)
 	case r.pid == "" && r.duration > 0:

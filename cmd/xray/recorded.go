@@ -230,9 +230,13 @@ func (c *recordingCost) text(calls uint64) string {
 }
 
 func (r *recorded) what() string {
-	calls := "1 call"
-	if r.calls != 1 {
-		calls = label.Grouped(r.calls) + " calls"
+	calls := label.Count(r.calls, "call", "calls")
+	if r.missing > 0 {
+		about := ""
+		if r.estimated {
+			about = "about "
+		}
+		calls = fmt.Sprintf("%s of %s%s calls", label.Grouped(r.calls), about, label.Grouped(r.calls+r.missing))
 	}
 	if r.windows > 0 {
 		calls = label.Count(uint64(r.windows), "window", "windows") + ", " + calls
@@ -242,13 +246,6 @@ func (r *recorded) what() string {
 		return calls + " counted"
 	case recorder.Profile:
 		return calls + " profiled"
-	}
-	if r.missing > 0 {
-		about := ""
-		if r.estimated {
-			about = "about "
-		}
-		calls += fmt.Sprintf(" of %s%s", about, label.Grouped(r.calls+r.missing))
 	}
 	return fmt.Sprintf("%s of %s", calls, label.Count(uint64(r.threads), "thread", "threads"))
 }

@@ -68,7 +68,7 @@ func (r *recordingFlags) recording() (recorder.Recording, error) {
 	case r.depth > 0 && r.sums():
 		return what, cli.Usagef("--depth is for recorded calls, and %s records none", chosen[0])
 	case what.Every > 0 && (r.depth > 0 || r.profile):
-		return what, cli.Usagef("--window cannot be used with --depth and --profile: after a window, it is unknown which calls are open")
+		return what, cli.Usagef("--window cannot be used with --depth or --profile: after a window, it is unknown which calls are open")
 	}
 	if err := what.CheckWindows(); err != nil {
 		return what, cli.Usagef("--window: %w", err)

@@ -97,7 +97,7 @@ For scripts, --once and --batch write tables instead.`,
 	f.StringVar(&t.wait, "wait-for", "", "look at a process whose program is called `NAME`; wait for it")
 	cli.AddDuration(f, &t.interval, "interval", "show new numbers every `TIME`")
 	cli.AddDuration(f, &t.duration, "duration", "end after `TIME`")
-	f.Var(&t.budget, "budget", "record for as much of each interval as costs `PERCENT` of the process's CPU time; 100 is no limit")
+	cli.AddBudget(f, &t.budget, "record for as much of each interval as costs `PERCENT` of the process's CPU time; 100 is no limit")
 	f.BoolVar(&t.once, "once", false, "write the table of one interval, and end")
 	f.BoolVar(&t.batch, "batch", false, "write a table for each interval")
 	addBrowserSort(f, &t.sort)

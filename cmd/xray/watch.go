@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -48,10 +49,11 @@ type watching struct {
 	folder   *watch.Folder
 	commands chan string // paths of traces for --exec
 
-	mu     sync.Mutex
-	known  map[int]bool // processes that are watched, or cannot be
-	stats  watch.Stats
-	failed time.Time // time of the latest message that a trace could not be written
+	mu      sync.Mutex
+	known   map[int]bool // processes that are watched, or cannot be
+	watched bool         // a process was watched
+	stats   watch.Stats
+	failed  time.Time // time of the latest message that a trace could not be written
 }
 
 func (a *app) watchCommand() *cobra.Command {
@@ -105,7 +107,7 @@ process goes on. Child processes that have the recorder in them are watched, too
 	cli.AddDuration(f, &w.prune, "prune", "drop calls shorter than `TIME`, such as 5us, unless they contain a longer call")
 	cli.AddCount(f, &w.depth, "depth", "", 0, "record only calls at most `N` deep; 1 is the outermost, 0 is no limit")
 	w.addWindow(f)
-	cli.AddShare(f, &w.budget, "budget", "record the calls that tell most, and all of --root, at a cost of about `PERCENT` of the process's CPU time")
+	cli.AddBudget(f, &w.budget, "record the calls that tell most, and all of --root, at a cost of about `PERCENT` of the process's CPU time")
 	w.addFilter(f)
 	w.libcalls.add(f)
 	addCompiler(cmd, &w.cc)
@@ -169,9 +171,15 @@ func (w *watching) check(args []string) error {
 }
 
 func (w *watching) run(ctx context.Context, args []string) (err error) {
+	_, missing := os.Stat(w.output)
 	if w.folder, err = watch.OpenFolder(w.output, w.limits); err != nil {
 		return err
 	}
+	defer func() {
+		if err != nil && !w.watched && errors.Is(missing, fs.ErrNotExist) {
+			_ = os.Remove(w.output) // only if it is empty
+		}
+	}()
 	if w.exec != "" {
 		w.commands = make(chan string, 64)
 		done := make(chan struct{})
@@ -193,7 +201,9 @@ func (w *watching) run(ctx context.Context, args []string) (err error) {
 	} else {
 		err = w.named(ctx)
 	}
-	w.summary()
+	if err == nil || w.watched {
+		w.summary()
+	}
 	return err
 }
 
@@ -252,7 +262,9 @@ func (w *watching) program(ctx context.Context, args []string) error {
 	}
 	cancel()
 	err = <-ended
-	w.summary()
+	if err == nil || w.watched {
+		w.summary()
+	}
 	if err != nil && status == 0 {
 		return err
 	}
@@ -354,6 +366,12 @@ func (w *watching) setKnown(pid int) {
 	w.known[pid] = true
 }
 
+func (w *watching) setWatched() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.watched = true
+}
+
 // process watches one process until ctx ends, or the process.
 func (w *watching) process(ctx context.Context, p *recorder.Process) (err error) {
 	w.setKnown(p.PID)
@@ -394,6 +412,7 @@ func (w *watching) process(ctx context.Context, p *recorder.Process) (err error)
 	options := w.options
 	options.Name = func(id reader.FuncID) string { return names[id] }
 	watcher := watch.New(live, w.folder, options)
+	w.setWatched()
 	w.say("watching %s (%s): traces of %s over %s go to %s", p, filepath.Base(status.Exe), w.options.Root, w.over, w.output)
 	err = watcher.Run(ctx)
 	if !p.Alive() || ctx.Err() != nil {
@@ -519,7 +538,7 @@ func (w *watching) summary() {
 	s := &w.stats
 	parts := []string{
 		label.Count(s.Calls, "call", "calls") + " of " + w.options.Root, label.Grouped(s.Slow) + " slow",
-		label.Count(s.Traces, "trace", "traces") + " written",
+		label.Count(s.Traces, "trace", "traces") + " of slow calls written",
 	}
 	for _, more := range []struct {
 		n    uint64

@@ -60,6 +60,21 @@ type Share float64
 // default.
 func AddShare(f *pflag.FlagSet, p *Share, name, usage string) { f.Var(p, name, usage) }
 
+// AddBudget adds --budget, a percentage of the CPU time that recording may take.
+func AddBudget(f *pflag.FlagSet, p *Share, usage string) { f.Var(budget{p}, "budget", usage) }
+
+// budget is a share that is more than 0.
+type budget struct{ *Share }
+
+// Set implements pflag.Value.
+func (b budget) Set(text string) error {
+	err := b.Share.Set(text)
+	if err == nil && *b.Share == 0 {
+		return Usagef("must be more than 0%%")
+	}
+	return err
+}
+
 // String implements pflag.Value.
 func (s *Share) String() string {
 	if *s == 0 {
