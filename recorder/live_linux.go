@@ -29,7 +29,7 @@ type Live struct {
 	room    int64 // bytes of chunks to keep
 	kept    []*keptChunk
 	objects uint64 // in the process when its metadata was read
-	since   uint64 // TSC at which its recording began; 0 if unknown
+	since   uint64 // TSC at which its recording began; 0 if unknown. Rings also have records of earlier ones
 	text    *reader.Recording
 	newest  uint64       // TSC when the rings were last read
 	windows *liveWindows // nil if everything is recorded
@@ -230,7 +230,10 @@ func (l *Live) readThread(now *ringThread, s *LiveState, each func(RootCall)) {
 		return
 	}
 	if first := now.taken - min(now.taken, now.size); t.number <= first {
-		s.Lost += t.miss(first + 1)
+		missed := t.miss(first + 1)
+		if l.newest != 0 { // else it was overwritten before anybody could read it
+			s.Lost += missed
+		}
 	}
 	before := t.number
 	for t.number <= now.taken {
@@ -306,7 +309,9 @@ func (l *Live) readChunk(t *liveThread, s *LiveState, each func(RootCall)) (done
 		l.budget.saw(&t.calls, data, max(t.at, chunkHeader), false)
 	}
 	t.scan.scan(data, max(t.at, chunkHeader), false, each)
-	l.kept = append(l.kept, &keptChunk{thread: t.ringThread, place: c, data: data})
+	if c.last == 0 || c.last >= l.since {
+		l.kept = append(l.kept, &keptChunk{thread: t.ringThread, place: c, data: data})
+	}
 	t.number, t.at = t.number+1, 0
 	s.Bytes += int64(len(data))
 	return true
@@ -348,6 +353,7 @@ func (l *Live) Newest() uint64 { return l.newest }
 // WriteTrace writes a trace of what all threads recorded from one TSC to another, as far as it is
 // still there. edit may change the metadata. WriteTrace reads the rings anew.
 func (l *Live) WriteTrace(w io.Writer, from, to uint64, edit func(*reader.Recording)) error {
+	from = max(from, l.since)
 	chunks := l.chunks(from, to)
 	r := *l.text
 	lost := make(map[string]uint64)

@@ -49,7 +49,7 @@ type rootScan struct {
 	// record will tell.
 	awaits   bool
 	awaitsAt uint64
-	since    uint64 // TSC at which the recording began; the ring may have records of earlier ones
+	since    uint64 // TSC at which the recording began; records of earlier ones are ignored
 	// windows are nil if everything is recorded. The latest record was in the one from TSC from to to.
 	windows  *liveWindows
 	from, to uint64
@@ -113,7 +113,7 @@ const (
 func (s *rootScan) function(word uint32, tsc uint64, each func(RootCall)) {
 	id, kind := reader.FuncID(word>>4), word>>1&7
 	isEnter := kind != functionExit && kind != functionTail
-	if !s.inWindow(tsc) {
+	if tsc < s.since || !s.inWindow(tsc) {
 		return
 	}
 	if s.awaits {
@@ -128,9 +128,7 @@ func (s *rootScan) function(word uint32, tsc uint64, each func(RootCall)) {
 			return
 		}
 	}
-	if tsc >= s.since {
-		s.forgetEarlier()
-	}
+	s.forgetEarlier()
 	switch {
 	case isEnter:
 		isRoot := int(id) < len(s.roots.Is) && s.roots.Is[id]

@@ -195,6 +195,39 @@ func TestWatchByName(t *testing.T) {
 	checkWhy(t, dir)
 }
 
+// A second watch of a process ignores what the rings have from the first, and does not call it lost.
+func TestWatchAgain(t *testing.T) {
+	t.Parallel()
+	program := compileWatched(t)
+	end := filepath.Join(t.TempDir(), "end")
+	cmd := exec.Command(program, end, "1")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	watchFor := func(dir, duration string) output {
+		t.Helper()
+		o := runHere("xray", "watch", "-p", strconv.Itoa(cmd.Process.Pid), "--root", "^handle$", "--over", "100ms", "--ring", "128K", "-o", dir, "--duration", duration)
+		if o.status != 0 {
+			t.Fatal(o)
+		}
+		return o
+	}
+	watchFor(filepath.Join(t.TempDir(), "first"), "2s")
+	between := time.Now()
+	dir := filepath.Join(t.TempDir(), "second")
+	o := watchFor(dir, "2s")
+	entries, stalls := readFolder(t, dir)
+	if stalls == 0 || strings.Contains(o.stderr, "overwritten") {
+		t.Errorf("%d slow calls\n%s", stalls, o)
+	}
+	for _, e := range entries {
+		if e.Time.Before(between) {
+			t.Errorf("a trace of a call that began %v before the second watch", between.Sub(e.Time))
+		}
+	}
+}
+
 // For minutes, each slow request has its trace, and the memory of watch does not grow. With
 // XRAY_SOAK=1, it takes half an hour, with more requests per second.
 func TestWatchSoak(t *testing.T) {
