@@ -2,6 +2,7 @@ package recorder
 
 import (
 	"context"
+	"debug/elf"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -48,13 +49,33 @@ func checkUnprepared(pid int) error {
 	if err != nil {
 		return err
 	}
+	if f, err := elf.Open(files[0]); err == nil {
+		err := checkMachine(f)
+		_ = f.Close()
+		if err != nil {
+			return fmt.Errorf("it %w", err)
+		}
+	}
 	if !sameNetwork(pid) {
 		return fmt.Errorf("%w: %s", ErrNoRecorder, inNetworkOf(pid))
 	}
 	if hasRuntime(files) {
 		return fmt.Errorf("%w: the recorder is in it, and was told not to listen, or cannot. Start the process with %s=control=1", ErrNoRecorder, EnvVar)
 	}
-	if !slices.ContainsFunc(files, func(path string) bool { return HasSleds(path) || HasHooks(path) }) {
+	if !areInstrumented(files) {
+		return ErrNotInstrumented
+	}
+	return nil
+}
+
+func areInstrumented(files []string) bool {
+	return slices.ContainsFunc(files, func(path string) bool { return HasSleds(path) || HasHooks(path) })
+}
+
+// CheckInstrumented returns [ErrNotInstrumented] if a process has no function to record. It returns nil if
+// the process cannot be read.
+func CheckInstrumented(pid int) error {
+	if files, err := attach.Files(pid); err == nil && !areInstrumented(files) {
 		return ErrNotInstrumented
 	}
 	return nil

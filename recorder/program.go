@@ -49,8 +49,8 @@ func Inspect(path string) (*Program, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	p.ELF = true
-	if f.Machine != elf.EM_X86_64 || f.Class != elf.ELFCLASS64 {
-		return nil, fmt.Errorf("%s: a program for %v; the recorder is for amd64", path, f.Machine)
+	if err := checkMachine(f); err != nil {
+		return nil, fmt.Errorf("%s %w", path, err)
 	}
 	p.Instrumented = f.Section(sledSection) != nil
 	for _, prog := range f.Progs {
@@ -68,6 +68,17 @@ func Inspect(path string) (*Program, error) {
 	}
 	p.Linked = slices.Contains(needed, preloadName) || hasRoot(f)
 	return p, nil
+}
+
+// checkMachine returns an error if a program is for another processor than the recorder.
+func checkMachine(f *elf.File) error {
+	switch {
+	case f.Machine == elf.EM_X86_64 && f.Class == elf.ELFCLASS64:
+		return nil
+	case f.Class == elf.ELFCLASS32 && (f.Machine == elf.EM_386 || f.Machine == elf.EM_X86_64):
+		return errors.New("is a 32-bit program: the recorder supports 64-bit x86 programs only")
+	}
+	return fmt.Errorf("is a program for %s: the recorder supports x86-64 only", strings.ToLower(strings.TrimPrefix(f.Machine.String(), "EM_")))
 }
 
 // hasRoot reports whether the runtime's root structure is in the file. It is initialized data.

@@ -176,7 +176,7 @@ func (w *watching) run(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer func() {
-		if err != nil && !w.watched && errors.Is(missing, fs.ErrNotExist) {
+		if err != nil && !w.isWatched() && errors.Is(missing, fs.ErrNotExist) {
 			_ = os.Remove(w.output) // only if it is empty
 		}
 	}()
@@ -201,7 +201,7 @@ func (w *watching) run(ctx context.Context, args []string) (err error) {
 	} else {
 		err = w.named(ctx)
 	}
-	if err == nil || w.watched {
+	if err == nil || w.isWatched() {
 		w.summary()
 	}
 	return err
@@ -255,14 +255,23 @@ func (w *watching) program(ctx context.Context, args []string) error {
 	watched, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ended := make(chan error, 1)
-	l.onStart = func(pid int) { go func() { ended <- w.family(watched, fmt.Sprint(pid)) }() }
+	l.onStart = func(pid int) {
+		go func() {
+			err := w.family(watched, fmt.Sprint(pid))
+			if err != nil && watched.Err() == nil {
+				w.Say("%v", err) // the program may run for long
+				err = exitStatus(1)
+			}
+			ended <- err
+		}()
+	}
 	status, err := l.run(ctx)
 	if err != nil {
 		return w.cannotRun(err)
 	}
 	cancel()
 	err = <-ended
-	if err == nil || w.watched {
+	if err == nil || w.isWatched() {
 		w.summary()
 	}
 	if err != nil && status == 0 {
@@ -291,7 +300,37 @@ func (w *watching) family(ctx context.Context, target string) error {
 		}
 	})
 	defer cancel()
+	if w.pid == "" && w.wait == "" {
+		if p, err = w.instrumented(ctx, p); err != nil || p == nil {
+			return err
+		}
+	}
 	return w.process(ctx, p)
+}
+
+// instrumented waits until a program that has no function to record, such as a shell, executes one that has.
+// It returns nil if the process has ended.
+func (w *watching) instrumented(ctx context.Context, p *recorder.Process) (*recorder.Process, error) {
+	const patience = 2 * time.Second
+	var found error
+	for began, told := time.Now(), false; ; sleep(ctx, 100*time.Millisecond) {
+		none := recorder.CheckInstrumented(p.PID)
+		switch {
+		case ctx.Err() != nil || !p.Alive():
+			if found == nil || w.isWatched() {
+				return nil, nil
+			}
+			return nil, fmt.Errorf("%s: %w", p, found)
+		case none == nil && found == nil:
+			return p, nil
+		case none == nil:
+			return w.reachable(ctx, fmt.Sprint(p.PID))
+		case !told && time.Since(began) > patience && !w.isWatched():
+			told = true
+			w.say("%s: %v. Waiting for a child process with instrumented functions", p, none)
+		}
+		found = none
+	}
 }
 
 // reachable waits until the recorder of a process listens, or loads it into the process. It returns
@@ -364,6 +403,12 @@ func (w *watching) setKnown(pid int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.known[pid] = true
+}
+
+func (w *watching) isWatched() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.watched
 }
 
 func (w *watching) setWatched() {

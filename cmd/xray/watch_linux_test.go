@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -193,6 +194,46 @@ func TestWatchByName(t *testing.T) {
 		t.Errorf("traces of %d processes, want 2\n%s", len(processes), &said)
 	}
 	checkWhy(t, dir)
+}
+
+// The program may be a script. If nothing in it can be watched, watch says so while it runs.
+func TestWatchScript(t *testing.T) {
+	t.Parallel()
+	program := compileWatched(t)
+	dir := filepath.Join(t.TempDir(), "slow")
+	end := filepath.Join(t.TempDir(), "end")
+	if err := os.WriteFile(end, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, script := range []string{"$0 $1 3000; exit 0", "sleep 1; exec $0 $1 1000"} {
+		w := exec.Command("xray", "watch", "--root", "^handle$", "--over", "100ms", "-o", dir, "--", "sh", "-c", script, program, end)
+		if said, err := w.CombinedOutput(); err != nil || !bytes.Contains(said, []byte("handle took")) {
+			t.Errorf("%s: %v\n%s", script, err, said)
+		}
+	}
+	dir = filepath.Join(t.TempDir(), "none")
+	for root, expected := range map[string]string{
+		"^handle$": "no function is instrumented: .* Waiting for a child process with instrumented functions",
+		"^other$":  "no function in .*/requests matches --root",
+	} {
+		script := "sleep 4"
+		if root == "^other$" {
+			script = "exec $0 $1 2000"
+		}
+		w := exec.Command("xray", "watch", "--root", root, "-o", dir, "--", "sh", "-c", script, program, end)
+		var said lockedBuffer
+		w.Stderr = &said
+		if err := w.Start(); err != nil {
+			t.Fatal(err)
+		}
+		until(t, expected, func() bool { return regexp.MustCompile(expected).MatchString(said.String()) })
+		if err := w.Wait(); w.ProcessState.ExitCode() != 1 {
+			t.Errorf("%v\n%s", err, &said)
+		}
+		if _, err := os.Stat(dir); err == nil {
+			t.Error("an empty folder stays")
+		}
+	}
 }
 
 // A second watch of a process ignores what the rings have from the first, and does not call it lost.

@@ -412,8 +412,8 @@ Up, Down, PgUp, PgDn   move; also j and k, g and G
 Tab                    next view: functions, call tree, threads
 < >                    order functions by another column
 r                      reverse the order
-/                      search: show only functions that match a regular expression
-Enter                  functions: callers, callees and histogram; call tree: open or close
+/                      search: show functions that match a regular expression
+Enter                  like c; in the call tree: open or close a call path
 Right, Left            call tree: open, close or go to the caller
 *                      call tree: open the path with the most time
 c                      callers, callees and histogram of the selected function
