@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Recording is the metadata that xray's recorder writes into its traces: the process, the
@@ -204,6 +205,21 @@ type Counter struct {
 type Change struct {
 	TSC  uint64 `json:"tsc"`
 	What string `json:"what"`
+}
+
+// ChangesSince returns the changes that matter to records from a TSC on: without those of earlier recordings
+// of the process.
+func (r *Recording) ChangesSince(first uint64) []Change {
+	from := 0
+	for i, c := range r.Changes {
+		if c.TSC <= first && strings.HasPrefix(c.What, "start") {
+			from = i
+		}
+	}
+	for from > 0 && strings.HasPrefix(r.Changes[from-1].What, "filter") {
+		from-- // it is for this recording
+	}
+	return r.Changes[from:]
 }
 
 // Recording returns the metadata of xray's recorder in a file, or nil if another recorder

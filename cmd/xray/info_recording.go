@@ -39,7 +39,7 @@ func (o *infoOutput) file(i int) []report.Node {
 	if !r.Foreign() {
 		facts = append(facts, recorderWords(r)...)
 		facts = append(facts, textFact[T]("windows", session.WindowWords(r, o.Stats.Last)))
-		for _, c := range r.Changes {
+		for _, c := range r.ChangesSince(o.Stats.First) {
 			facts = append(facts, textFact[T]("changed", c.What+o.when(r, c.TSC)))
 		}
 	}
@@ -82,7 +82,11 @@ func budgetWords(r *reader.Recording) string {
 		return ""
 	}
 	if !b.Known() {
-		return fmt.Sprintf("%g%% of the CPU time; what was not recorded is unknown, because xray did not end the recording", float64(b.Share)/1e4)
+		share := ""
+		if b.Share > 1 { // else the process does not know it
+			share = fmt.Sprintf("%g%% of the CPU time; ", float64(b.Share)/1e4)
+		}
+		return share + "what was not recorded is unknown: the trace was made before the end of the recording, or xray was killed"
 	}
 	counted, estimated := b.Calls()
 	text := fmt.Sprintf("%g%% of the CPU time; not recorded of %s: %s counted", float64(b.Share)/1e4,
@@ -192,7 +196,7 @@ func (o *infoOutput) recording(file int, r *reader.Recording) []report.Node {
 		report.Table("refusals", r.Refusals,
 			report.String("name", func(r *reader.Refusal) string { return r.Path }),
 			report.String("reason", func(r *reader.Refusal) string { return r.Why })),
-		report.Table("recorder_changes", r.Changes,
+		report.Table("recorder_changes", r.ChangesSince(o.Stats.First),
 			report.Count("tick", func(c *reader.Change) uint64 { return c.TSC }),
 			report.String("what", func(c *reader.Change) string { return c.What })),
 		report.Table("counters", r.Counters,

@@ -182,7 +182,7 @@ func wait(ctx context.Context, p *recorder.Process, limiter *recorder.Limiter, d
 // needRings returns an error if a process records into a file.
 func needRings(p *recorder.Process, status *recorder.Status) error {
 	if status.Recording && (status.Stream != nil || status.ObservedStream) {
-		return fmt.Errorf("%s is being recorded into a file: watching needs its rings. See xray ctl %s status", p, p.Target())
+		return fmt.Errorf("%s is being recorded into a file, so it has no rings to read. End that first, see xray ctl %s status", p, p.Target())
 	}
 	return nil
 }

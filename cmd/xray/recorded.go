@@ -81,7 +81,9 @@ func (r *recorded) add(path string, recording *reader.Recording) {
 		r.incomplete++
 	}
 	r.cost.add(recording)
-	r.windows = max(r.windows, len(recording.Windows))
+	if recording.Process.EveryNS > 0 {
+		r.windows = max(r.windows, len(recording.Windows))
+	}
 	counted, estimated := recording.Budget.Calls()
 	r.missing += counted + estimated
 	r.estimated = r.estimated || estimated > 0

@@ -433,6 +433,9 @@ func (w *watching) process(ctx context.Context, p *recorder.Process) (err error)
 	if status.Recording && w.within > 0 && !status.Limited {
 		return fmt.Errorf("%s is being recorded already, without a budget: --budget cannot change that. See xray ctl %s status", p, p.Target())
 	}
+	if status.Recording && status.Limited && status.Observed {
+		return fmt.Errorf("%s is being recorded within a budget by xray record, which leaves out calls: it cannot be watched. See xray ctl %s status", p, p.Target())
+	}
 	if status.Recording && status.Limited && w.within == 0 {
 		return fmt.Errorf("%s is being recorded within a budget, which leaves out calls: watch it with --budget", p)
 	}

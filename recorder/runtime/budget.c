@@ -137,8 +137,9 @@ void xr_budget_dump(uint64_t from, int complete, void (*put)(void *to, const voi
 	struct row {
 		uint64_t id, calls, unknown[6];
 	};
-	uint64_t max = !complete ? 0 : xr_root.max_function < XR_LIMITS ? xr_root.max_function : XR_LIMITS - 1;
-	struct { uint64_t n, share, from, to; } head = {0, own.share, from, 0};
+	uint64_t max = !complete || !own.on ? 0 : xr_root.max_function < XR_LIMITS ? xr_root.max_function : XR_LIMITS - 1;
+	/* The observer alone knows its share. */
+	struct { uint64_t n, share, from, to; } head = {0, own.share ? own.share : 1, from, 0};
 	struct row *rows = max ? xr_map(max * sizeof *rows) : NULL;
 	for (uint64_t id = 1; rows && id <= max; id++) {
 		uint64_t calls = xr_calls_of(id);

@@ -421,7 +421,7 @@ void xr_put_metadata(struct xr_text *t, struct xr_trace *trace, int complete)
 		EVENT(XR_META_WINDOWS, xr_put_windows(t, trace)); /* the observer reads the table */
 	if (xr_gcc_functions())
 		EVENT(XR_META_ADDRESSES, xr_gcc_dump(collect, t));
-	if (xr_budget_is_own())
+	if (xr_budget_is_own() || (trace->fd >= 0 && xr_limited)) /* the observer writes its own */
 		EVENT(XR_META_BUDGET, xr_budget_dump(trace->since, complete, collect, t));
 	if (complete && xr_root.mode == XR_COUNT)
 		EVENT(XR_META_COUNTERS, xr_counters_dump(collect, t));

@@ -37,6 +37,10 @@ func (s *Session) Caveats(run *Run) []string {
 	var foreign, pruned, summed, lossy int
 	var dropped, lost uint64
 	var thresholds, depths []uint64
+	first := uint64(0)
+	if stats != nil {
+		first = stats.First
+	}
 	for i := range s.Trace.Files() {
 		r := s.Trace.Recording(i)
 		if r == nil || r.Foreign() {
@@ -51,7 +55,7 @@ func (s *Session) Caveats(run *Run) []string {
 		case r.Process.ThresholdNS > 0:
 			thresholds = append(thresholds, r.Process.ThresholdNS)
 			pruned++
-		case slices.ContainsFunc(r.Changes, func(c reader.Change) bool { return strings.Contains(c.What, "threshold") }):
+		case slices.ContainsFunc(r.ChangesSince(first), func(c reader.Change) bool { return strings.Contains(c.What, "threshold") }):
 			pruned++
 		}
 		if n := r.Pruned.Calls(); n > 0 {
@@ -145,7 +149,7 @@ func (s *Session) budgetCaveats() []string {
 		estimated = estimated || guessed > 0
 	}
 	if unknown > 0 {
-		list = append(list, fmt.Sprintf("Calls are missing%s, and the trace does not say how many: the recording had a budget, and xray did not end it. "+
+		list = append(list, fmt.Sprintf("Calls are missing%s, and the trace does not say how many: the recording has a budget, and the trace was made before its end, or xray was killed. "+
 			"The time of missing calls is self time of their callers.", s.inFiles(unknown)))
 	}
 	if n == 0 || missing == 0 {
