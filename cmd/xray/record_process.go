@@ -39,6 +39,10 @@ func (a *app) recordProcess(ctx context.Context, r *recordFlags) error {
 		return err
 	}
 	defer held.Close()
+	if err := checkPatched(ctx, p); err != nil {
+		_, _ = p.Do(context.WithoutCancel(ctx), nil, "stop")
+		return errors.Join(err, file.Close(), os.Remove(path))
+	}
 	var limiter *recorder.Limiter
 	if r.within > 0 {
 		recorder.StepBack()
@@ -90,6 +94,16 @@ func (a *app) recordProcess(ctx context.Context, r *recordFlags) error {
 		fmt.Fprintf(a.Stderr, "xray: %s\n", report.summary(status.Functions > 0))
 	}
 	return nil
+}
+
+// checkPatched returns an error if the recorder had to refuse all objects of a process that has begun to
+// record.
+func checkPatched(ctx context.Context, p *recorder.Process) error {
+	var status recorder.Status
+	if _, err := p.Do(ctx, &status, "status"); err != nil || len(status.Refused) == 0 || status.Patched > 0 || status.Windows != nil {
+		return nil // what does not answer has ended
+	}
+	return fmt.Errorf("%s: no function can be recorded: %s: %s", p, status.Refused[0].Path, status.Refused[0].Why)
 }
 
 // reach finds the recorder of a process, and loads it into a process that was not prepared, with
@@ -200,6 +214,11 @@ func (r *recordingFlags) holdRings(ctx context.Context, a *app, p *recorder.Proc
 	}
 	_, held, err := p.Hold(ctx, what.StartCommand(false))
 	if err != nil {
+		return nil, err
+	}
+	if err := checkPatched(ctx, p); err != nil {
+		_, _ = p.Do(context.WithoutCancel(ctx), nil, "stop")
+		held.Close()
 		return nil, err
 	}
 	following, unfollow := context.WithCancel(ctx)

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 
 	"github.com/xray-tools/xray/symbolize"
@@ -30,6 +31,8 @@ const (
 	Plain
 	// Unknown functions have no debug information.
 	Unknown
+	// Runtime: it is part of LLVM's runtime, which the compiler links in.
+	Runtime
 	// Inlined: it exists only inside other functions.
 	Inlined
 	reasons
@@ -37,7 +40,7 @@ const (
 
 // String returns a word for the reason.
 func (r Reason) String() string {
-	return [...]string{"short", "never", "plain", "unknown", "inlined"}[r]
+	return [...]string{"short", "never", "plain", "unknown", "runtime", "inlined"}[r]
 }
 
 // Function is a function without sleds.
@@ -336,6 +339,9 @@ func (b *binary) report() *Report {
 	return r
 }
 
+// runtimeName matches the linkage names of functions of LLVM's runtime, which has no debug information.
+var runtimeName = regexp.MustCompile(`^(_ZN?K?\d*|_ZTv\S*|)(__sanitizer|__xray|__interception|__sancov)|^_Z\S*(11__sanitizer|6__xray|14__interception)|^_GLOBAL__sub_I_(sanitizer|xray)_`)
+
 // without describes a function that has no sleds.
 func (b *binary) without(f *function, threshold uint64) Function {
 	d := Function{Name: b.name(f.linkage), Unit: f.unit, Bytes: f.size, Instructions: f.instructions, Loop: f.loop}
@@ -346,6 +352,8 @@ func (b *binary) without(f *function, threshold uint64) Function {
 		d.Reason, d.Missing = Short, threshold-f.instructions
 	case f.hasUnit:
 		d.Reason = Never
+	case runtimeName.MatchString(f.linkage):
+		d.Reason = Runtime
 	default:
 		d.Reason = Unknown
 	}

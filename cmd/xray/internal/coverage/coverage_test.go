@@ -155,3 +155,20 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// LLVM's runtime, which clang links in, is not taken for a part of the program.
+func TestRuntimeIsNotTheProgram(t *testing.T) {
+	for name, is := range map[string]bool{
+		"_ZN11__sanitizer9VSNPrintfEPciPKcP13__va_list_tag": true,
+		"_ZN6__xray15fdrLoggingFlushEv":                     true,
+		"__xray_patch":                                      true,
+		"_GLOBAL__sub_I_xray_interface.cpp":                 true,
+		"_start":                                            false,
+		"_ZN4xray5startEv":                                  false,
+		"_Z6xray__i":                                        false,
+	} {
+		if runtimeName.MatchString(name) != is {
+			t.Errorf("%s: expected %v", name, is)
+		}
+	}
+}

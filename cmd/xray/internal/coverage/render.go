@@ -61,6 +61,7 @@ func (r *Report) reasons() (list []reason) {
 			Never:   "an attribute (xray_never_instrument) or a compiler list excludes them",
 			Plain:   "no function of their compilation unit has any: it was compiled without -fxray-instrument, or all are short",
 			Unknown: "unknown: there is no debug information (-g)",
+			Runtime: "they belong to LLVM's runtime, which the compiler links in",
 			Inlined: "they were inlined everywhere",
 		}[i]})
 	}
@@ -70,7 +71,7 @@ func (r *Report) reasons() (list []reason) {
 func (r *Report) head() string {
 	text := fmt.Sprintf("%s %s: %s. %s marked xray_always_instrument. They take %s of code, and their tables %s, in a file of %s.",
 		label.Count(r.Functions, "function has", "functions have"), label.Count(r.Sleds, "sled", "sleds"),
-		percent(r.Functions, r.Functions+uint64(len(r.Without))-r.Counts[Inlined]), label.Count(r.Always, "function is", "functions are"),
+		percent(r.Functions, r.Functions+uint64(len(r.Without))-r.Counts[Inlined]-r.Counts[Runtime]), label.Count(r.Always, "function is", "functions are"),
 		label.Bytes(r.CodeBytes), label.Bytes(r.TableBytes), label.Bytes(r.FileBytes))
 	if r.Threshold > 0 {
 		text += fmt.Sprintf(" Functions without loops that have sleds have at least %s.", label.Count(r.Threshold, "instruction", "instructions"))
@@ -82,5 +83,5 @@ func percent(part, of uint64) string {
 	if of == 0 {
 		return "all functions"
 	}
-	return fmt.Sprintf("%.0f%% of all functions that have code", 100*float64(part)/float64(of))
+	return fmt.Sprintf("%.0f%% of the functions that have code", 100*float64(part)/float64(of))
 }
