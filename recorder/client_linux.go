@@ -294,7 +294,10 @@ func peerProcess(conn *net.UnixConn) (int, error) {
 
 // explainAbsence gives a possible reason that no recorder listens.
 func (p *Process) explainAbsence() error {
-	remedy := "start it with `xray record`, or link the recorder in (`xray runtime flags`) and start it with " + EnvVar + "=control=1,start=0"
+	remedy := fmt.Sprintf("`xray ctl %d start` and `xray record -p %[1]d` load one into a running process", p.PID)
+	if p.PID == 0 {
+		remedy = "link the recorder into the program (`xray runtime flags`) and start it with " + EnvVar + "=control=PATH"
+	}
 	if fields, err := statusFields(p.PID); err == nil && p.PID != 0 && len(fields["Seccomp"]) == 1 && fields["Seccomp"][0] != "0" {
 		return fmt.Errorf("%w: seccomp filters its system calls. If it installed the filter while the recorder was in it, the recorder's thread had to end, "+
 			"and the recording continues unchanged", ErrNoRecorder)

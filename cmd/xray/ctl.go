@@ -70,11 +70,12 @@ func (a *app) ctlCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ctl [PID COMMAND] [flags]",
 		Short: "Control the recorder in a running process",
-		Long: `Control the recorder in a running process: one that xray record started, or one that has
-the recorder linked in and listens (XRAY_RECORDER=control=1,start=0), or a child that either
-forked. PID is the process, or the path of the socket that the recorder listens on. The
-user of the process, the user who started it, and root may control it. Without PID, ctl
-lists the processes that it can reach.
+		Long: `Control the recorder in a running process: one that xray record started, one that has the
+recorder linked in and listens (XRAY_RECORDER=control=1,start=0), or a child that either
+forked. The command start also loads the recorder into any other instrumented process. PID
+is the process, or the path of the socket that the recorder listens on. The user of the
+process, the user who started it, and root may control it. Without PID, ctl lists the
+processes that it can reach.
 
 Commands:
 
