@@ -164,7 +164,7 @@ func (m *Model) Done(t *Task, lines []string, err error) {
 	case t.page == nil:
 		m.Say("%s", strings.Join(lines, " "))
 	case err != nil:
-		t.page.text = []string{err.Error()}
+		t.page.text = texttab.Wrap(texttab.Printable(err.Error()), "", "", max(m.width, 10))
 	default:
 		t.page.text = lines
 	}

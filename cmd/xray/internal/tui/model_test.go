@@ -251,14 +251,16 @@ func TestTasks(t *testing.T) {
 	d.Slowest = func(fn reader.FuncID, width int) ([]string, error) {
 		return []string{fmt.Sprint("slow ", fn, " ", width)}, nil
 	}
-	d.Source = func(reader.FuncID, int) ([]string, error) { return nil, errors.New("no source") }
+	d.Source = func(reader.FuncID, int) ([]string, error) {
+		return nil, errors.New("no source" + strings.Repeat(" at all", 12) + " for a reason")
+	}
 	d.Save = func() (string, error) { return "trace.xray", nil }
 	m := New(d, "self")
 	for _, c := range []struct {
 		keys []Key
 		want string
 	}{
-		{[]Key{"l"}, "slow 3 80"}, {[]Key{Escape, Down, "s"}, "Source of stall\n>no source"},
+		{[]Key{"l"}, "slow 3 80"}, {[]Key{Escape, Down, "s"}, "Source of stall\n>no source"}, {nil, "for a reason"},
 		{[]Key{"w"}, "wrote trace.xray"}, {[]Key{"?"}, "Ctrl-C"},
 	} {
 		press(m, c.keys...)
