@@ -25,8 +25,8 @@ func (a *app) convertCommand() *cobra.Command {
 	return a.overTraces(command{
 		use:   "convert TRACE...",
 		short: "Convert a trace to another format",
-		long: "Write the records of a trace, or its calls, in another format.\n\nFormats of records:\n" +
-			listFormats(isOfRecords) + "\n\nFormats of calls:\n" + listFormats(isOfCalls),
+		long: "Convert the records or the calls of a trace to another format.\n\nRecord formats:\n" +
+			listFormats(isOfRecords) + "\n\nCall formats:\n" + listFormats(isOfCalls),
 		example: `  xray convert -f chrome -m ./server -o trace.json trace.xray
   xray convert -f pprof -m ./server -o profile.pb.gz trace.xray
   xray convert -f yaml trace.xray | less
@@ -46,15 +46,15 @@ func (a *app) convertCommand() *cobra.Command {
 }
 
 func (c *conversion) addFlags(f *pflag.FlagSet) {
-	cli.AddChoice(f, &c.format, "format", "f", "output format", traceFormatNames(nil)...)
+	cli.AddChoice(f, &c.format, "format", "f", "output `FORMAT`", traceFormatNames(nil)...)
 	cli.AddMaxCalls(f, &c.most, strings.Join(traceFormatNames(isTimeline), ", ")+": ")
-	cli.AddSize(f, &c.size, "max-size", "show as many of the longest calls as fit into `SIZE`, such as 20M")
-	c.source.AddFlags(f, strings.Join(traceFormatNames(hasSources), ", ")+": include the source code of functions, if its files are on this machine")
+	cli.AddSize(f, &c.size, "max-size", "show as many of the longest calls as fit into `SIZE` (for example 20M)")
+	c.source.AddFlags(f, strings.Join(traceFormatNames(hasSources), ", ")+": include the source code of functions if the source files are on this machine")
 	cli.AddPerThread(f, &c.perThread, "pprof, folded: ")
-	f.BoolVar(&c.inlines, "inlines", false, "pprof: show the inlined functions that calls were made from, and the lines of calls")
-	f.StringVar(&c.traceName, "trace-name", "", "parquet: `NAME` of the trace in the tables, instead of that of its file")
-	f.BoolVar(&c.absolute, "absolute", false, "csv, json: write times since 1970, if the trace has them")
-	f.BoolVar(&c.merge, "merge-threads", true, "raw, yaml, trace_event: merge threads by time; =false writes one after the other")
+	f.BoolVar(&c.inlines, "inlines", false, "pprof: show inlined callers and the line numbers of calls")
+	f.StringVar(&c.traceName, "trace-name", "", "parquet: use `NAME` for the trace in the tables instead of its file name")
+	f.BoolVar(&c.absolute, "absolute", false, "csv, json: write times since the Unix epoch, if the trace has wall-clock times")
+	f.BoolVar(&c.merge, "merge-threads", true, "raw, yaml, trace_event: merge threads by time; =false writes one thread after another")
 	f.BoolVarP(&c.symbols, "symbolize", "y", true, "show names if there is a map")
 	c.inputs.AddDemangle(f)
 	cli.AddOutput(f, &c.output)

@@ -31,16 +31,16 @@ func (a *app) coreCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "core CORE | core -p PID",
 		Short: "Recover recent calls from a core dump",
-		Long: `Write a trace of what the recorder had in memory when a program crashed, or when gcore
-made a core file of it: the last calls of each thread. Core files may be compressed with
-gzip or zstd, as systemd-coredump keeps them.
+		Long: `Write a trace of the last calls of each thread from a core dump: the records that were in
+the recorder's memory when the program crashed or when gcore dumped it. The core dump can
+be compressed with gzip or zstd, as systemd-coredump stores it.
 
-core also reads the ring files that a program with the option shm= leaves behind when it
-is killed. Traces of xray record are complete without core.
+core also reads the ring file that a program with the recorder option shm= leaves behind
+when it is killed. Traces from xray record are complete and do not need core.
 
-Programs with LLVM's own XRay runtime lose the records that it has not written to a file.
-core recovers them too, from a core file or, with -p, from a running process. It writes
-them as that runtime does, so pass the program to other commands with -m.`,
+LLVM's own XRay runtime loses records that it has not flushed to a file. core recovers
+them from a core dump or, with -p, from a running process. It writes them in that
+runtime's format, so pass the program to other commands with -m.`,
 		Example: `  xray core core.1234 -o last.xray
   xray core --last 50ms /var/lib/systemd/coredump/core.server.1234.zst
   xray core /dev/shm/xray-server.1234.ring
@@ -60,8 +60,8 @@ them as that runtime does, so pass the program to other commands with -m.`,
 	}
 	f := cmd.Flags()
 	f.StringVarP(&c.output, "output", "o", "", "write to `FILE` (default CORE.xray in the working directory)")
-	cli.AddDuration(f, &c.last, "last", "only the last `TIME` before the latest record, such as 50ms")
-	f.StringVar(&c.exe, "exe", "", "take names from `PROGRAM`, if the program has moved")
+	cli.AddDuration(f, &c.last, "last", "write only the last `TIME` before the latest record (for example 50ms)")
+	f.StringVar(&c.exe, "exe", "", "read names from `PROGRAM`, if the program has moved")
 	f.StringVarP(&c.pid, "pid", "p", "", "read the memory of the running process `PID`, which has LLVM's runtime")
 	cli.Spellings(f, nil)
 	return cmd

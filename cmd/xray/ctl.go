@@ -53,15 +53,15 @@ var (
 )
 
 var ctlCommands = []ctlCommand{
-	{"status", "", "show what the recorder does, and its state", nil, (*ctl).status},
-	{"start", "", "record, into the rings or with -o into a file", append([]string{"output", "limit", "window"}, modeFlags...), (*ctl).start},
-	{"stop", "", "stop recording, and end the file", nil, (*ctl).stop},
-	{"mode", "MODE", "change what is recorded: record, prune, count or profile; off pauses, on resumes", []string{"depth", "prune"}, (*ctl).mode},
-	{"threshold", "TIME", "change the duration below which prune drops calls", nil, (*ctl).threshold},
-	{"filter", "", "record the functions that --func and --exclude select; without them, all", chooseFlags, (*ctl).choose},
-	{"snapshot", "", "write the contents of the rings to -o FILE, while the program continues", []string{"last", "output"}, (*ctl).snapshot},
-	{"rescan", "", "look for shared objects that were loaded or unloaded", nil, (*ctl).rescan},
-	{"counters", "", "show how often functions were called, in count mode", append([]string{"reset", "output", "names"}, dirFlags...), (*ctl).counters},
+	{"status", "", "show the state of the recorder", nil, (*ctl).status},
+	{"start", "", "start recording into the rings, or into a file with -o", append([]string{"output", "limit", "window"}, modeFlags...), (*ctl).start},
+	{"stop", "", "stop recording and finish the file", nil, (*ctl).stop},
+	{"mode", "MODE", "set the mode: record, prune, count or profile; off pauses, on resumes", []string{"depth", "prune"}, (*ctl).mode},
+	{"threshold", "TIME", "set the duration below which prune drops calls", nil, (*ctl).threshold},
+	{"filter", "", "record only the functions that --func and --exclude select; without them, all", chooseFlags, (*ctl).choose},
+	{"snapshot", "", "write the contents of the rings to -o FILE without stopping the program", []string{"last", "output"}, (*ctl).snapshot},
+	{"rescan", "", "detect shared libraries that were loaded or unloaded", nil, (*ctl).rescan},
+	{"counters", "", "show the call counts of functions, in count mode", append([]string{"reset", "output", "names"}, dirFlags...), (*ctl).counters},
 }
 
 func (a *app) ctlCommand() *cobra.Command {
@@ -70,11 +70,13 @@ func (a *app) ctlCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ctl [PID COMMAND] [flags]",
 		Short: "Control the recorder in a running process",
-		Long: `Control the recorder in a running process: one that xray record started, or one that has
-the recorder linked in and listens (XRAY_RECORDER=control=1,start=0), or a child that either
-forked. PID is the process, or the path of the socket that the recorder listens on. The
-user of the process, the user who started it, and root may control it. Without PID, ctl
-lists the processes that it can reach.
+		Long: `Control the recorder in a running process. The process must have been started by xray
+record, or have the recorder linked in and listening (XRAY_RECORDER=control=1,start=0), or
+be a forked child of such a process.
+
+PID is a process ID or the path of the recorder's socket. The user that the process runs
+as, the user who started it, and root can control it. Without PID, ctl lists the processes
+that it can reach.
 
 Commands:
 
@@ -112,9 +114,9 @@ Commands:
 	c.recordingFlags.add(f)
 	c.StyleFlags.AddFlags(f)
 	f.StringVarP(&c.output, "output", "o", "", "write to `FILE`")
-	cli.AddDuration(f, &c.last, "last", "only the last `TIME` before now (default all that the rings hold)")
+	cli.AddDuration(f, &c.last, "last", "write only the last `TIME` (default everything in the rings)")
 	f.BoolVar(&c.reset, "reset", false, "reset the counters")
-	cli.AddChoice(f, &c.format, "format", "f", "output format; json is the response of the recorder", "text", "json")
+	cli.AddChoice(f, &c.format, "format", "f", "output `FORMAT`; json is the recorder's own response", "text", "json")
 	cli.Spellings(f, map[string]string{"threshold": "prune"})
 	return cmd
 }

@@ -32,14 +32,14 @@ func (a *app) mergeSchedCommand() *cobra.Command {
 	var flags session.TraceFlags
 	cmd := &cobra.Command{
 		Use:   "merge-sched TRACE TEXT",
-		Short: "Add scheduler events that perf or ftrace recorded to a trace",
-		Long: `Write a copy of a trace with the scheduler events of a text: the output of perf script,
-or of trace_pipe of the kernel's tracer. It may have interrupts, too. Record them for the whole machine, at the same
-time as the trace, with a clock that both know. xray record --sched does all that by
-itself.
+		Short: "Add scheduler events from perf or ftrace to a trace",
+		Long: `Write a copy of a trace with scheduler events added. TEXT is the output of perf script or
+the contents of ftrace's trace_pipe, and may include interrupts. Record the events for the
+whole machine, at the same time as the trace, using a clock that the trace supports. If
+you can use xray record --sched, you do not need merge-sched.
 
-The trace must be of xray's recorder. xray checks that the clocks agree: a thread that
-records something is running.`,
+The trace must come from xray's recorder. xray checks that the two clocks agree: a thread
+must be running whenever it writes a record.`,
 		Example: `  perf record -a -k CLOCK_MONOTONIC -e sched:sched_switch,sched:sched_waking -o perf.data &
   xray record -o trace.xray ./server; kill %1; wait
   perf script --ns -i perf.data >perf.txt
@@ -56,7 +56,7 @@ records something is running.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&clock, "clock", "", "`CLOCK` of the text: monotonic, monotonic_raw or realtime as for perf record -k, or x86-tsc")
+	f.StringVar(&clock, "clock", "", "`CLOCK` of TEXT: monotonic, monotonic_raw or realtime, as in perf record -k, or x86-tsc")
 	flags.AddFlags(f)
 	cli.AddOutput(f, &output)
 	cli.Spellings(f, nil)

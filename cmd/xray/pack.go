@@ -23,10 +23,10 @@ func (a *app) packCommand() *cobra.Command {
 	return a.overTraces(command{
 		use:   "pack TRACE -o FILE",
 		short: "Add names and source code to a trace",
-		long: `Write a copy of a trace that can be read on another machine, years later. It has the names,
-files and lines of the functions that occur in it, the build IDs of their binaries, and with
---source the source code of these functions as it is now. All commands take names from
-there, unless you pass -m.`,
+		long: `Write a self-contained copy of a trace that you can analyze on another machine or years
+later. The copy includes the name, file and line of each function in the trace, the build
+IDs of the binaries, and with --source, the current source code of these functions. All
+commands use the packed names unless you pass -m.`,
 		example: `  xray pack -m ./server -o packed.xray trace.xray
   xray pack -m ./server --source -o packed.xray trace.xray`,
 		args:   cli.Operands("one TRACE", 1, false),
@@ -34,7 +34,7 @@ there, unless you pass -m.`,
 		flags: func(f *pflag.FlagSet) {
 			// The only error is that there is no such flag.
 			_ = f.MarkHidden("names")
-			p.source.AddFlags(f, "include the source code of functions, if its files are on this machine and unchanged")
+			p.source.AddFlags(f, "include the source code of functions if the source files are on this machine and unchanged")
 			cli.AddOutput(f, &p.output)
 		},
 		check: func() error {

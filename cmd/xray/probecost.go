@@ -19,7 +19,7 @@ type costFlags struct {
 }
 
 func (f *costFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.cost, "probe-cost", "", "assume that recording a call costs `TIME`, such as 25ns or 20ns..30ns")
+	flags.StringVar(&f.cost, "probe-cost", "", "assume that recording a call costs `TIME` (for example 25ns or 20ns..30ns)")
 }
 
 // usualCosts are the lowest and the highest measured costs of recording a call. The lowest

@@ -49,7 +49,7 @@ type recordFlags struct {
 type callFlag string
 
 func (c *callFlag) add(f *pflag.FlagSet) {
-	f.StringVar((*string)(c), "libcalls", "", "record calls of the C library, too: the sets locks, io, sleep, alloc, or all of them, in `LIST`")
+	f.StringVar((*string)(c), "libcalls", "", "also record C library calls; `LIST` selects the sets locks, io, sleep, alloc, or all (default "+recorder.DefaultCallSets+")")
 	f.Lookup("libcalls").NoOptDefVal = recorder.DefaultCallSets
 }
 
@@ -73,7 +73,7 @@ const (
 )
 
 func (s *schedFlag) add(f *pflag.FlagSet) {
-	f.StringVar((*string)(s), "sched", "", "also record which tasks ran instead of the program's threads, and which woke them; with irq in `LIST`, also what interrupted the threads; requires root")
+	f.StringVar((*string)(s), "sched", "", "also record which tasks ran instead of the program's threads and which tasks woke them; with irq as `LIST`, also record interrupts; requires root")
 	f.Lookup("sched").NoOptDefVal = schedSwitches
 }
 
@@ -102,19 +102,19 @@ func (a *app) recordCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "record [flags] [--] PROGRAM [ARGUMENT...]",
 		Short: "Run a program and record its calls",
-		Long: `Run a program that was built with clang -fxray-instrument, and write a trace of its
-calls. Other commands read the trace without -m. The program need not be linked with
-anything: xray preloads the recorder. The first run compiles the recorder, which requires
-a C compiler.
+		Long: `Run a program built with clang -fxray-instrument and record its function calls. The
+recorder is preloaded, so the program needs no relinking. The first run compiles the
+recorder and needs a C compiler. The trace identifies its binaries, so other commands
+need no -m.
 
-With -p, record a running process. If it does not have the recorder in it, xray loads it
-there, as a debugger could.
+With -p, record a running process. If the process has no recorder, xray injects it with
+ptrace.
 
-Ctrl-C ends the program as it would without xray, and the recording with it. The exit
-status is that of the program, or 128 plus the signal's number if a signal ended it.
+Ctrl-C stops the program and finishes the trace. The exit status is that of the program,
+or 128 plus the signal number if a signal killed it.
 
-With -o -, the trace goes to standard output when the program has ended. What the program
-writes to its standard output goes to standard error.`,
+With -o -, xray writes the trace to standard output when the program exits. The program's
+own standard output goes to standard error.`,
 		Example: `  xray record -- ./server --port 8080
   xray record --prune 5us --ring 64M -- ./server
   xray record --func '^db::' -o db.xray -- ./server
@@ -149,16 +149,16 @@ writes to its standard output goes to standard error.`,
 	f := cmd.Flags()
 	f.SetInterspersed(false) // arguments after the program's name belong to the program
 	r.add(f)
-	cli.AddShare(f, &r.budget, "budget", "record the calls that tell most, at a cost of at most `PERCENT` of the program's CPU time; estimate the others")
-	cli.AddSize(f, &r.ring, "ring", "keep only the last `SIZE` of records of each thread, and write them at the end")
-	f.StringVarP(&r.output, "output", "o", defaultTrace, "write to `FILE`; %p is the process ID, %e the program's name, %% a percent sign; - is standard output")
+	cli.AddShare(f, &r.budget, "budget", "limit the overhead to `PERCENT` of the program's CPU time: record the most informative calls and estimate the rest")
+	cli.AddSize(f, &r.ring, "ring", "keep only the last `SIZE` of records per thread, and write them when the recording ends")
+	f.StringVarP(&r.output, "output", "o", defaultTrace, "write to `FILE`; %p is the process ID, %e the program name, %% a percent sign; - is standard output")
 	f.BoolVar(&r.noFollow, "no-follow", false, "do not record child processes")
-	f.BoolVar(&r.noOffCPU, "no-offcpu", false, "do not record when threads were off the processor")
-	f.BoolVar(&r.drop, "drop", false, "drop records if the trace cannot be written fast enough, instead of letting threads wait")
-	f.BoolVar(&r.compress, "compress", false, "write a compressed trace, of a fifth of the size")
+	f.BoolVar(&r.noOffCPU, "no-offcpu", false, "do not record off-CPU time")
+	f.BoolVar(&r.drop, "drop", false, "drop records instead of blocking threads if xray cannot write the trace fast enough")
+	f.BoolVar(&r.compress, "compress", false, "compress the trace to about a fifth of its size")
 	r.sched.add(f)
 	f.StringVarP(&r.pid, "pid", "p", "", "record the running process `PID`")
-	cli.AddDuration(f, &r.duration, "duration", "with -p, end after `TIME`")
+	cli.AddDuration(f, &r.duration, "duration", "with -p, stop after `TIME`")
 	f.BoolVarP(&r.quiet, "quiet", "q", false, "print only errors")
 	r.libcalls.add(f)
 	addCompiler(cmd, &r.cc)

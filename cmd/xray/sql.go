@@ -38,13 +38,13 @@ func (a *app) sqlCommand() *cobra.Command {
 	}
 	return a.overTraces(command{
 		use:   "sql TRACE... QUERY",
-		short: "Answer SQL queries over the calls of a trace",
-		long: `Run a query in SQLite's SQL over the calls, functions, call paths, threads and events
-of traces. There is no server and nothing to load: the query reads the trace.
-Times are in nanoseconds.
+		short: "Query the calls of a trace with SQL",
+		long: `Query the calls, functions, call paths, threads and events of traces in SQLite's SQL.
+Queries read the traces directly: there is no server and no import. Times are in
+nanoseconds.
 
--f parquet writes the result as a Parquet file. -f sqlite takes no query. It writes all
-tables to a database for other tools.
+With -f parquet, write the result to a Parquet file. With -f sqlite, take no query and
+write all tables to an SQLite database.
 
 Tables:` + tables.String(),
 		example: `  xray sql -m ./server trace.xray 'SELECT function, count(*), quantile(duration, 0.99) FROM calls GROUP BY 1'

@@ -71,15 +71,16 @@ func (a *app) topCommand() *cobra.Command {
 	t := &topping{app: a, interval: time.Second, budget: 0.03, sort: "self", ring: 4 << 20}
 	cmd := &cobra.Command{
 		Use:   "top {PID | -p PID | --wait-for NAME}",
-		Short: "Show what the functions of a running process do, live",
-		Long: `Show a table of the functions of a running process in the terminal: calls, time, time on
-the processor and blocked in each second, and the durations of calls. Press ? for the keys.
+		Short: "Show live call rates and latency of a running process",
+		Long: `Show a live table of the functions of a running process: calls, total time, CPU time and
+blocked time per second, and call durations. Press ? for the keys.
 
-top records the process into memory for each interval, or for as much of it as --budget allows:
-then rates are of this part, and top says so. It estimates 10 ns for each record. In the end,
-the process is left as it was.
+top records the process into memory during each interval. If that costs more than
+--budget, top records only part of each interval, says so, and shows the rates of that
+part. It assumes a cost of 10 ns per record. When top ends, the process is as it was
+before.
 
-For scripts, --once and --batch write tables instead.`,
+For scripts, use --once or --batch to write tables.`,
 		Example: `  xray top 1234
   xray top --wait-for server --sort p99
   xray top 1234 --once --top 10
@@ -93,16 +94,16 @@ For scripts, --once and --batch write tables instead.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&t.pid, "pid", "p", "", "look at the process `PID`")
-	f.StringVar(&t.wait, "wait-for", "", "look at a process whose program is called `NAME`; wait for it")
-	cli.AddDuration(f, &t.interval, "interval", "show new numbers every `TIME`")
-	cli.AddDuration(f, &t.duration, "duration", "end after `TIME`")
-	f.Var(&t.budget, "budget", "record for as much of each interval as costs `PERCENT` of the process's CPU time; 100 is no limit")
-	f.BoolVar(&t.once, "once", false, "write the table of one interval, and end")
+	f.StringVarP(&t.pid, "pid", "p", "", "observe the process `PID`")
+	f.StringVar(&t.wait, "wait-for", "", "wait for a process whose program is called `NAME` and observe it")
+	cli.AddDuration(f, &t.interval, "interval", "update every `TIME`")
+	cli.AddDuration(f, &t.duration, "duration", "stop after `TIME`")
+	f.Var(&t.budget, "budget", "limit the overhead to `PERCENT` of the process's CPU time by recording part of each interval; 100 means no limit")
+	f.BoolVar(&t.once, "once", false, "write the table of one interval and exit")
 	f.BoolVar(&t.batch, "batch", false, "write a table for each interval")
 	addBrowserSort(f, &t.sort)
 	cli.AddTop(f, &t.top, "functions of each table")
-	cli.AddSize(f, &t.ring, "ring", "give each thread a ring of `SIZE`; not if the process has the recorder already")
+	cli.AddSize(f, &t.ring, "ring", "give each thread a ring buffer of `SIZE`; ignored if the process already has a recorder")
 	t.addFilter(f)
 	addCompiler(cmd, &t.cc)
 	t.output.AddFlags(f)

@@ -32,18 +32,18 @@ func (a *app) viewCommand() *cobra.Command {
 	cmd = a.overTraces(command{
 		use:   "view TRACE...",
 		short: "Open a trace in the browser",
-		long: `Open the page of xray html in a browser, until you press Ctrl-C. xray serves the page to
-this machine only, at an address that cannot be guessed.
+		long: `Open the page that xray html writes in a browser. xray serves it until you press Ctrl-C,
+to this machine only and at an unguessable address. To choose the browser, set $BROWSER.
 
---perfetto passes the trace to the Perfetto UI, which the browser loads from
+With --perfetto, open the trace in the Perfetto UI, which the browser loads from
 https://ui.perfetto.dev. The trace stays on this machine. If the browser asks whether the
-site may access this device, allow it. $BROWSER selects the browser.`,
+site may access this device, allow it.`,
 		example: `  xray view -m ./server trace.xray
   xray view --perfetto trace.xray`,
 		inputs: &p.inputs,
 		flags: func(f *pflag.FlagSet) {
 			p.add(f)
-			f.BoolVar(&perfetto, "perfetto", false, "use the Perfetto UI")
+			f.BoolVar(&perfetto, "perfetto", false, "open the trace in the Perfetto UI")
 		},
 		check: func() error {
 			if perfetto && (p.title != "" || p.source.Source) {

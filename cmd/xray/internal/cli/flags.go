@@ -50,7 +50,7 @@ func AddTitle(f *pflag.FlagSet, title *string, where string) {
 
 // AddSlow adds --slow, the rule that tells slow calls from others. *rule is the default.
 func AddSlow(f *pflag.FlagSet, rule *string) {
-	f.StringVar(rule, "slow", *rule, "slow calls are those above a percentile (p99), top:100, or >5ms: `RULE`")
+	f.StringVar(rule, "slow", *rule, "treat calls as slow by `RULE`: above a percentile (p99), top:100, or >5ms")
 }
 
 // Share is the value of a flag that takes a percentage. It is a fraction from 0 to 1.

@@ -161,7 +161,7 @@ func NeedRoot(text string) error {
 
 // AddRoot adds --root.
 func AddRoot(flags *pflag.FlagSet, root *string) {
-	flags.StringVar(root, "root", "", "look at the outermost calls of functions that match `REGEXP`")
+	flags.StringVar(root, "root", "", "select the outermost calls of functions that match `REGEXP`")
 }
 
 // chooseThreads makes a filter from --thread flags. It returns nil if there are none.

@@ -19,12 +19,12 @@ type SourceFlags struct {
 func (f *SourceFlags) AddFlags(flags *pflag.FlagSet, usage string) {
 	flags.BoolVar(&f.Source, "source", false, usage)
 	flags.StringArrayVar(&f.roots, "source-root", nil,
-		"with --source: also read source files below `DIR`, not only below the binary's compilation directory; repeatable")
+		"with --source: also read source files under `DIR`, not only under the binary's compilation directory; repeatable")
 }
 
 // AddRoots adds only --source-root, for commands that always show source code.
 func (f *SourceFlags) AddRoots(flags *pflag.FlagSet) {
-	flags.StringArrayVar(&f.roots, "source-root", nil, "also read source files below `DIR`, not only below the binary's compilation directory; repeatable")
+	flags.StringArrayVar(&f.roots, "source-root", nil, "also read source files under `DIR`, not only under the binary's compilation directory; repeatable")
 }
 
 // Check rejects flags that contradict each other.

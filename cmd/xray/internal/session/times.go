@@ -24,12 +24,12 @@ type timeFlags struct {
 
 func (f *timeFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.from, "from", "",
-		"only calls that begin at or after `TIME` since the trace's start: 1.5s, 200ms, 1000ticks")
+		"only calls that begin at or after `TIME` since the start of the trace: 1.5s, 200ms, 1000ticks")
 	flags.StringVar(&f.to, "to", "", "only calls that begin before `TIME`")
 	flags.StringVar(&f.last, "last", "", "only calls that begin in the last `TIME` of the trace")
 	flags.StringVar(&f.around, "around", "",
-		"only calls that begin during this one: `ROOT#N`, or ROOT#slowest:1; ROOT is a regular expression")
-	flags.StringVar(&f.margin, "margin", "", "with --around: and `TIME` before and after")
+		"only calls that begin during one call: `ROOT#N`, or ROOT#slowest:1; ROOT is a regular expression")
+	flags.StringVar(&f.margin, "margin", "", "with --around: also `TIME` before and after")
 }
 
 // check rejects flags that contradict each other.
