@@ -206,7 +206,7 @@ func (p *Pprof) Write(w io.Writer) error {
 	self := valueType{"self", "nanoseconds"}
 	if !e.clock.Known() {
 		self.unit = "ticks"
-		e.comment("The frequency of the trace's clock is unknown: times are in ticks.")
+		e.comment("The trace does not state its clock frequency, so times are in ticks.")
 	} else if p.last > p.first {
 		e.duration(e.clock.Nanos(p.last - p.first))
 	}

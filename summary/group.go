@@ -66,7 +66,7 @@ type Sums struct {
 	// Of Calls: how they ended.
 	Inferred, Left, TailExited, Continued uint64
 	OnCPU, Blocked, Queued                uint64
-	// Untimed calls were only counted. Pruned calls were dropped by the recorder, which
+	// Untimed the recording has only call counts. Pruned calls were dropped by the recorder, which
 	// summed up their durations.
 	Untimed, Pruned, PrunedTime uint64
 	// Folded is the number of calls below a path of foldedName, and FoldedSelf their self

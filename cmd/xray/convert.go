@@ -93,7 +93,7 @@ func (c *conversion) check() error {
 		}
 	}
 	if format.tables != nil && (c.output == "" || c.output == "-") {
-		return cli.Usagef("-f %s writes a directory: name it with -o DIR", c.format)
+		return cli.Usagef("-f %s writes a directory: pass its name with -o DIR", c.format)
 	}
 	if c.traceName != "" && format.tables == nil {
 		return cli.Usagef("--trace-name is for -f parquet")
@@ -112,10 +112,10 @@ func (c *conversion) check() error {
 		return cli.Usagef("--source is for -f %s", strings.Join(traceFormatNames(hasSources), ", "))
 	}
 	if format.kind == ofRecords && c.inputs.Groups() {
-		return cli.Usagef("-f %s writes records as they are: --group-templates does not apply", c.format)
+		return cli.Usagef("--group-templates does not apply to -f %s, which writes records as they are", c.format)
 	}
 	if format.kind == ofRecords && minDuration {
-		return cli.Usagef("-f %s writes the records of a call before it knows how long the call takes: --min-duration does not apply", c.format)
+		return cli.Usagef("--min-duration does not apply to -f %s, which writes the records of a call before its duration is known", c.format)
 	}
 	return nil
 }
@@ -123,7 +123,7 @@ func (c *conversion) check() error {
 func (c *conversion) run(s *session.Session) error {
 	for i, file := range s.Trace.Files() {
 		if c.spec.kind == ofRecords && s.Trace.Header(i).Type == reader.Profiling {
-			return fmt.Errorf("%s: a profile has no records to write in another format: use -f pprof, callgrind or folded", file)
+			return fmt.Errorf("%s: a profile has no individual records: use -f pprof, callgrind or folded", file)
 		}
 	}
 	var err error
@@ -202,7 +202,7 @@ func (c *conversion) options(s *session.Session) (convert.Options, error) {
 			opts.Epoch, _ = r.Clock.Realtime(opts.Base)
 		}
 		if opts.Absolute && opts.Epoch == 0 {
-			return opts, fmt.Errorf("--absolute: %s does not state the wall-clock time: only traces of xray's recorder do", opts.Files[0])
+			return opts, fmt.Errorf("--absolute: %s has no wall-clock times; only traces from xray's recorder do", opts.Files[0])
 		}
 	}
 	if kind == ofTimeline {
@@ -237,12 +237,12 @@ func records(newWriter recordWriter) formatWriter {
 func missing(format string, dropped, truncatedIDs int64) []string {
 	var lines []string
 	if dropped > 0 {
-		lines = append(lines, fmt.Sprintf("%s left out: not supported by the format %s",
+		lines = append(lines, fmt.Sprintf("%s omitted: format %s does not support them",
 			label.Count(uint64(dropped), "event or argument", "events and arguments"), format))
 	}
 	if truncatedIDs > 0 {
 		lines = append(lines, label.Count(uint64(truncatedIDs), "record has an ID", "records have IDs")+" of more than 28 bits, which FDR logs truncate: "+
-			"functions of shared objects from the 16th on look like those of others; -f raw keeps all bits")
+			"functions of the 16th shared object and later look like those of others; -f raw keeps all bits")
 	}
 	return lines
 }

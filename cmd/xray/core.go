@@ -50,7 +50,7 @@ runtime's format, so pass the program to other commands with -m.`,
 			case c.pid == "":
 				return cli.Operands("one CORE, or -p and the ID of a process", 1, false)(cmd, args)
 			case len(args) > 0:
-				return cli.Usagef("-p reads a running process: %q is one argument too many", args[0])
+				return cli.Usagef("unexpected argument %q: -p reads a running process", args[0])
 			case !isPID(c.pid):
 				return cli.Usagef("-p takes the ID of a process, not %q", c.pid)
 			}
@@ -99,7 +99,7 @@ func (a *app) core(flags *coreFlags, args []string) (err error) {
 	}
 	defer func() { err = errors.Join(err, core.Close()) }()
 	if core.Cut() {
-		a.Say("%s: the core file is truncated; xray uses what there is", args[0])
+		a.Say("%s: the core file is truncated; xray recovers what it can", args[0])
 	}
 	if flags.exe != "" {
 		exe, err := filepath.Abs(flags.exe)
@@ -109,7 +109,7 @@ func (a *app) core(flags *coreFlags, args []string) (err error) {
 		core.SetProgram(exe)
 	}
 	if flags.last != 0 && len(core.Logs()) > 0 {
-		return cli.Usagef("--last does not apply to records of LLVM's runtime: select a part of the trace with `xray slice --from`")
+		return cli.Usagef("--last does not apply to records of LLVM's runtime: select part of the trace with `xray slice --last`")
 	}
 	var paths []string
 	write := func(trace func(io.Writer) error) error {

@@ -159,16 +159,16 @@ func chooseCtl(cmd *cobra.Command, args []string) (ctlCommand, error) {
 		return ctlCommand{name: "list"}, checkCtlFlags(cmd, ctlCommand{name: "list"})
 	}
 	if len(args) < 2 {
-		return ctlCommand{}, cli.Usagef("give a PID and a command: %s", strings.Join(ctlNames(), ", "))
+		return ctlCommand{}, cli.Usagef("pass a PID and a command: %s", strings.Join(ctlNames(), ", "))
 	}
 	i := slices.IndexFunc(ctlCommands, func(c ctlCommand) bool { return c.name == args[1] })
 	if i < 0 {
-		return ctlCommand{}, cli.Usagef("no command %q; choose one of %s", args[1], strings.Join(ctlNames(), ", "))
+		return ctlCommand{}, cli.Usagef("unknown command %q: use one of %s", args[1], strings.Join(ctlNames(), ", "))
 	}
 	c := ctlCommands[i]
 	switch n := len(strings.Fields(c.args)); {
 	case len(args)-2 < n:
-		return c, cli.Usagef("%s: give a %s", c.name, c.args)
+		return c, cli.Usagef("%s requires a %s", c.name, c.args)
 	case len(args)-2 > n:
 		return c, cli.Usagef("%s: unexpected argument %q", c.name, args[2+n])
 	}
@@ -257,8 +257,8 @@ func writeStatus(w io.Writer, s *recorder.Status) error {
 		row("windows", "%v every %v; %s so far, %v in total; %s", time.Duration(n.LengthNS), time.Duration(n.EveryNS),
 			label.Grouped(uint64(n.Count)), time.Duration(n.RecordedNS).Round(time.Millisecond), state)
 	}
-	row("threads", "%d, and %d that ended; rings of %s", s.Threads.Live, s.Threads.Dead, label.Bytes(uint64(s.RingBytes)))
-	row("functions", "%s in %s; %s of %s sleds on", label.Grouped(uint64(s.Functions)), label.Count(uint64(s.Objects), "object", "objects"),
+	row("threads", "%d live, %d exited; rings of %s", s.Threads.Live, s.Threads.Dead, label.Bytes(uint64(s.RingBytes)))
+	row("functions", "%s in %s; %s of %s sleds enabled", label.Grouped(uint64(s.Functions)), label.Count(uint64(s.Objects), "object", "objects"),
 		label.Grouped(uint64(s.Patched)), label.Grouped(uint64(s.Sleds)))
 	row("clock", "%s ticks per second", label.Grouped(uint64(s.Frequency)))
 	row("running", "for %s", nanoseconds.Format(uint64(s.UptimeNS)))
@@ -269,7 +269,7 @@ func writeStatus(w io.Writer, s *recorder.Status) error {
 		row("switches", "not recorded: %s", texttab.Printable(s.NoOffCPU))
 	}
 	if s.Sealed {
-		row("seccomp", "a filter is in place; the program's threads make no system calls for the recorder")
+		row("seccomp", "a filter is in place, so the recorder makes no system calls on the program's threads")
 	}
 	for _, r := range s.Refused {
 		row("refused", "%s: %s", texttab.Printable(r.Path), texttab.Printable(r.Why))
@@ -301,7 +301,7 @@ func (c *ctl) start(ctx context.Context) error {
 	}
 	if c.output == "" {
 		if c.limit > 0 {
-			return cli.Usagef("--limit is for recording into a file (-o)")
+			return cli.Usagef("--limit requires -o")
 		}
 		var s recorder.Status
 		return c.do(ctx, &s, what.StartCommand(false), func(w io.Writer) error {
@@ -382,7 +382,7 @@ func (c *ctl) rescan(ctx context.Context) error {
 // complete.
 func (c *ctl) snapshot(ctx context.Context) error {
 	if c.output == "" || c.output == "-" {
-		return cli.Usagef("snapshot: name a file with -o")
+		return cli.Usagef("snapshot requires -o FILE")
 	}
 	var answer struct {
 		Records uint64 `json:"records"`
@@ -467,7 +467,7 @@ func (c *ctl) counters(ctx context.Context) error {
 // function, four zero bytes and the number of calls.
 func parseCounters(b []byte) ([]reader.Counter, error) {
 	if len(b) < 8 || (len(b)-8)%16 != 0 || uint64(len(b)-8)/16 != binary.LittleEndian.Uint64(b) {
-		return nil, fmt.Errorf("the recorder wrote %d bytes of counters, which is not a multiple of their size", len(b))
+		return nil, fmt.Errorf("the recorder wrote %d bytes of counters, not a multiple of the counter size", len(b))
 	}
 	var counters []reader.Counter
 	for b = b[8:]; len(b) > 0; b = b[16:] {

@@ -61,7 +61,7 @@ too few runs to decide, and 5 if the confidence interval includes the limit.`,
 		Example: `  xray diff -m1 ./server.old -m2 ./server old.*.xray -- new.*.xray
   xray diff --root '^handleRequest' old.*.xray -- new.*.xray
   xray diff --root '^handleRequest' --gate p99:+5% --gate 'self:parse.*:+3%' old.*.xray -- new.*.xray`,
-		Args: cli.Operands("traces of both sides, with -- between them", 2, true),
+		Args: cli.Operands("the traces of A and B, with -- between them", 2, true),
 		RunE: d.run,
 	}
 	f := cmd.Flags()
@@ -82,7 +82,7 @@ too few runs to decide, and 5 if the confidence interval includes the limit.`,
 func (d *diffing) run(cmd *cobra.Command, args []string) error {
 	at := cmd.ArgsLenAtDash()
 	if at < 1 || at == len(args) {
-		return cli.Usagef("give traces of both sides, with -- between them: A... -- B...")
+		return cli.Usagef("pass the traces of A and B with -- between them: A... -- B...")
 	}
 	gates, err := d.gates()
 	if err != nil {
@@ -186,7 +186,7 @@ func (d *diffing) add(s *session.Session, to *diff.Comparison, side diff.Side, n
 	s.Summary(run.Stats)
 	caveats := s.Caveats(run)
 	if s.Summed() {
-		caveats = append(caveats, fmt.Sprintf("Percentiles of summaries may be off by %.1f%%.", 100*quantile.RelativeError))
+		caveats = append(caveats, fmt.Sprintf("Percentiles of summaries may be off by up to %.1f%%.", 100*quantile.RelativeError))
 	}
 	d.caveats.Add(caveats)
 	return to.Add(side, sink, diff.Run{Name: name, Clock: s.Clock, Names: s.Names})
@@ -198,13 +198,13 @@ func (a *app) gateStatus(r *diff.Report) error {
 	for _, g := range r.Gates {
 		switch g.Verdict {
 		case diff.Fail:
-			fmt.Fprintf(a.Stderr, "xray: the gate %s fails\n", g.Gate)
+			fmt.Fprintf(a.Stderr, "xray: gate %s failed\n", g.Gate)
 			fails = exitGate
 		case diff.Undecided:
-			fmt.Fprintf(a.Stderr, "xray: too few runs to decide on the gate %s\n", g.Gate)
+			fmt.Fprintf(a.Stderr, "xray: gate %s is undecided: too few runs\n", g.Gate)
 			undecided = exitUndecided
 		case diff.Inconclusive:
-			fmt.Fprintf(a.Stderr, "xray: the interval reaches across the limit of the gate %s: give more runs, or raise the limit\n", g.Gate)
+			fmt.Fprintf(a.Stderr, "xray: gate %s is inconclusive: the confidence interval includes the limit. Pass more runs, or raise the limit\n", g.Gate)
 			inconclusive = exitInconclusive
 		}
 	}

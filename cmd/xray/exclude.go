@@ -62,7 +62,7 @@ To print a list for a compiler or a recorder, use --write.`,
 		flags:  c.addFlags,
 		check: func() error {
 			if c.write != "" && c.inputs.Style != "" && c.inputs.Style != "full" {
-				return cli.Usagef("--names cannot be used with --write: a list has the names that its reader expects")
+				return cli.Usagef("--names cannot be used with --write: the list syntax determines the names")
 			}
 			return nil
 		},
@@ -166,10 +166,10 @@ func reportExclusions(s *session.Session, plan *exclude.Plan, skipped []exclude.
 	const most = 5
 	for i, f := range skipped {
 		if i == most {
-			s.Say("%s also not on the list", label.Count(uint64(len(skipped)-i), "more function is", "more functions are"))
+			s.Say("%s also not in the list", label.Count(uint64(len(skipped)-i), "more function is", "more functions are"))
 			break
 		}
-		s.Say("%s is not on the list: %s", symbolize.Label(s.Names, f.ID), f.Why)
+		s.Say("%s is not in the list: %s", symbolize.Label(s.Names, f.ID), f.Why)
 	}
 }
 

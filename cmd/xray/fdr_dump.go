@@ -65,7 +65,7 @@ func (d *fdrDump) run(cmd *cobra.Command, args []string) error {
 	annotates := d.verify || len(d.inputs.Words()) > 0
 	switch {
 	case d.text && d.fromText:
-		return cli.Usagef("choose one of --text and --from-text")
+		return cli.Usagef("use only one of --text and --from-text")
 	case d.fromText && annotates:
 		return cli.Usagef("--from-text writes a trace: -m and --verify do not apply")
 	case d.fromText:
@@ -79,7 +79,7 @@ func (d *fdrDump) run(cmd *cobra.Command, args []string) error {
 	}
 	defer s.Close()
 	if s.Trace.Header(0).Type == reader.Profiling {
-		return fmt.Errorf("%s: a profile has no records: see it with xray stack", s.Trace.Files()[0])
+		return fmt.Errorf("%s: a profile has no individual records: view it with xray stack", s.Trace.Files()[0])
 	}
 	if fromYAML(s) {
 		return fmt.Errorf("%s: trace YAML has no records on disk to show: convert it with xray convert first", s.Trace.Files()[0])

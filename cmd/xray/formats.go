@@ -177,7 +177,7 @@ func plainBytes(c *conversion, s *session.Session, _ convert.Options, w io.Write
 	case len(s.Trace.Files()) != 1:
 		return nil, cli.Usagef("-f plain copies one trace")
 	case f.From > 0 || f.To > 0 || len(c.scope.Spans) > 1 || f.Thread != nil || f.Func != nil || f.MaxDepth > 0:
-		return nil, cli.Usagef("-f plain copies the whole trace: use xray slice for a part of it")
+		return nil, cli.Usagef("-f plain copies the whole trace: use xray slice to select part of it")
 	}
 	if _, err := io.Copy(w, s.Trace.Bytes(0)); err != nil {
 		return nil, err

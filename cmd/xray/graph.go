@@ -130,8 +130,8 @@ func (g *graphFlags) collect(s *session.Session, policy calls.Policy, view *grap
 // reportLeftOutEdges reports how many edges a picture does not show.
 func reportLeftOutEdges(streams *cli.Streams, edges int) {
 	if edges > 0 {
-		streams.Say("too large to draw everything: %s left out of the picture; "+
-			"--top and --min-share choose what is drawn, and --format dot has all", label.Count(uint64(edges), "edge", "edges"))
+		streams.Say("the graph is too large to draw in full: %s omitted; "+
+			"select what to draw with --top and --min-share, or write everything with --format dot", label.Count(uint64(edges), "edge", "edges"))
 	}
 }
 

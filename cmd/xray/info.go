@@ -289,8 +289,8 @@ func (o *infoOutput) ends() string {
 		n    uint64
 		what string
 	}{
-		{o.Exited, "returned"}, {o.TailExited, "left by a tail call"},
-		{o.Stats.Left, "left by an exception or longjmp"}, {o.Stats.Inferred, "ended with their caller"}, {o.Stats.Truncated - o.Stats.Cut, "open at the end"},
+		{o.Exited, "returned"}, {o.TailExited, "ended in a tail call"},
+		{o.Stats.Left, "ended by an exception or longjmp"}, {o.Stats.Inferred, "ended with their caller"}, {o.Stats.Truncated - o.Stats.Cut, "open at the end"},
 		{o.Stats.Cut, "open at the end of a window"},
 	} {
 		if p.n > 0 {

@@ -79,8 +79,8 @@ func (p *packing) run(s *session.Session) error {
 // recording returns the recording of the trace, with the names that were found.
 func (p *packing) recording(s *session.Session) (*reader.Recording, error) {
 	if s.Names == nil {
-		return nil, cli.Usagef("the trace does not say which program it is of: " +
-			"pass the traced binary, or the map that `xray extract` made of it, with -m")
+		return nil, cli.Usagef("the trace does not identify its program: " +
+			"pass the traced binary, or its map from `xray extract`, with -m")
 	}
 	stop := s.Progress()
 	ids, err := pack.Occurring(s.Trace, runtime.GOMAXPROCS(0))
@@ -94,10 +94,10 @@ func (p *packing) recording(s *session.Session) (*reader.Recording, error) {
 	}
 	r.Functions = pack.Functions(s.Names, s.TailCalls(), ids)
 	if len(r.Functions) == 0 {
-		return nil, fmt.Errorf("%s: no function of the trace has a name: there is nothing to pack", s.Trace.Files()[0])
+		return nil, fmt.Errorf("%s: nothing to pack: no function of the trace has a name", s.Trace.Files()[0])
 	}
 	if n := len(ids) - len(r.Functions); n > 0 {
-		s.Say("%s of %d without a name", label.Count(uint64(n), "function", "functions"), len(ids))
+		s.Say("%s of %d have no name", label.Count(uint64(n), "function", "functions"), len(ids))
 	}
 	if !s.Packed() {
 		r.Sources = nil // they may be those of other names
@@ -111,7 +111,7 @@ func (p *packing) recording(s *session.Session) (*reader.Recording, error) {
 		r.Sources = packed.Texts
 		sources.Tell()
 		if len(packed.Large) > 0 {
-			s.Say("no source of %s: more than 8 MB in all", cli.ShortList(packed.Large, 4))
+			s.Say("no source of %s: the total exceeds 8 MB", cli.ShortList(packed.Large, 4))
 		}
 	}
 	return &r, nil

@@ -125,11 +125,11 @@ own standard output goes to standard error.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case r.pid != "" && len(args) > 0:
-				return cli.Usagef("-p records a running process: %q is one argument too many", args[0])
+				return cli.Usagef("unexpected argument %q: -p records a running process", args[0])
 			case r.pid == "" && len(args) == 0:
-				return cli.Usagef("give a PROGRAM to run, or -p and the ID of a process")
+				return cli.Usagef("pass a PROGRAM to run, or a process ID with -p")
 			case r.pid == "" && args[0] == "":
-				return cli.Usagef("the name of the program is empty")
+				return cli.Usagef("the program name is empty")
 			}
 			return r.check(a)
 		},
@@ -188,13 +188,13 @@ func (r *recordFlags) check(a *app) error {
 	}
 	switch {
 	case r.output == "" || r.output == "-" && r.pid != "":
-		return cli.Usagef("--output: give the name of a file")
+		return cli.Usagef("-o - cannot be used with -p: pass a file name")
 	case (r.ring > 0 || r.drop) && r.sums():
 		return cli.Usagef("--ring and --drop cannot be used with --count and --profile")
 	case r.ring > 0 && r.drop:
 		return cli.Usagef("--drop cannot be used with --ring")
 	case r.window.Every > 0 && r.budget > 0:
-		return cli.Usagef("--window cannot be used with --budget: outside of windows, nothing is known about functions")
+		return cli.Usagef("--window cannot be used with --budget: the budget needs call counts from outside the windows")
 	case r.window.Every > 0 && r.sched != "":
 		return cli.Usagef("--window cannot be used with --sched, which records the kernel's events all the time")
 	case r.budget > 0 && (r.sums() || r.depth > 0):
@@ -202,7 +202,7 @@ func (r *recordFlags) check(a *app) error {
 	case r.ring > 0 && r.ring < leastRing:
 		return cli.Usagef("--ring: must be at least %[2]dK, not %[1]d bytes", r.ring, leastRing>>10)
 	case r.pid == "" && r.duration > 0:
-		return cli.Usagef("--duration is for -p; end a program with timeout(1)")
+		return cli.Usagef("--duration requires -p; to limit a program that xray starts, use timeout(1)")
 	case r.pid != "" && r.compress:
 		return cli.Usagef("--compress cannot be used with -p: the process itself writes the trace")
 	case r.pid != "" && (r.ring > 0 || r.noFollow || r.noOffCPU || r.drop || r.libcalls != ""):
@@ -244,15 +244,15 @@ func (a *app) reportRecorded(l *launch, observed *recorder.Observed, quiet bool,
 	for _, t := range observed.Traces {
 		if t.Problem != "" {
 			refused = true
-			fmt.Fprintf(a.Stderr, "xray: error: the trace is not complete: %s\n", t.Problem)
+			fmt.Fprintf(a.Stderr, "xray: error: the trace is incomplete: %s\n", t.Problem)
 		}
 	}
 	for _, problem := range observed.Problems {
 		fmt.Fprintf(a.Stderr, "xray: warning: %s\n", problem)
 	}
 	if status == 128+sigsys {
-		fmt.Fprintln(a.Stderr, "xray: SIGSYS ended the program: a seccomp filter forbids a system call. If the program runs without the recorder, "+
-			"allow what the recorder needs: see \"seccomp\" in docs/recorder.md")
+		fmt.Fprintln(a.Stderr, "xray: SIGSYS killed the program: a seccomp filter forbids a system call. If the program works without the recorder, "+
+			"allow the system calls that the recorder needs: see \"seccomp\" in docs/recorder.md")
 	}
 	report, err := readRecorded(l.written(observed))
 	if err != nil {
@@ -397,7 +397,7 @@ func (a *app) chooseFunctions(ctx context.Context, l *launch, r *recordFlags, pr
 		return err
 	}
 	if kept == 0 && l.sleds {
-		fmt.Fprintf(a.Stderr, "xray: --func and --exclude select no instrumented function of %s; they may select functions of objects that are loaded later\n", program.Path)
+		fmt.Fprintf(a.Stderr, "xray: --func and --exclude select no instrumented function of %s; they may still select functions of objects that are loaded later\n", program.Path)
 	}
 	return nil
 }
@@ -411,12 +411,12 @@ func (a *app) warnOfSched(why string) {
 
 // warnOfHooks warns of flags that do not apply to functions without sleds.
 func (a *app) warnOfHooks(l *launch, r *recordFlags, program *recorder.Program) {
-	const functions = "xray: %s: the functions that gcc instrumented are %s\n"
+	const functions = "xray: %s: functions instrumented by GCC are %s\n"
 	if !l.filter.All() && r.depth == 0 {
-		fmt.Fprintf(a.Stderr, functions, program.Path, "all recorded: --func and --exclude apply only to those of clang")
+		fmt.Fprintf(a.Stderr, functions, program.Path, "all recorded: --func and --exclude apply only to functions instrumented by clang")
 	}
 	if r.depth > 0 {
-		fmt.Fprintf(a.Stderr, functions, program.Path, "left out: --depth applies only to those of clang")
+		fmt.Fprintf(a.Stderr, functions, program.Path, "not recorded: --depth applies only to functions instrumented by clang")
 	}
 }
 

@@ -66,9 +66,9 @@ func (r *recordingFlags) recording() (recorder.Recording, error) {
 	case len(chosen) > 1:
 		return what, cli.Usagef("choose one of %s", strings.Join(chosen, " and "))
 	case r.depth > 0 && r.sums():
-		return what, cli.Usagef("--depth is for recorded calls, and %s records none", chosen[0])
+		return what, cli.Usagef("--depth cannot be used with %s, which records no individual calls", chosen[0])
 	case what.Every > 0 && (r.depth > 0 || r.profile):
-		return what, cli.Usagef("--window cannot be used with --depth and --profile: after a window, it is unknown which calls are open")
+		return what, cli.Usagef("--window cannot be used with --depth and --profile: when a window begins, the recorder does not know which calls are open")
 	}
 	if err := what.CheckWindows(); err != nil {
 		return what, cli.Usagef("--window: %w", err)

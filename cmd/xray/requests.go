@@ -128,7 +128,7 @@ func (f *requestTracing) options(s *session.Session) (requests.Options, error) {
 		}
 	}
 	if f.idFunc != "" && f.id != "arg1" || f.idEvent != "" && f.id != "event" {
-		return opts, cli.Usagef("--id-func is for --id arg1, and --id-event for --id event: choose one")
+		return opts, cli.Usagef("--id-func implies --id arg1, and --id-event implies --id event: use only one of them")
 	}
 	var err error
 	switch f.id {
@@ -166,9 +166,9 @@ func (f *requestTracing) nothing(r *requests.Report) string {
 	case len(r.Requests) > 0 || r.Cut > 0:
 		return ""
 	case f.id == "arg1":
-		return "no call that --id-func names has a logged argument: compile these functions with the attribute xray_log_args(1)"
+		return "no call that matches --id-func has a logged argument: compile these functions with the attribute xray_log_args(1)"
 	case f.id == "event":
-		return "no custom event has a key as --id-event says"
+		return "no custom event matches --id-event"
 	}
-	return "the program marked no requests (xray_request_begin): use --id-func or --id-event to identify them"
+	return "the program marks no requests with xray_request_begin: identify requests with --id-func or --id-event"
 }

@@ -106,8 +106,8 @@ func (c *residing) run(s *session.Session) error {
 	}
 	found := sink.Report(s.Clock)
 	if opts.Cells < wanted {
-		run.Caveats = append(run.Caveats, fmt.Sprintf("The time is cut into %s parts instead of %s: for more, there are too many threads. "+
-			"Choose some with --thread.", label.Grouped(uint64(opts.Cells)), label.Grouped(uint64(wanted))))
+		run.Caveats = append(run.Caveats, fmt.Sprintf("The time is divided into %s cells instead of %s because there are too many threads. "+
+			"Select threads with --thread.", label.Grouped(uint64(opts.Cells)), label.Grouped(uint64(wanted))))
 	}
 	view := residency.View{Top: c.top, Base: span.First, Threads: s.ThreadNames()}
 	return s.Report(&c.output, run, func(names symbolize.Names) []report.Node { return found.Body(names, view) })

@@ -22,9 +22,9 @@ func (a *app) runtimeCommand() *cobra.Command {
 if they are linked statically. For all others, xray record preloads the recorder.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return cli.Usagef("there is no xray runtime %s: choose install or flags", args[0])
+				return cli.Usagef("unknown command %q: use install or flags", args[0])
 			}
-			return cli.Usagef("choose install or flags")
+			return cli.Usagef("use install or flags")
 		},
 		RunE: func(*cobra.Command, []string) error { return nil },
 	}
@@ -75,7 +75,7 @@ print flags for GCC, which uses a different kind of instrumentation.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if onlyCompile && onlyLink {
-				return cli.Usagef("choose one of --compile and --link, or neither for both")
+				return cli.Usagef("use only one of --compile and --link, or neither for both")
 			}
 			var l recorder.Library
 			var err error
@@ -129,7 +129,7 @@ func (a *app) buildRecorder(ctx context.Context, cc string) (recorder.Library, e
 	defer stop()
 	if cli.IsTerminal(a.Stderr.Raw) {
 		message := time.AfterFunc(300*time.Millisecond, func() {
-			fmt.Fprintln(a.Stderr, "xray: compiling the recorder, which is done once")
+			fmt.Fprintln(a.Stderr, "xray: compiling the recorder; this happens only once")
 		})
 		defer message.Stop()
 	}

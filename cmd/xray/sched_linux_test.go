@@ -353,7 +353,7 @@ perf script --ns -i perf.data >perf.txt
 	}{
 		{[]string{"perf.txt", "--clock", "monotonic"}, ""},
 		{[]string{"ftrace.txt"}, ""},
-		{[]string{"perf.txt", "--clock", "realtime"}, "was it recorded at the same time, and with this clock?"},
+		{[]string{"perf.txt", "--clock", "realtime"}, "was it recorded at the same time and with this clock?"},
 		{[]string{"ftrace.txt", "--clock", "monotonic"}, "its times are ticks"},
 		{[]string{"perf.txt", "--clock", "x86-tsc"}, "its times are seconds"},
 		{[]string{"perf.txt"}, "--clock"},
@@ -396,7 +396,7 @@ perf script --ns -i perf.data >perf.txt
 	if err := os.WriteFile("shifted.txt", shifted, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if o := runHere("xray", "merge-sched", "t.xray", "-o", "merged.xray", "shifted.txt"); o.status == 0 || !strings.Contains(o.stderr, "threads that did not run") {
+	if o := runHere("xray", "merge-sched", "t.xray", "-o", "merged.xray", "shifted.txt"); o.status == 0 || !strings.Contains(o.stderr, "threads that were not running") {
 		t.Errorf("clock 3,000,000 ticks off: want an error, got %s", o)
 	}
 }

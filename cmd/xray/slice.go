@@ -91,7 +91,7 @@ func (c *slicing) check() error {
 	function, minDuration := c.inputs.Chooses()
 	switch {
 	case minDuration:
-		return cli.Usagef("--min-duration does not apply: the entry of a call is written before it is known how long the call takes")
+		return cli.Usagef("--min-duration does not apply: slice writes the entry of a call before its duration is known")
 	case c.bare && !function:
 		return cli.Usagef("--bare requires --func")
 	case c.root == "" && (c.slow != "" || c.sample > 0):
@@ -99,7 +99,7 @@ func (c *slicing) check() error {
 	case c.root != "" && c.slow == "" && c.sample == 0:
 		return cli.Usagef("--root requires --slow or --sample")
 	case c.root != "" && (function || c.inputs.LimitsDepth()):
-		return cli.Usagef("--root keeps whole calls: leave out --func and --max-depth")
+		return cli.Usagef("--root keeps whole calls: it cannot be used with --func and --max-depth")
 	case c.slow != "" && !strings.HasPrefix(c.slow, ">"):
 		return cli.Usagef("--slow: %q is not a time: write >5ms", c.slow)
 	}
@@ -178,10 +178,10 @@ func (c *slicing) choose(s *session.Session) (func(int, uint64, reader.FuncID) b
 		return nil, err
 	}
 	if len(slow)+len(others) == 0 {
-		return nil, fmt.Errorf("%s: --slow and --sample select no call of --root %s", strings.Join(s.Trace.Files(), " "), c.root)
+		return nil, fmt.Errorf("%s: --slow and --sample select no calls of --root %s", strings.Join(s.Trace.Files(), " "), c.root)
 	}
 	if uint64(len(slow)) < found {
-		s.Say("the slice has the slowest %s of %s slow calls", label.Grouped(uint64(len(slow))), label.Grouped(found))
+		s.Say("the slice contains the slowest %s of %s slow calls", label.Grouped(uint64(len(slow))), label.Grouped(found))
 	}
 	keep := make(map[invocation.Key]bool)
 	for _, k := range slices.Concat(slow, others) {

@@ -86,7 +86,7 @@ func (q *sqlQuery) check() error {
 		return q.app.RefuseTerminal(q.output.Path, formatParquet)
 	}
 	if q.output.Format == formatSQLite && (q.output.Path == "" || q.output.Path == "-") {
-		return cli.Usagef("-f sqlite writes a database: name its file with -o FILE")
+		return cli.Usagef("-f sqlite writes a database: pass its name with -o FILE")
 	}
 	return nil
 }
@@ -155,7 +155,7 @@ func (q *sqlQuery) run(s *session.Session) (err error) {
 func (q *sqlQuery) export(s *session.Session, p *passes) error {
 	err := outfile.Write(q.output.Path, func(file *os.File) error {
 		if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
-			return cli.Usagef("%s is not a regular file: SQLite cannot write a database there", q.output.Path)
+			return cli.Usagef("%s is not a regular file: xray cannot write a database there", q.output.Path)
 		}
 		return sqltables.Export(context.Background(), p.options(), file.Name())
 	})
@@ -173,7 +173,7 @@ func resultNodes(r *result, list [][]any, more bool) []report.Node {
 	}
 	nodes := []report.Node{report.Table("rows", list, r.columns(list)...)}
 	if more {
-		nodes = append(nodes, report.Notes{fmt.Sprintf("These are the first %s rows. Use LIMIT and OFFSET to see others, or -f csv or json for all.", label.Grouped(mostRows))})
+		nodes = append(nodes, report.Notes{fmt.Sprintf("These are the first %s rows. To see others, use LIMIT and OFFSET, or -f csv or json for all rows.", label.Grouped(mostRows))})
 	}
 	return nodes
 }
@@ -183,7 +183,7 @@ func approximate(db *sqltables.DB) []string {
 	if db.About == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s of quantile() may be off by %.2g%%, because they are of many different values.",
+	return []string{fmt.Sprintf("%s of quantile() may be off by %.2g%% because there are many different values.",
 		label.Count(uint64(db.About), "value", "values"), 100*sqltables.RelativeError)}
 }
 

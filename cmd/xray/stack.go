@@ -74,10 +74,10 @@ func (c *stacking) addFlags(f *pflag.FlagSet) {
 
 func (c *stacking) check() error {
 	if c.inclusive && c.output.Format != "folded" {
-		return cli.Usagef("--total is for --format folded: the others show both values")
+		return cli.Usagef("--total requires --format folded: other formats show both values")
 	}
 	if len(c.diffBase) > 0 && (c.output.Format != "svg" || c.perThread) {
-		return cli.Usagef("--diff-base is for --format svg, without --per-thread")
+		return cli.Usagef("--diff-base requires --format svg, without --per-thread")
 	}
 	return nil
 }

@@ -107,11 +107,11 @@ func (c *summarizing) run(cmd *cobra.Command, args []string) error {
 			return out.Group(g)
 		})
 		if folded > 0 {
-			c.Say("%s more call paths than --path-memory has room for. The lightest are folded into nodes named (folded). "+
+			c.Say("%s more call paths than fit into --path-memory. The lightest are combined into nodes named (folded). "+
 				"Sums by function are exact.", label.Count(folded, "program has", "programs have"))
 		}
 		if callerless > 0 {
-			c.Say("The folded calls of %s have too many different callers for --path-memory. Their callers are left out.",
+			c.Say("The folded calls of %s have too many different callers for --path-memory, so their callers are omitted.",
 				label.Count(callerless, "program", "programs"))
 		}
 		return errors.Join(err, out.Close())

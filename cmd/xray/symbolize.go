@@ -52,7 +52,7 @@ the ID or address, as in 2:17 or 2:0x4010.`,
 			}
 			defer s.Close()
 			if s.Names == nil {
-				return cli.Usagef("symbolize needs a map (-m), or a trace of xray's recorder (--trace)")
+				return cli.Usagef("symbolize needs a map (-m) or a trace from xray's recorder (--trace)")
 			}
 			if err := answerAll(s, queries, flags.Search(&a.Streams).Options, inlines); err != nil {
 				return err
@@ -191,7 +191,7 @@ func answerAll(s *session.Session, queries []query, opts symbolize.Options, inli
 		}
 		file := s.Table(object)
 		if file == nil {
-			return cli.Usagef("%s: there is no file of object %d", queries[list[0]].text, object)
+			return cli.Usagef("%s: there is no file for object %d", queries[list[0]].text, object)
 		}
 		table, err := symbolize.LoadAddresses(file.Object().Path, opts, wanted)
 		if err != nil {

@@ -116,26 +116,26 @@ func (t *topping) check(args []string) error {
 	if len(args) == 1 && t.pid == "" && t.wait == "" {
 		t.pid = args[0]
 	} else if len(args) > 0 {
-		return cli.Usagef("give one PID, -p PID or --wait-for NAME")
+		return cli.Usagef("pass one PID, -p PID or --wait-for NAME")
 	}
 	_, err := strconv.Atoi(t.pid)
 	switch {
 	case t.pid == "" && t.wait == "":
-		return cli.Usagef("give the PID of a process, or --wait-for and the name of its program")
+		return cli.Usagef("pass a process ID, or the name of a program with --wait-for")
 	case t.pid != "" && t.wait != "":
-		return cli.Usagef("give only one of a PID and --wait-for")
+		return cli.Usagef("use only one of PID and --wait-for")
 	case t.pid != "" && err != nil:
-		return cli.Usagef("%q is not the ID of a process", t.pid)
+		return cli.Usagef("%q is not a process ID", t.pid)
 	case t.interval < 10*time.Millisecond:
 		return cli.Usagef("--interval: must be at least 10ms")
 	case t.once && t.batch:
-		return cli.Usagef("give only one of --once and --batch")
+		return cli.Usagef("use only one of --once and --batch")
 	case t.ring > 0 && t.ring < leastRing:
 		return cli.Usagef("--ring: must be at least %dK, not %d bytes", leastRing>>10, t.ring)
 	case !t.once && !t.batch && (t.output.Path != "" && t.output.Path != "-" || t.output.Format != "" && t.output.Format != "text"):
-		return cli.Usagef("--output and --format are for --once and --batch")
+		return cli.Usagef("--output and --format require --once or --batch")
 	case t.batch && t.output.Format == "html":
-		return cli.Usagef("--batch cannot write a page: use --once, or csv or json")
+		return cli.Usagef("--batch cannot write HTML: use --once, or --format csv or json")
 	}
 	if _, err := t.filter(t.app); err != nil {
 		return err
@@ -202,10 +202,10 @@ func (t *topping) attachTo(ctx context.Context) error {
 		err = needRings(p, &status)
 	}
 	if err == nil && status.Windows != nil {
-		err = fmt.Errorf("%s is recorded in windows: top needs all calls. See xray ctl %s status", p, p.Target())
+		err = fmt.Errorf("%s is being recorded in windows, but top needs all calls. For details, run xray ctl %s status", p, p.Target())
 	}
 	if err == nil && status.Recording && status.Limited {
-		err = fmt.Errorf("%s is being recorded within a budget, which leaves out calls: top needs all calls. See xray ctl %s status", p, p.Target())
+		err = fmt.Errorf("%s is being recorded within a budget, but top needs all calls. For details, run xray ctl %s status", p, p.Target())
 	}
 	if err != nil {
 		return err
@@ -343,11 +343,11 @@ func (t *topping) title(d *tui.Data, i *top.Interval) string {
 // notes say what the numbers of an interval are of.
 func (t *topping) notes(d *tui.Data, i *top.Interval) (list []string) {
 	if i.Part {
-		list = append(list, fmt.Sprintf("Rates are of %s of the interval: --budget or memory allows no more. Longer calls are missing. Meanwhile, recording takes about %s more CPU time.",
+		list = append(list, fmt.Sprintf("Rates cover %s of the interval, as much as --budget or memory allows. Longer calls are missing. While it records, xray adds about %s to the CPU time.",
 			d.Clock.Format(d.Observed), label.Percent(i.Slower, 1)))
 	}
 	if i.Lost > 0 {
-		list = append(list, fmt.Sprintf("%s of the records were seen. The others were overwritten before: rates are too low. Use a larger --ring.",
+		list = append(list, fmt.Sprintf("top read %s of the records. The others were overwritten first, so rates are too low. Use a larger --ring.",
 			label.Percent(float64(i.Records), float64(i.Records+i.Lost))))
 	}
 	if d.Missing > 0 {

@@ -124,19 +124,19 @@ func (w *watching) check(args []string) error {
 	}
 	switch {
 	case given == 0:
-		return cli.Usagef("give a PROGRAM to run, -p and the ID of a process, or --wait-for and the name of one")
+		return cli.Usagef("pass a PROGRAM to run, a process ID with -p, or a program name with --wait-for")
 	case given > 1:
-		return cli.Usagef("give only one of a PROGRAM, -p and --wait-for")
+		return cli.Usagef("use only one of PROGRAM, -p and --wait-for")
 	case len(w.roots) == 0:
-		return cli.Usagef("give --root: a regular expression for the functions whose slow calls you look for, such as '^handleRequest'")
+		return cli.Usagef("pass --root, a regular expression for the functions whose slow calls to watch for, such as '^handleRequest'")
 	case w.output == "":
-		return cli.Usagef("give -o and the folder for the traces")
+		return cli.Usagef("pass the directory for the traces with -o")
 	case w.ring > 0 && w.ring < leastRing:
 		return cli.Usagef("--ring: must be at least %[2]dK, not %[1]d bytes", w.ring, leastRing>>10)
 	case w.budget > 0 && w.depth > 0:
 		return cli.Usagef("--budget cannot be used with --depth")
 	case w.budget > 0 && w.window.Every > 0:
-		return cli.Usagef("--window cannot be used with --budget: outside of windows, nothing is known about functions")
+		return cli.Usagef("--window cannot be used with --budget: the budget needs call counts from outside the windows")
 	case w.libcalls != "" && len(args) == 0:
 		return cli.Usagef("--libcalls must be given when the program starts: it cannot be used with -p and --wait-for")
 	}
@@ -366,13 +366,13 @@ func (w *watching) process(ctx context.Context, p *recorder.Process) (err error)
 		return err
 	}
 	if status.Recording && w.window.Every > 0 {
-		return fmt.Errorf("%s is being recorded already: --window cannot change that. See xray ctl %s status", p, p.Target())
+		return fmt.Errorf("--window does not apply: %s is already being recorded. For details, run xray ctl %s status", p, p.Target())
 	}
 	if status.Recording && w.within > 0 && !status.Limited {
-		return fmt.Errorf("%s is being recorded already, without a budget: --budget cannot change that. See xray ctl %s status", p, p.Target())
+		return fmt.Errorf("--budget does not apply: %s is already being recorded without a budget. For details, run xray ctl %s status", p, p.Target())
 	}
 	if status.Recording && status.Limited && w.within == 0 {
-		return fmt.Errorf("%s is being recorded within a budget, which leaves out calls: watch it with --budget", p)
+		return fmt.Errorf("%s is being recorded within a budget: watch it with --budget", p)
 	}
 	if !status.Recording {
 		end, err := w.holdRings(ctx, w.app, p)
@@ -475,7 +475,7 @@ func (w *watching) written(path string, e *watch.Entry) {
 	select {
 	case w.commands <- path:
 	default:
-		w.Say("--exec: the command is too slow: it was not run for %s", path)
+		w.Say("--exec: the command is too slow, so xray did not run it for %s", path)
 	}
 }
 

@@ -123,7 +123,7 @@ func Check(r io.ReaderAt, size int64, samePartition bool, identity string) error
 	case version == "":
 		return errors.New("xray did not write this file")
 	case version != strconv.Itoa(Version):
-		return fmt.Errorf("its tables have version %s, and this xray writes version %d", version, Version)
+		return fmt.Errorf("its tables have version %s, but this xray writes version %d", version, Version)
 	case samePartition && values[traceKey] != identity:
 		return errOtherTrace
 	}

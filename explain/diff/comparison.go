@@ -113,7 +113,7 @@ func (c *Comparison) Add(to Side, a *Analysis, r Run) error {
 		if r.Clock.Known() {
 			with, without = without, with
 		}
-		return fmt.Errorf("%s does not state the frequency of its clock, but %s does: their times cannot be compared; "+
+		return fmt.Errorf("%s does not state its clock frequency, but %s does, so times cannot be compared: "+
 			"record both with the same recorder", without, with)
 	}
 	if c.rooted && a.durations[0].Count() == 0 {

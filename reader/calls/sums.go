@@ -146,7 +146,7 @@ func RunSums(t *reader.Trace, opts Options, sink SumSink, stats *Stats) error {
 func FeedSums(s *Sums, filter *Filter, sink SumSink, stats *Stats) error {
 	f := newFilter(filter)
 	if f.From > 0 || f.To > 0 || f.MinDuration > 0 || f.Thread != nil {
-		return errors.New("a summary contains neither single calls nor threads: select by function or depth")
+		return errors.New("a summary contains neither individual calls nor threads: select by function or depth")
 	}
 	if f.MaxDepth > 0 && len(s.Folds) > 0 {
 		return ErrFoldedDepth

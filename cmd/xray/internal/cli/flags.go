@@ -202,7 +202,7 @@ func (w *Window) Type() string { return "window" }
 func (w *Window) Set(s string) error {
 	length, every, ok := strings.Cut(s, "/")
 	if !ok {
-		return Usagef("%q is not a window: write 1s/60s to record for a second of every minute", s)
+		return Usagef("%q is not a window: write 1s/60s to record 1 second of every minute", s)
 	}
 	v := Window{}
 	var err error
@@ -213,7 +213,7 @@ func (w *Window) Set(s string) error {
 	case err != nil:
 		return err
 	case v.Length == 0 || v.Length >= v.Every:
-		return Usagef("%q: the window must be longer than 0, and shorter than the time from one to the next", s)
+		return Usagef("%q: the window must be longer than 0 and shorter than the period", s)
 	}
 	*w = v
 	return nil

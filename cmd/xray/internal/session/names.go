@@ -137,7 +137,7 @@ func (f *NameFlags) given() (files map[int]string, auto bool, err error) {
 			return cli.Usagef("%s: the file name is empty", flag)
 		}
 		if files[object] != "" {
-			return cli.Usagef("two maps for object %d: specify the number of each object, for example --object 1=libcodec.so", object)
+			return cli.Usagef("two maps for object %d: pass the number of each object, for example --object 1=libcodec.so", object)
 		}
 		files[object] = path
 		return nil
