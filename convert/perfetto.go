@@ -66,7 +66,7 @@ type perfettoThread struct {
 	// pending are the instants in open calls of which some may be left out.
 	pending     []pendingInstant
 	leftOut     []byte // the track event that begins a run of calls omitted
-	hasGaps     bool   // the track of times off the processor is described
+	hasGaps     bool   // the track of off-CPU times is described
 	interrupted uint64 // interrupts before this TSC are written
 	absent      bool   // the counter of calls omitted is not yet described
 	// fresh are interned data for the next packet.

@@ -16,7 +16,7 @@ import (
 
 // Pprof makes a profile for pprof: for every call path the number of its calls and their
 // self time. So pprof's flat values are self values, and its cumulative values are total
-// values. With Options.OffCPU, it divides self times into time on the processor, blocked,
+// values. With Options.OffCPU, it divides self times into CPU time, blocked,
 // and in the run queue. Calls without an exit record count with the duration that package calls gives
 // them.
 //
@@ -51,7 +51,7 @@ func (p *Pprof) measure(t *pprofThread) {
 type pprofThread struct {
 	thread reader.Thread
 	pages  []*tallyPage // by PathID / pageLen; nil if there was no call
-	// off is the part of self times off the processor, of paths that have any.
+	// off is the part of self off-CPU times, of paths that have any.
 	off map[calls.PathID]calls.Off
 
 	paged int64 // bytes of the pages

@@ -128,7 +128,7 @@ type Options struct {
 	// Session is noted in the traces and rings of all processes. It distinguishes them from
 	// other programs that are recorded at the same time.
 	Session uint64
-	// NoOffCPU does not record when threads were off the processor.
+	// NoOffCPU does not record when threads were off CPU.
 	NoOffCPU bool
 	// Idle does not record until a command says so.
 	Idle bool

@@ -357,7 +357,7 @@ func TestSledsOfTheStockRuntime(t *testing.T) {
 		t.Errorf("not started: %s%s", out, stderr)
 	}
 	out, stderr, _ = recordProgram(t, &l, "start=1", program)
-	if out != "handled 200\n" || !strings.Contains(stderr, "somebody else has changed its sleds") {
+	if out != "handled 200\n" || !strings.Contains(stderr, "another tool has changed its sleds") {
 		t.Errorf("started: %s%s", out, stderr)
 	}
 }

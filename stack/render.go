@@ -88,7 +88,7 @@ func (r *Report) head(all *Frame, stacks int) report.Paragraph {
 	}
 	text += ", " + label.Count(all.Count+all.Open, "call", "calls") + ", " + Time.format(r.Clock, Time.own(all))
 	if r.OffCPU {
-		text += fmt.Sprintf(" (%s on the processor, %s blocked, %s in the run queue)",
+		text += fmt.Sprintf(" (%s on CPU, %s blocked, %s in the run queue)",
 			CPU.format(r.Clock, CPU.own(all)), Blocked.format(r.Clock, all.Off.Blocked), Queued.format(r.Clock, all.Off.Queued))
 	}
 	text += "."
@@ -112,7 +112,7 @@ func (r *Report) section(m Metric, s *heavyStack, number int, total uint64) repo
 	case Time:
 		title += " self"
 	case CPU:
-		title += " on the processor"
+		title += " on CPU"
 	case Blocked, Queued:
 		title += " " + m.String()
 	}

@@ -18,7 +18,7 @@ type Key struct {
 	Host    string `json:"host"`     // "" if unknown
 	// Labels are a JSON object of strings, with its keys in order.
 	Labels string `json:"labels"`
-	// Unit is the unit of times: "ns", or "ticks" if the frequency of the clock is unknown.
+	// Unit is the unit of times: "ns", or "ticks" if the clock frequency is unknown.
 	Unit string `json:"unit"`
 }
 

@@ -143,7 +143,7 @@ func (f *File) Keys() []Key {
 	return keys
 }
 
-// KnowsOffCPU reports whether an ordered file has times off the processor in all rows.
+// KnowsOffCPU reports whether an ordered file has off-CPU times in all rows.
 func (f *File) KnowsOffCPU() bool {
 	for group := range f.file.Groups {
 		if f.file.Nulls(group, f.values[onCPU].leaf) != 0 {

@@ -93,7 +93,7 @@ func budgetWords(r *reader.Recording) string {
 	return text
 }
 
-// switchWords says whether the recorder noticed when threads were off the processor.
+// switchWords says whether the recorder noticed when threads were off CPU.
 func switchWords(p *reader.Process) string {
 	switch {
 	case p.OffCPU != "":

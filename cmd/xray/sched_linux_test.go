@@ -318,7 +318,7 @@ func checkWoken(t *testing.T, r *reader.Recording, log *sched.Log) {
 		}
 	}
 	if woken < 10 || others > woken/4 { // the recorder and the kernel wake it, too
-		t.Errorf("the signaller woke the waiter (%d) %d times, want up to 80; others %d times, want far fewer; it was off the processor %d times",
+		t.Errorf("the signaller woke the waiter (%d) %d times, want up to 80; others %d times, want far fewer; it was off CPU %d times",
 			waiter, woken, others, len(off))
 	}
 }
@@ -661,7 +661,7 @@ func TestSchedInSnapshot(t *testing.T) {
 		}
 		// In a millisecond, the thread may not have been switched.
 		if log := sched.New(r); path != last && log != nil && len(log.Thread(r.Process.PID).Off(0, ^uint64(0))) == 0 {
-			t.Errorf("%s: the thread was never off the processor", path)
+			t.Errorf("%s: the thread was never off CPU", path)
 		}
 		return r.Sched.Events(), from, to
 	}

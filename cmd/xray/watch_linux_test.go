@@ -284,7 +284,7 @@ RECORDED void parse(int i) { for (volatile int k = 0; k < 2000; k++) hot(); }`, 
 	t.Cleanup(func() { _ = w.Process.Kill(); _ = w.Wait() })
 	until(t, "traces", func() bool { return strings.Count(said.String(), "handle took") >= 6 })
 	second := exec.Command("xray", "watch", "-p", strconv.Itoa(cmd.Process.Pid), "--budget", "5%", "--root", "^handle$", "--duration", "10s", "-o", t.TempDir())
-	if text, err := second.CombinedOutput(); err == nil || !strings.Contains(string(text), "its budget is taken care of already: end that xray watch or xray record first") {
+	if text, err := second.CombinedOutput(); err == nil || !strings.Contains(string(text), "another xray watch or xray record already controls its budget: stop that one first") {
 		t.Errorf("a second watch with a budget was not refused: %v, %s", err, text)
 	}
 	if o := runHere("xray", "top", "--once", strconv.Itoa(cmd.Process.Pid)); o.status != 1 || !strings.Contains(o.stderr, "within a budget, but top needs all calls") {

@@ -75,7 +75,7 @@ type unit struct {
 type tally struct{ duration, times float64 }
 
 // amounts are of a node in a unit, or their mean over units. Times are in ns, or in ticks
-// if the frequency of the clock is unknown.
+// if the clock frequency is unknown.
 type amounts struct {
 	calls, self float64
 	subtree     float64 // self time, including all paths below

@@ -242,7 +242,7 @@ func (s *strips) draw(w io.Writer, width int) error {
 		waiting = "waiting: blocked or asleep"
 	}
 	for state, words := range [...]string{
-		Busy: "other functions", Other: "other calls are open", Queued: "queued: the thread waits for a processor", Waiting: waiting,
+		Busy: "other functions", Other: "other calls are open", Queued: "queued: the thread is runnable but not running", Waiting: waiting,
 		Silent: "silent: a call is open, but nothing was recorded for more than " + s.Clock.Format(s.Gap),
 		Absent: "absent: no call is open",
 	} {

@@ -80,8 +80,8 @@ type CausePath struct {
 	Share float64         // of the excess
 	// Usual is per invocation. Affected is per invocation that the cause dominates. Their
 	// time includes all callees if Callees is set, as on new paths. If the trace tells when
-	// threads were off the processor, it is without the run queue, of a function that is
-	// slower only that on the processor, and of one that is blocked only that.
+	// threads were off CPU, it is without the run queue, of a function that is
+	// slower only that on CPU, and of one that is blocked only that.
 	Usual, Affected Amount
 	Callees         bool
 }

@@ -144,7 +144,7 @@ func (e *explainer) rooted() calls.Options {
 	return calls.Options{Paths: true, Roots: e.opts.Root, Budget: e.budget, OffCPU: e.opts.Calls.OffCPU}
 }
 
-// facts reports whether it is known when threads were off the processor.
+// facts reports whether it is known when threads were off CPU.
 func (e *explainer) facts() bool { return e.opts.Calls.OffCPU != nil }
 
 // microsecond returns a microsecond in ticks, or 1000 if the frequency is unknown.

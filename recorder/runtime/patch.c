@@ -639,7 +639,7 @@ static void give_up(struct xr_object *o, struct work *work)
 		write_head(&work->pen, &t);
 	}
 	o->patched = work->fresh = 0;
-	xr_refuse(o, "somebody else has changed its sleds", 0);
+	xr_refuse(o, "another tool has changed its sleds", 0);
 }
 
 /* Visits each sled of an object only once, because memory access takes most of the time. Checks

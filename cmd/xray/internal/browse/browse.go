@@ -149,7 +149,7 @@ func location(names symbolize.Names, fn reader.FuncID) string {
 	return ""
 }
 
-// threads sums up the functions of each thread. Those with the most time on the processor come
+// threads sums up the functions of each thread. Those with the most CPU time come
 // first.
 func threads(r *account.Report, names label.Threads) []tui.Thread {
 	var list []tui.Thread

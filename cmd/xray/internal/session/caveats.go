@@ -21,7 +21,7 @@ const (
 	defaultDepth     = 64
 )
 
-// ShortTicks returns defaultThreshold in ticks, or 0 if the frequency of the clock is unknown.
+// ShortTicks returns defaultThreshold in ticks, or 0 if the clock frequency is unknown.
 func (s *Session) ShortTicks() uint64 {
 	return s.Clock.Frequency / uint64(time.Second/defaultThreshold)
 }

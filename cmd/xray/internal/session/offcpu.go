@@ -18,7 +18,7 @@ func (s *Session) OffCPU() *reader.Clock {
 	return &s.Clock
 }
 
-// NoOffCPU returns why the trace does not say when threads were off the processor, or "" if it
+// NoOffCPU returns why the trace does not say when threads were off CPU, or "" if it
 // does.
 func (s *Session) NoOffCPU() string {
 	if !s.Clock.Known() {
@@ -40,7 +40,7 @@ func (s *Session) NoOffCPU() string {
 	return ""
 }
 
-// offCPUCaveats returns caveats about the times off the processor.
+// offCPUCaveats returns caveats about the off-CPU times.
 func offCPUCaveats(stats *calls.Stats, clock reader.Clock) (list []string) {
 	if stats == nil {
 		return nil
