@@ -5,10 +5,9 @@
 //
 //  1. [New] makes an [Analysis] for each shard. calls.Run feeds and merges them.
 //     It needs calls.Options.Nested.
-//  2. [Analysis.Report] turns it into a [Report]: rows of integers, in ticks. 3.
-//
-// [Report.Sort] and [Report.Top] select what is shown. 4. [Report.Body] describes the
-// report for output, which adds names and units.
+//  2. [Analysis.Report] turns the merged analysis into a [Report]: rows of integers, in ticks.
+//  3. [Report.Sort] and [Report.Top] select what is shown.
+//  4. [Report.Body] describes the report for output, which adds names and units.
 //
 // # What counts
 //

@@ -182,7 +182,7 @@ func (r *Report) head() report.Paragraph {
 	if !r.OnlyCounted() {
 		text += ", " + report.Duration(r.Clock, r.Self) + " of self time"
 		if r.Cost != nil {
-			text += " without the cost of recording"
+			text += " after subtracting the recording overhead"
 		}
 	}
 	text += "."
@@ -214,18 +214,18 @@ func (r *Report) notes(v View) []string {
 	var notes []string
 	add := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
 	if first, last := r.octaves(); v.Histogram && last >= first {
-		add("The histograms range from %s to %s. Each character stands for durations twice as long as the one before it. Heights are relative to the highest in the row.",
+		add("The histograms range from %s to %s. Each character covers durations twice as long as the previous one. Heights are relative to the tallest bar of the row.",
 			report.Duration(r.Clock, quantile.NewSum(octaveStart(first))), report.Duration(r.Clock, quantile.NewSum(octaveEnd(last))))
 	}
 	notes = append(notes, r.quantileNotes()...)
 	if r.OnlyCounted() {
-		add("The calls were only counted. Their times are unknown.")
+		add("The recording has only call counts. Times are unknown.")
 		return notes
 	}
 	notes = append(notes, r.costNotes()...)
 	if r.Limited {
-		add("All calls and all total include %s calls that were not recorded. Values marked ~ are estimates. In 19 of 20 cases, what they stand for is within ±. "+
-			"The other columns are about recorded calls.", label.Grouped(r.UnrecordedCalls))
+		add("The columns all calls and all total include %s calls that were not recorded. Values marked ~ are estimates, and ± is their 95%% confidence interval. "+
+			"The other columns cover recorded calls only.", label.Grouped(r.UnrecordedCalls))
 	}
 	// say adds a sentence about n calls, in singular or plural.
 	say := func(n uint64, one, many string) {
@@ -235,19 +235,19 @@ func (r *Report) notes(v View) []string {
 			add("%s calls %s", label.Grouped(n), many)
 		}
 	}
-	say(r.Untimed, "was only counted. It is included only in count.", "were only counted. They are included only in count.")
+	say(r.Untimed, "has no recorded time. Only count includes it.", "have no recorded time. Only count includes them.")
 	if r.Pruned > 0 {
-		add("If a function is recursive, its total counts the time of dropped calls more than once.")
+		add("For recursive functions, total counts the time of dropped calls more than once.")
 	}
 	say(r.Open, "was still open at the end. Its time is part of self and total, but not of count, min, max and percentiles.",
 		"were still open at the end. Their time is part of self and total, but not of count, min, max and percentiles.")
-	say(r.Continued, "left through a tail call, which its time includes.", "left through tail calls, which their times include.")
-	say(r.TailExited-r.Continued, "left through a tail call. Its time ends there and does not include the function that it called.",
-		"left through a tail call. Their time ends there and does not include the functions that they called.")
-	say(r.Left, "was left by an exception or longjmp.", "were left by an exception or longjmp.")
-	say(r.Inferred, "has no exit record. It ends when its caller ends.", "have no exit record. They end when their callers end.")
+	say(r.Continued, "ended in a tail call. Its time includes the function that it called.", "ended in tail calls. Their times include the functions that they called.")
+	say(r.TailExited-r.Continued, "ended in a tail call. Its time excludes the function that it called.",
+		"ended in tail calls. Their times exclude the functions that they called.")
+	say(r.Left, "ended by an exception or longjmp.", "ended by an exception or longjmp.")
+	say(r.Inferred, "has no exit record. xray ends it when its caller ends.", "have no exit record. xray ends them when their callers end.")
 	if !r.Clock.Known() {
-		add("The trace does not state the frequency of its clock, so times are in ticks.")
+		add("The trace does not state its clock frequency, so times are in ticks.")
 	}
 	return notes
 }
@@ -304,7 +304,7 @@ func (r *Report) costNotes() []string {
 		}
 	}
 	if exceeds > 0 {
-		notes = append(notes, fmt.Sprintf("In %s, the cost exceeds the whole time. The cost is lower than assumed, or it varies.",
+		notes = append(notes, fmt.Sprintf("In %s, the subtracted cost exceeds the recorded time. The real cost is lower than assumed, or it varies.",
 			label.Count(exceeds, "row", "rows")))
 	}
 	return notes

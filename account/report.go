@@ -51,8 +51,8 @@ type Row struct {
 	// to 2^i-1 ticks. It is as long as the longest duration needs.
 	Octaves []uint64
 
-	// SelfOff and TotalOff are the parts of Self and Total off the processor, with
-	// Options.OffCPU. Times on the processor are the rest.
+	// SelfOff and TotalOff are the parts of Self and Total off CPU, with
+	// Options.OffCPU. Times on CPU are the rest.
 	SelfOff, TotalOff Off
 
 	// Unrecorded are calls that a recording within a budget left out. Nothing else includes them.
@@ -103,7 +103,7 @@ func (row *Row) totalMargin() uint64 { return uint64(min(2*row.Unrecorded.TotalE
 // margin is twice the standard error of the estimated calls: they are within it in 19 of 20 cases.
 func (row *Row) margin() uint64 { return 2 * row.Unrecorded.Error }
 
-// Off is time off the processor.
+// Off is off-CPU time.
 type Off struct {
 	Blocked quantile.Sum // the thread slept or waited for something
 	Queued  quantile.Sum // the thread waited for a processor

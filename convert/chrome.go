@@ -78,7 +78,7 @@ func NewChrome(w io.Writer, opts Options) *Chrome {
 		b = b[:len(b)-1]
 	}
 	if !c.time.clock.Known() {
-		b = append(b, `","unit-of-time":"ticks: the frequency of the trace's clock is unknown, 1 us stands for 1 tick`...)
+		b = append(b, `","unit-of-time":"ticks: the clock frequency is unknown, and 1 us stands for 1 tick`...)
 	}
 	c.out.buf = append(b, "\"},\n\"traceEvents\":["...)
 	return c

@@ -261,7 +261,7 @@ func TestChromeShowsEveryCall(t *testing.T) {
 				want = append(want, slice{leftOutName, at(r.start), max(at(r.start), at(r.end)-1)})
 			}
 			if want := leftOutOf(b, opts); leftOut[tid] != want {
-				t.Fatalf("thread %d: got %d calls left out, want %d", tid, leftOut[tid], want)
+				t.Fatalf("thread %d: got %d calls omitted, want %d", tid, leftOut[tid], want)
 			}
 			for _, call := range b.Calls {
 				if call.Duration < opts.Shortest {

@@ -62,10 +62,10 @@ type Options struct {
 	// show how many calls of a thread were left out. 0 for none. Only with LeftOut.
 	LeftOutEvery uint64
 	// OffCPU, if not nil, makes Pprof, Perfetto, Chrome and Firefox show when threads were
-	// off the processor. Pass it to calls.Options, too.
+	// off CPU. Pass it to calls.Options, too.
 	OffCPU *reader.Clock
 	// Sched has the scheduler's events of each file, or nil for none. With OffCPU, Perfetto,
-	// Chrome and Firefox show times off the processor as exactly as these say, and Perfetto
+	// Chrome and Firefox show off-CPU times as exactly as these say, and Perfetto
 	// names what ran instead of a thread, and what woke it.
 	Sched []*sched.Log
 	// Windows has the windows of each file's recording, which Perfetto shows, or nil for none.

@@ -47,7 +47,7 @@ type firefoxThread struct {
 	calls   longCalls
 	runs    firefoxRuns
 	markers []firefoxMarker
-	gaps    []firefoxMarker // times off the processor
+	gaps    []firefoxMarker // off-CPU times
 	// settled is the number of markers that have their stack. For the others, it may be
 	// unknown whether some calls around them take long enough.
 	settled int

@@ -112,7 +112,7 @@ func (f *Firefox) about(threads []*firefoxThread) {
 	}
 	number("Calls that were open at the end", f.ends[calls.Truncated])
 	number("Calls ended by the exit of an outer call", f.ends[calls.Inferred])
-	number("Calls left by an exception or longjmp", f.ends[calls.Left])
+	number("Calls ended by an exception or longjmp", f.ends[calls.Left])
 	if f.opts.Lost != nil {
 		number("Records lost", f.opts.Lost())
 	}
@@ -128,7 +128,7 @@ func (f *Firefox) about(threads []*firefoxThread) {
 	}
 	if !f.time.clock.Known() {
 		b = append(b, `,{"label":"Unit of time","format":"string",`+
-			`"value":"ticks: the frequency of the trace's clock is unknown, 1 ns stands for 1 tick"}`...)
+			`"value":"ticks: the clock frequency is unknown, and 1 ns stands for 1 tick"}`...)
 	}
 	f.out.buf = append(b, "]}]}"...)
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// offCPUTrack is the name of the track, or the category, of times off the processor.
-const offCPUTrack = "off the processor"
+// offCPUTrack is the name of the track, or the category, of off-CPU times.
+const offCPUTrack = "off CPU"
 
-// offSpan is a time off the processor in a timeline.
+// offSpan is a off-CPU time in a timeline.
 type offSpan struct {
 	state      string
 	start, end uint64 // TSC
@@ -53,7 +53,7 @@ func (t *timeline) offSpans(g *calls.Gap) []offSpan {
 	return list
 }
 
-// gaps shows times off the processor on a track below that of the thread.
+// gaps shows off-CPU times on a track below that of the thread.
 func (p *Perfetto) gaps(t *perfettoThread, b *calls.Batch) {
 	track := uint64(offCPUTracks | (b.Index + 1))
 	for i := range b.Gaps {
@@ -84,7 +84,7 @@ func (p *Perfetto) gaps(t *perfettoThread, b *calls.Batch) {
 	}
 }
 
-// gaps shows times off the processor as asynchronous events, which viewers draw on a track
+// gaps shows off-CPU times as asynchronous events, which viewers draw on a track
 // of their own.
 func (c *Chrome) gaps(t *chromeThread, b *calls.Batch) {
 	for i := range b.Gaps {
@@ -109,7 +109,7 @@ func (c *Chrome) gaps(t *chromeThread, b *calls.Batch) {
 	}
 }
 
-// gaps marks times off the processor.
+// gaps marks off-CPU times.
 func (f *Firefox) gaps(t *firefoxThread, b *calls.Batch) {
 	for i := range b.Gaps {
 		for _, s := range f.time.spansOf(&f.opts, b.Thread, &b.Gaps[i]) {

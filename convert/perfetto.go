@@ -65,10 +65,10 @@ type perfettoThread struct {
 	calls     longCalls
 	// pending are the instants in open calls of which some may be left out.
 	pending     []pendingInstant
-	leftOut     []byte // the track event that begins a run of calls left out
-	hasGaps     bool   // the track of times off the processor is described
+	leftOut     []byte // the track event that begins a run of calls omitted
+	hasGaps     bool   // the track of off-CPU times is described
 	interrupted uint64 // interrupts before this TSC are written
-	absent      bool   // the counter of calls left out is not yet described
+	absent      bool   // the counter of calls omitted is not yet described
 	// fresh are interned data for the next packet.
 	fresh []byte
 	// held is what Perfetto.held has of the thread, and nameBytes the length of names.

@@ -38,11 +38,11 @@ type slice struct {
 	Start, Duration int64
 	Line            uint64
 	Flow            uint64
-	Calls           uint64 // number of calls left out
+	Calls           uint64 // number of calls omitted
 }
 
 // decodePerfetto reads a trace as Perfetto does: packets in order of time, and equal times in the
-// order of the file. It also sums the counters of calls left out, and checks the counter of open
+// order of the file. It also sums the counters of calls omitted, and checks the counter of open
 // calls around every pause and at the end.
 func decodePerfetto(t rapid.TB, data string) ([]slice, map[uint64]uint64) {
 	t.Helper()
@@ -165,7 +165,7 @@ func decodePerfetto(t rapid.TB, data string) ([]slice, map[uint64]uint64) {
 		switch {
 		case now.kind == counterEvent && now.Track >= leftOutTracks:
 			leftOut[now.Track] += count
-		case clock != 0: // calls left out
+		case clock != 0: // calls omitted
 		case now.kind == counterEvent:
 			if s.sampled = true; now.Track != counterTracks|s.track || int(count) != s.open {
 				t.Fatalf("at %d: counter %#x of track %d: got %d, want %d open calls", now.Start, now.Track, s.track, count, s.open)
@@ -298,7 +298,7 @@ func TestPerfettoShowsAll(t *testing.T) {
 			t.Fatalf("(-want +got):\n%s", diff)
 		}
 		if diff := gocmp.Diff(counted, leftOut); diff != "" {
-			t.Fatalf("calls left out (-want +got):\n%s", diff)
+			t.Fatalf("calls omitted (-want +got):\n%s", diff)
 		}
 	})
 }

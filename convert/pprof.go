@@ -16,7 +16,7 @@ import (
 
 // Pprof makes a profile for pprof: for every call path the number of its calls and their
 // self time. So pprof's flat values are self values, and its cumulative values are total
-// values. With Options.OffCPU, it divides self times into time on the processor, blocked,
+// values. With Options.OffCPU, it divides self times into CPU time, blocked,
 // and in the run queue. Calls without an exit record count with the duration that package calls gives
 // them.
 //
@@ -51,7 +51,7 @@ func (p *Pprof) measure(t *pprofThread) {
 type pprofThread struct {
 	thread reader.Thread
 	pages  []*tallyPage // by PathID / pageLen; nil if there was no call
-	// off is the part of self times off the processor, of paths that have any.
+	// off is the part of self off-CPU times, of paths that have any.
 	off map[calls.PathID]calls.Off
 
 	paged int64 // bytes of the pages
@@ -206,7 +206,7 @@ func (p *Pprof) Write(w io.Writer) error {
 	self := valueType{"self", "nanoseconds"}
 	if !e.clock.Known() {
 		self.unit = "ticks"
-		e.comment("The frequency of the trace's clock is unknown: times are in ticks.")
+		e.comment("The trace does not state its clock frequency, so times are in ticks.")
 	} else if p.last > p.first {
 		e.duration(e.clock.Nanos(p.last - p.first))
 	}

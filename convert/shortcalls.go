@@ -8,7 +8,7 @@ import (
 )
 
 // leftOutName is the name of a run of omitted calls in timelines.
-const leftOutName = "calls left out"
+const leftOutName = "calls omitted"
 
 // shortCalls finds what a timeline shows of the calls of a thread that it omits because
 // they take less than min ticks: runs of them, and their number in each span of time. A nil
@@ -35,7 +35,7 @@ type shortRun struct {
 // shortLevel is the calls of one depth in the innermost enclosing call.
 type shortLevel struct {
 	shortRun        // the last; without calls if none may continue
-	total    uint64 // calls left out, in all runs
+	total    uint64 // calls omitted, in all runs
 }
 
 const shortLevelBytes = int64(unsafe.Sizeof(shortLevel{}))

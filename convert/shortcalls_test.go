@@ -77,7 +77,7 @@ func within(b *calls.Batch, i int) int {
 	return n
 }
 
-// leftOutOf counts the calls of a thread that must be in the counter of calls left out.
+// leftOutOf counts the calls of a thread that must be in the counter of calls omitted.
 func leftOutOf(b *calls.Batch, opts Options) (n uint64) {
 	if opts.LeftOut == "" || opts.LeftOutEvery == 0 {
 		return 0

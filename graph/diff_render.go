@@ -22,7 +22,7 @@ func (d *Diff) caption(v *View) []string {
 		lines = append(lines, left)
 	}
 	if d.ClockA.Known() != d.ClockB.Known() {
-		lines = append(lines, "only one trace states the frequency of its clock: times cannot be compared")
+		lines = append(lines, "only one trace states its clock frequency: times cannot be compared")
 	}
 	if approximate, coarse := d.approximate(); approximate && wantsQuantiles(v) {
 		lines = append(lines, relativeError(coarse))
@@ -87,7 +87,7 @@ func (d *Diff) lines(a, b *Stats, columns []Column) []string {
 // percent returns a relative change in parentheses, or nothing if there is none.
 func percent(r float64) string {
 	switch {
-	case r == 0 || math.IsInf(r, 0):
+	case math.Abs(r) < 0.0005 || math.IsInf(r, 0): // rounds to 0.0%
 		return ""
 	case r >= 10:
 		return fmt.Sprintf(" (x%.0f)", 1+r)

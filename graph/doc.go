@@ -5,13 +5,11 @@
 //
 //  1. An [Analysis] takes batches of calls and keeps one [Stats] per edge from
 //     caller to callee. Shards are merged.
-//  2. [Analysis.Report] adds up the edges of each function and sorts all by ID. 3.
-//
-// [Report.Trim] omits what is too small to be worth drawing. 4. [Report.Body] describes the
-// report for output. [Report.WriteSVG] and
-//
-//	[Report.WriteDOT] write pictures, and [Report.WriteLLVM] the output of llvm-xray
-//	graph.
+//  2. [Analysis.Report] adds up the edges of each function and sorts all by ID.
+//  3. [Report.Trim] omits functions and edges that are too small to draw.
+//  4. [Report.Body] describes the report for output. [Report.WriteSVG] and
+//     [Report.WriteDOT] write pictures, and [Report.WriteLLVM] the output of
+//     llvm-xray graph.
 //
 // To compare two traces, [Compare] joins two analyses by function name to a [Diff], which
 // is trimmed and written in the same way.

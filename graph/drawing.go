@@ -183,7 +183,7 @@ func (d *drawing) limit(most int) int {
 		edges[to] = d.edges[i]
 		edges[to].from, edges[to].to = position[edges[to].from]-1, position[edges[to].to]-1
 	}
-	d.caption = append(d.caption, fmt.Sprintf("not shown completely: only the %s of %s with the most time",
+	d.caption = append(d.caption, fmt.Sprintf("incomplete: shows only the %s of %s with the most time",
 		label.Grouped(uint64(len(edges))), label.Count(uint64(len(d.edges)), "edge", "edges")))
 	d.nodes, d.edges = kept, edges
 	return max(left, 0)

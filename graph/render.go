@@ -76,7 +76,7 @@ func (l Left) sentence() string {
 	if l.Functions == 0 && l.Edges == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" %s and %s are too small to be shown.",
+	return fmt.Sprintf(" %s and %s are too small to show.",
 		label.Count(uint64(l.Functions), "function", "functions"), label.Count(uint64(l.Edges), "edge", "edges"))
 }
 
@@ -104,9 +104,9 @@ func (r *Report) notes() (notes []string) {
 	}
 	switch {
 	case inferred == 1:
-		notes = append(notes, "1 call has no exit record. It ends when its caller ends.")
+		notes = append(notes, "1 call has no exit record. xray ends it when its caller ends.")
 	case inferred > 1:
-		notes = append(notes, label.Grouped(inferred)+" calls have no exit record. They end when their callers end.")
+		notes = append(notes, label.Grouped(inferred)+" calls have no exit record. xray ends them when their callers end.")
 	}
 	return append(notes, quantileNote(approximate, coarse)...)
 }
@@ -203,7 +203,7 @@ func diffColumns[T any](d *Diff, shown Column, of func(*T) (a, b *Stats)) []repo
 // notes say what the comparison omits.
 func (d *Diff) notes() (notes []string) {
 	if d.ClockA.Known() != d.ClockB.Known() {
-		notes = append(notes, "Only one trace states the frequency of its clock. Times are in ticks of each trace and cannot be compared.")
+		notes = append(notes, "Only one trace states its clock frequency. Times are in ticks of each trace and cannot be compared.")
 	}
 	approximate, coarse := d.approximate()
 	return append(notes, quantileNote(approximate && d.Quantiles, coarse)...)

@@ -187,7 +187,7 @@ func TestSVGLimit(t *testing.T) {
 			t.Fatalf("got an edge with little time: %v", e)
 		}
 	}
-	want := "not shown completely: only the 1,000 of 4,000 edges with the most time"
+	want := "incomplete: shows only the 1,000 of 4,000 edges with the most time"
 	if got := p.caption[len(p.caption)-1]; got != want {
 		t.Errorf("got caption %q, want %q", got, want)
 	}

@@ -7,29 +7,29 @@ import (
 	"strconv"
 )
 
-// Budget is what a recording within a budget left out. It is zero for other recordings.
+// Budget describes what a recording within a budget did not record. It is zero for other recordings.
 type Budget struct {
 	Share     uint64           // of the CPU time, in millionths
 	From, To  uint64           // TSC: what Functions is about; To is 0 if nobody has said what was left out
 	Functions []BudgetFunction // by ID; functions of which all calls are in the trace are not listed
-	// Totals are, if To is 0, the calls of each function that were counted, recorded or not, by ID. A
-	// process that writes its trace itself knows no more. They may be unknown.
+	// Totals has, if To is 0, the number of calls of each function, recorded or not, by ID. A process
+	// that writes its trace itself knows no more. Totals may be unknown.
 	Totals []Counter
 	// Changes are the moments at which functions were switched off and on, in order of time. The
 	// recorder keeps a limited number.
 	Changes []BudgetChange
 }
 
-// BudgetFunction is what is known of the calls of a function that are not in the trace.
+// BudgetFunction describes the calls of a function that are not in the trace.
 type BudgetFunction struct {
 	Func FuncID
-	// Counted is the number of calls that were counted and not recorded. Estimated is the
-	// number of calls while the function was off, and Error the standard error of that, or more if
-	// the function is called in phases that looks may have missed.
+	// Counted is the number of calls that were counted but not recorded. Estimated is the estimated
+	// number of calls while the function was off. Error is its standard error, or more if the
+	// function is called in phases that samples may have missed.
 	Counted, Estimated, Error uint64
-	// Rate is that of the latest looks at the function, in calls in a second of CPU time of the process.
-	// Mean is how many ticks the calls took that looks recorded, and MeanError its standard error. 0
-	// means unknown.
+	// Rate is the call rate in the latest samples of the function, in calls per second of CPU time of
+	// the process. Mean is the mean duration of the sampled calls in ticks, and MeanError its
+	// standard error. 0 means unknown.
 	Rate, Mean, MeanError uint64
 	// OffNS is the CPU time of the process during which the function was off, in nanoseconds.
 	OffNS uint64
@@ -42,7 +42,7 @@ type BudgetChange struct {
 	To   BudgetState
 }
 
-// BudgetState is what becomes of a function.
+// BudgetState is the new state of a function.
 type BudgetState uint32
 
 const (
@@ -56,11 +56,11 @@ const (
 // Limited reports whether the recording had a budget.
 func (b *Budget) Limited() bool { return b.Share > 0 }
 
-// Known reports whether Functions and Changes say what the recording left out. Otherwise xray has ended
-// before the recording, or the recording goes on.
+// Known reports whether Functions and Changes are complete. Otherwise xray ended before the recording
+// did, or the recording is still running.
 func (b *Budget) Known() bool { return b.To > 0 }
 
-// Calls returns how many calls are not in the trace, as counted and estimated.
+// Calls returns the number of calls that are not in the trace: those counted and those estimated.
 func (b *Budget) Calls() (counted, estimated uint64) {
 	for i := range b.Functions {
 		counted, estimated = addClamped(counted, b.Functions[i].Counted), addClamped(estimated, b.Functions[i].Estimated)

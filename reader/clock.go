@@ -13,9 +13,9 @@ import (
 // nearest printed digit (ties go to the even digit). Rounding never reverses the order of
 // two times, so nested calls stay nested after conversion.
 //
-// A frequency of 0, as in the zero value, means that the trace does not state the length of
-// a tick. Then every conversion leaves ticks unchanged, and [Clock.Unit] and [Clock.Format]
-// say so. All methods are pure.
+// A frequency of 0, as in the zero value, means that the trace does not state its clock
+// frequency. Then every conversion leaves ticks unchanged, and [Clock.Unit] and [Clock.Format]
+// say so. All methods are pure, and so safe for concurrent use.
 type Clock struct {
 	Frequency uint64 // ticks per second; 0 if unknown
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // ParseResult reads the payload of a custom event as the result of the innermost open call.
-// It returns false if it is none.
+// It returns false if the event is not a result.
 func ParseResult(payload []byte) (value uint64, ok bool) {
 	kind, body, ok := SplitMetadata(payload)
 	if !ok || kind != MetadataResult || len(body) < 8 {
@@ -34,7 +34,7 @@ const (
 )
 
 // ParseDescriptor reads the payload of a custom event as a descriptor. It returns false if
-// it is none.
+// the event is not a descriptor.
 func ParseDescriptor(payload []byte) (Descriptor, bool) {
 	kind, body, ok := SplitMetadata(payload)
 	if !ok || kind != MetadataDescriptor || len(body) < 8 {

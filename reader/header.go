@@ -16,7 +16,7 @@ const (
 	Profiling Type = math.MaxUint16
 )
 
-// String returns the name that users know for the mode.
+// String returns the user-visible name of the mode.
 func (t Type) String() string {
 	switch t {
 	case Basic:

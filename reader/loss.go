@@ -29,7 +29,7 @@ var ErrNotTrace = errors.New("not an XRay trace")
 type Cause uint8
 
 const (
-	// TruncatedFile: the file ends inside a record or a block. The program was killed, or
+	// TruncatedFile: the file ends inside a record or a block. Either the program was killed, or
 	// the copy is incomplete.
 	TruncatedFile Cause = iota
 	// ShortBlock: the last record of an FDR block exceeds the size that the block declares.
@@ -48,8 +48,8 @@ const (
 	// the records that its parent had not yet flushed again, or the FDR runtime
 	// wrote a buffer twice.
 	DuplicateRun
-	// NewerVersion: the header's version is newer than any that this program knows,
-	// and the records are read as those of the newest known version. Or a part of
+	// NewerVersion: the header's version is newer than any that this program supports,
+	// and the records are read as those of the newest supported version. Or a part of
 	// the recorder's metadata is newer, and is ignored.
 	NewerVersion
 	// BadMetadata: the recorder's metadata is damaged or inconsistent.
@@ -57,7 +57,7 @@ const (
 	// TrailingGarbage: bytes that are neither compressed nor padding follow the
 	// compressed data.
 	TrailingGarbage
-	// BadTime: a time that cannot be right, and counts as 0.
+	// BadTime: an implausible time, which counts as 0.
 	BadTime
 	numCauses
 )

@@ -53,7 +53,8 @@ type Mark struct {
 	Text    string
 }
 
-// ParseMark reads the payload of a custom event as a mark. It returns false if it is none.
+// ParseMark reads the payload of a custom event as a mark. It returns false if the event is not
+// a mark.
 func ParseMark(payload []byte) (Mark, bool) {
 	kind, body, ok := SplitMetadata(payload)
 	switch {
@@ -68,8 +69,8 @@ func ParseMark(payload []byte) (Mark, bool) {
 }
 
 // Landing says that an exception or longjmp left calls without returning, and landed in an
-// outer function. The exits that follow in its thread at the same time, at most Calls, are
-// of those calls.
+// outer function. The exits that follow in its thread at the same time, at most Calls of them,
+// belong to these calls.
 type Landing struct {
 	Cause LandingCause
 	Calls uint32
@@ -83,8 +84,8 @@ const (
 	Jumped  LandingCause = 2 // longjmp
 )
 
-// ParseLanding reads the payload of a custom event as a landing. It returns false if it is
-// none.
+// ParseLanding reads the payload of a custom event as a landing. It returns false if the event is
+// not a landing.
 func ParseLanding(payload []byte) (Landing, bool) {
 	kind, body, ok := SplitMetadata(payload)
 	if !ok || kind != MetadataLanding || len(body) < 8 {
@@ -94,12 +95,12 @@ func ParseLanding(payload []byte) (Landing, bool) {
 	return Landing{LandingCause(le.Uint32(body)), le.Uint32(body[4:])}, true
 }
 
-// Switch says that the thread was switched out of a processor between its previous record
-// and this event, once or several times. Counts are those since the previous switch event
+// Switch says that the thread was switched out, once or several times, between its previous
+// record and this event. Counts are those since the previous switch event
 // of the thread.
 type Switch struct {
-	// OffNS is the time off the processor, and QueuedNS the part of it in which the thread
-	// could run and waited for a processor, in nanoseconds of the kernel's clocks. Both are
+	// OffNS is the off-CPU time, and QueuedNS the part of it in which the thread
+	// was runnable but not running, in nanoseconds of the kernel's clocks. Both are
 	// [UnknownNS] if the recorder could not ask the kernel.
 	OffNS, QueuedNS uint64
 	// RecorderNS is the part of OffNS - QueuedNS in which the thread waited for the recorder: for
@@ -116,8 +117,8 @@ const UnknownNS = math.MaxUint64
 
 const switchSize = 32 // without RecorderNS
 
-// ParseSwitch reads the payload of a custom event as a switch. It returns false if it is
-// none.
+// ParseSwitch reads the payload of a custom event as a switch. It returns false if the event is
+// not a switch.
 func ParseSwitch(payload []byte) (Switch, bool) {
 	kind, body, ok := SplitMetadata(payload)
 	if !ok || kind != MetadataSwitch || len(body) < switchSize {

@@ -8,13 +8,13 @@ import (
 	"math/bits"
 )
 
-// Profile is the calls of a thread, summed up by path during the recording.
+// Profile has the sums of a thread's calls by path, as collected during the recording.
 type Profile struct {
 	// Process and Thread are IDs. Thread is 0 if threads that ended left their profile to
 	// later ones.
 	Process, Thread int32
 	First, Last     uint64 // TSC of the first and the latest entry or exit
-	// Lost calls are in no sum: there was no memory for them.
+	// Lost is the number of calls that are in no sum because there was no memory for them.
 	Lost uint64
 	// Paths come before the paths below them.
 	Paths []ProfilePath
@@ -42,12 +42,12 @@ type ProfilePath struct {
 	// one of ProfileOctaves includes longer calls. Without any, only Count and Total are known, and
 	// Min and Max are 0.
 	Octaves []uint64
-	// Off is the time off the processor while a call of the path was the innermost one. It
+	// Off is the off-CPU time while a call of the path was the innermost one. It
 	// is part of Total and OpenTotal.
 	Off ProfileOff
 }
 
-// ProfileOff is the time off the processor, in nanoseconds of the kernel's clocks. It is 0
+// ProfileOff is the off-CPU time, in nanoseconds of the kernel's clocks. It is 0
 // if the recorder did not notice switches; see [Process.OffCPU].
 type ProfileOff struct {
 	Switches uint64 // how often the thread was switched out
@@ -55,7 +55,7 @@ type ProfileOff struct {
 	Queued   uint64 // ns in which it could run and waited for a processor
 }
 
-// NewProfileOff divides a time off the processor, of which queued was in the run queue.
+// NewProfileOff divides a off-CPU time, of which queued was in the run queue.
 func NewProfileOff(switches, off, queued uint64) ProfileOff {
 	queued = min(queued, off)
 	return ProfileOff{Switches: switches, Blocked: off - queued, Queued: queued}
@@ -322,7 +322,7 @@ const profileOffSize = 32
 // profileOffFold marks rows of folded functions.
 const profileOffFold = 1 << 31
 
-// setProfileOff applies the times off the processor to the profiles that were read before.
+// setProfileOff applies the off-CPU times to the profiles that were read before.
 // It leaves out rows of paths that do not exist.
 func (r *Recording) setProfileOff(body []byte) error {
 	le := binary.LittleEndian

@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// Pruned is what the recorder dropped because it was short: how many calls of each
-// function, and how long they took. The trace does not contain the calls.
+// Pruned describes the calls that the recorder dropped because they were short: their number and
+// total time by function. The trace does not contain the calls.
 type Pruned struct {
 	// From and To are the TSCs between which the calls ended. They are those of the whole
 	// recording, even if the trace has only the end of it, as with a ring.

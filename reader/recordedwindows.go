@@ -7,8 +7,8 @@ import (
 	"sort"
 )
 
-// RecordedWindow is a time in which a recorder with windows recorded everything. Outside of its
-// windows, the trace has no records, or incomplete ones, which passes leave out.
+// RecordedWindow is a time range in which a recorder with windows recorded everything. Outside its
+// windows, the trace has no records, or only incomplete ones, which passes omit.
 type RecordedWindow struct {
 	// From and To are TSCs, both included. To is 0 if the trace does not have the end: the window
 	// was open when the process ended. No other window follows.
@@ -46,7 +46,7 @@ func (r *Recording) RecordedTicks(from, to uint64) uint64 {
 	return sum
 }
 
-// WindowSums sums up the windows of a recording. Times are in ticks, of the windows together and from
+// WindowSums has the sums over the windows of a recording. Times are in ticks, of the windows together and from
 // the first of them to the end of the recording. The CPU time of the process in them is in
 // nanoseconds, or 0 if it is not known of all.
 type WindowSums struct {
@@ -153,7 +153,8 @@ const (
 	WindowBegins Edge = true
 )
 
-// ParseEdge reads the payload of a custom event as an edge. It returns false if it is none.
+// ParseEdge reads the payload of a custom event as an edge. It returns false if the event is not
+// an edge.
 func ParseEdge(payload []byte) (Edge, bool) {
 	kind, body, ok := SplitMetadata(payload)
 	if !ok || kind != MetadataEdge || len(body) < 4 {

@@ -65,7 +65,7 @@ type Process struct {
 	CPUNS   uint64 `json:"cpu_ns"`
 	CPUFrom uint64 `json:"cpu_from"`
 	CPUTo   uint64 `json:"cpu_to"`
-	// Probe is the cost of recording a call, in thousandths of ticks, measured at the start
+	// Probe is the cost of recording a call, in thousandths of a tick, measured at the start
 	// of the recording, or 0 if it is unknown.
 	Probe uint64 `json:"probe"`
 	// SetupNS is the CPU time of the recorder at the start of the recording. ChunksNS is
@@ -90,13 +90,13 @@ type Process struct {
 	// is empty, the trace has no [Switch] events, and NoOffCPU says why, if that is known.
 	OffCPU   string `json:"offcpu,omitempty"`
 	NoOffCPU string `json:"no_offcpu,omitempty"`
-	// Watched is set in traces that `xray watch` wrote because of a call, or to compare with.
+	// Watched is set in traces that `xray watch` wrote, of slow calls or for comparison.
 	Watched *Watched `json:"watched,omitempty"`
 }
 
-// Watched says which calls were looked for: calls of functions that the regular expression Root
-// selects and that take longer than OverNS nanoseconds, or 0 if that is unknown. Half of all calls
-// until then took from UsualFromNS to UsualToNS: these are the first and the third quartile, or 0 if
+// Watched says which calls xray watch selected: calls of functions that match the regular expression
+// Root and that take longer than OverNS nanoseconds, or 0 if that is unknown. UsualFromNS and
+// UsualToNS are the first and the third quartile of the durations of all calls until then, or 0 if
 // there were too few calls.
 type Watched struct {
 	Root        string `json:"root"`
@@ -152,7 +152,7 @@ func (a *Address) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// ThreadInfo is what the recorder knows of a thread.
+// ThreadInfo is the recorder's information about a thread.
 type ThreadInfo struct {
 	PID   int32  `json:"pid"`
 	TID   int32  `json:"tid"`
@@ -183,7 +183,7 @@ type Anchor struct {
 	Width uint64 `json:"width"` // ticks between the two TSC reads around the others
 }
 
-// RecordedLoss is something that the recorder could not write.
+// RecordedLoss counts records or other data that the recorder could not write.
 type RecordedLoss struct {
 	Cause string `json:"cause"`
 	Count uint64 `json:"count"`
@@ -195,7 +195,7 @@ type Refusal struct {
 	Why  string `json:"why"`
 }
 
-// Counter is how often a function was called.
+// Counter is the number of calls of a function.
 type Counter struct {
 	Func  FuncID
 	Calls uint64

@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// Sched is what the kernel's scheduler did with the threads of the process, and with the
-// tasks that ran where they waited. It is empty unless scheduler events were recorded.
+// Sched has the kernel's scheduler events of the process's threads, and of the tasks that ran
+// while they waited. It is empty unless scheduler events were recorded.
 type Sched struct {
 	// Parts are in file order. Their events may overlap in time.
 	Parts []SchedPart
@@ -150,7 +150,7 @@ func (s *Sched) Interrupts() (n uint64) {
 	return n
 }
 
-// Lost is the number of scheduler events that are missing, or a larger one.
+// Lost is an upper bound of the number of missing scheduler events.
 func (s *Sched) Lost() (n uint64) {
 	for i := range s.Parts {
 		n += s.Parts[i].Lost

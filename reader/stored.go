@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// NamedFunction is what a packed trace says about a function. Unknown fields are zero.
+// NamedFunction is the information about a function in a packed trace. Unknown fields are zero.
 type NamedFunction struct {
 	ID      FuncID  `json:"id"`             // as in the records of the trace
 	Name    string  `json:"name,omitempty"` // as it is linked
@@ -27,7 +27,7 @@ type SourceText struct {
 	File  string `json:"file"`
 	First int32  `json:"first"` // number of the first line, from 1
 	Text  string `json:"text"`  // whole lines
-	// MD5 is that of the whole file, in hex, if the debug information has the same, or "".
+	// MD5 is the MD5 of the whole file, in hex, if the debug information has the same MD5, or "".
 	MD5 string `json:"md5,omitempty"`
 }
 
@@ -143,7 +143,7 @@ func (r *Recording) Foreign() bool {
 }
 
 // Functions returns what the files that were packed say about the functions of the
-// trace, by id. It is an error when an id means different functions in different files.
+// trace, by ID. It is an error if an ID means different functions in different files.
 // Files that were not packed count as files of the same program, unless their recorder
 // says what their ids are of.
 func (t *Trace) Functions() ([]NamedFunction, error) {

@@ -16,14 +16,14 @@ import (
 type Options struct {
 	// Stdin is read for the path "-". If nil, it is os.Stdin.
 	Stdin io.Reader
-	// MaxThreads is how many threads all files may have together. 0 is
+	// MaxThreads is the maximum number of threads in all files together. 0 is
 	// DefaultMaxThreads. If there are more, the error is a [*TooManyThreadsError]: of Open,
 	// or, in basic logs, of a pass.
 	MaxThreads int
-	// Frequency is that of the clock, in ticks per second, for files that do not state it.
+	// Frequency is the clock frequency, in ticks per second, for files that do not state it.
 	// 0 leaves it unknown.
 	Frequency uint64
-	// Fetch, if not nil, opens paths that are not of files, such as URLs, with the name that
+	// Fetch, if not nil, opens paths that are not files, such as URLs, and returns the name that
 	// Files and messages use. For other paths, it returns nil. Open reads the stream like a pipe,
 	// and closes it.
 	Fetch func(path string) (name string, s Stream, err error)

@@ -37,7 +37,7 @@ func Attach(ctx context.Context, target string, l Library, ring int64) (*Process
 		return nil, err
 	}
 	if result != 1 {
-		return nil, fmt.Errorf("%s: the recorder was loaded, but does not listen: %w", p, syscall.Errno(-result))
+		return nil, fmt.Errorf("%s: xray loaded the recorder, but the recorder does not listen: %w", p, syscall.Errno(-result))
 	}
 	return p, nil
 }
@@ -60,7 +60,7 @@ func checkUnprepared(pid int) error {
 		return fmt.Errorf("%w: %s", ErrNoRecorder, inNetworkOf(pid))
 	}
 	if hasRuntime(files) {
-		return fmt.Errorf("%w: the recorder is in it, and was told not to listen, or cannot. Start the process with %s=control=1", ErrNoRecorder, EnvVar)
+		return fmt.Errorf("%w: the recorder is in the process but does not listen. Start the process with %s=control=1", ErrNoRecorder, EnvVar)
 	}
 	if !areInstrumented(files) {
 		return ErrNotInstrumented

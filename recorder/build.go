@@ -88,7 +88,7 @@ func Build(ctx context.Context, cc string) (Library, error) {
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return Library{}, fmt.Errorf("no folder to keep the compiled recorder in: %w; set XDG_CACHE_HOME", err)
+		return Library{}, fmt.Errorf("no directory to keep the compiled recorder in: %w; set XDG_CACHE_HOME", err)
 	}
 	parent := filepath.Join(cache, "xray")
 	dir := filepath.Join(parent, "recorder-"+c.key())
@@ -96,7 +96,7 @@ func Build(ctx context.Context, cc string) (Library, error) {
 		return Library{dir}, nil
 	}
 	if err := os.MkdirAll(parent, 0o700); err != nil {
-		return Library{}, fmt.Errorf("%w; set XDG_CACHE_HOME to a writable folder", err)
+		return Library{}, fmt.Errorf("%w; set XDG_CACHE_HOME to a writable directory", err)
 	}
 	unlock, err := lockFolder(ctx, parent)
 	if err != nil {
@@ -108,7 +108,7 @@ func Build(ctx context.Context, cc string) (Library, error) {
 	}
 	temp, err := os.MkdirTemp(parent, "build-*")
 	if err != nil {
-		return Library{}, fmt.Errorf("%w; set XDG_CACHE_HOME to a writable folder", err)
+		return Library{}, fmt.Errorf("%w; set XDG_CACHE_HOME to a writable directory", err)
 	}
 	defer os.RemoveAll(temp)
 	if err := c.build(ctx, temp); err != nil {
@@ -147,8 +147,8 @@ func findCompiler(ctx context.Context, cc string) (*compiler, error) {
 			return newCompiler(ctx, []string{name})
 		}
 	}
-	return nil, errors.New("no C compiler, and xray must compile the recorder once: " +
-		"install cc, gcc or clang (on Debian and Ubuntu: apt install gcc), or name a compiler in CC")
+	return nil, errors.New("no C compiler found, but xray must compile the recorder once: " +
+		"install cc, gcc or clang (on Debian and Ubuntu: apt install gcc), or set CC to a compiler")
 }
 
 func newCompiler(ctx context.Context, command []string) (*compiler, error) {

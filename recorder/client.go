@@ -15,10 +15,10 @@ var ErrNoRecorder = errors.New("no recorder listens in it")
 
 // ErrForkedFromThreads is the reason that a recorded child, forked from a process with several
 // threads, cannot be controlled.
-var ErrForkedFromThreads = errors.New("it is recorded, but cannot be controlled: its parent had several threads when it forked, and one of them may have held the loader's lock")
+var ErrForkedFromThreads = errors.New("it is being recorded but cannot be controlled: its parent had several threads when it forked, and one of them may have held the loader's lock")
 
 // ErrSealed is the reason that a recorded process with a seccomp filter cannot be controlled.
-var ErrSealed = errors.New("it is recorded, but cannot be controlled: a seccomp filter is in place")
+var ErrSealed = errors.New("it is being recorded but cannot be controlled: a seccomp filter is in place")
 
 // Status is the state of a runtime.
 type Status struct {
@@ -82,7 +82,7 @@ func answer(data []byte, v any) error {
 		Error string `json:"error"`
 	}
 	if err := json.Unmarshal(data, &head); err != nil {
-		return fmt.Errorf("invalid answer from the recorder: %w", err)
+		return fmt.Errorf("invalid response from the recorder: %w", err)
 	}
 	if !head.OK {
 		if head.Error == "" {
@@ -94,7 +94,7 @@ func answer(data []byte, v any) error {
 		return nil
 	}
 	if err := json.Unmarshal(data, v); err != nil {
-		return fmt.Errorf("invalid answer from the recorder: %w", err)
+		return fmt.Errorf("invalid response from the recorder: %w", err)
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func Dial(target string) (*Process, error) {
 	}
 	pid, err := strconv.Atoi(target)
 	if err != nil || pid <= 0 {
-		return nil, fmt.Errorf("%q is neither the id of a process nor the path of a socket", target)
+		return nil, fmt.Errorf("%q is neither a process ID nor the path of a socket", target)
 	}
 	name, err := nameOf(pid)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
@@ -183,7 +183,7 @@ func converse(conn *net.UnixConn, command string, files []*os.File, buf []byte) 
 	case err != nil:
 		return nil, gone(err)
 	case flags&unix.MSG_TRUNC != 0:
-		return nil, fmt.Errorf("the recorder's answer is longer than %d bytes", len(buf))
+		return nil, fmt.Errorf("the recorder's response is longer than %d bytes", len(buf))
 	}
 	return buf[:n], nil
 }
@@ -229,9 +229,9 @@ func (l *line) close() {
 func gone(err error) error {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return fmt.Errorf("the recorder did not answer within %v; is the program stopped?", timeout)
+		return fmt.Errorf("the recorder did not respond within %v; is the program stopped?", timeout)
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):
-		return errors.New("the recorder closed the connection without an answer: the program may have ended")
+		return errors.New("the recorder closed the connection without a response: the program may have exited")
 	}
 	return err
 }

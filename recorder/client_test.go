@@ -115,7 +115,7 @@ func TestClientErrors(t *testing.T) {
 	serve(t, own(), func(command string, _ []*os.File) string { return answers[command] })
 	for command, want := range map[string]string{
 		"refuse": "already recording", "mute": "without a reason",
-		"babble": "invalid answer", "vanish": "without an answer",
+		"babble": "invalid response", "vanish": "without a response",
 	} {
 		_, err := dialOwn(t).Do(context.Background(), nil, command)
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -313,7 +313,7 @@ func TestControlRefuses(t *testing.T) {
 		{"start stream=1", nil, "needs a file"},
 		{"start stream=1", pipe, "not a regular file"},
 		{"start stream=1", forReading, "not open for writing"},
-		{"start speed=1", nil, "speed=1 is a word that this command does not know"},
+		{"start speed=1", nil, "speed=1 is not a word of this command"},
 		{"start depth=257", nil, "depth must be between 1 and 256"},
 		{"mode on", nil, "not paused"},
 		{"mode", nil, "needs a name"},
@@ -518,7 +518,7 @@ func TestControlModes(t *testing.T) {
 	if a := ask(t, pid, "threshold 5"); a["error"] != "mode count has no threshold" {
 		t.Errorf("wrong answer to threshold in count mode: %v", a)
 	}
-	if a := ask(t, pid, "start"); a["error"] != "it is recording already; stop it first" {
+	if a := ask(t, pid, "start"); a["error"] != "it is already recording; stop it first" {
 		t.Errorf("wrong answer to start while recording: %v", a)
 	}
 }

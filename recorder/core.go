@@ -37,7 +37,7 @@ type liveMemory struct {
 	runs   func(int32) bool // reports whether it has the thread
 }
 
-var errNoRoot = errors.New("found no records, neither of xray's recorder nor of LLVM's: none was recording in this process, or its data are not in the core file " +
+var errNoRoot = errors.New("found no records from xray's recorder or LLVM's: neither was recording in this process, or the data is not in the core file " +
 	"(bit 0 of /proc/PID/coredump_filter must be set)")
 
 // maxRoots limits the number of runtimes: one linked in, one preloaded, and copies of them in other
@@ -191,12 +191,12 @@ func (c *Core) collect(root *runtimeRoot) (*CoreRings, error) {
 		chunks += len(t.chunks)
 	}
 	if chunks == 0 && root.mode == modeProfile {
-		return nil, c.image.errorf("the recorder only summed up times (profile mode), and those sums are not read from core files")
+		return nil, c.image.errorf("the recorder was in profile mode, and xray cannot recover profiles from core files")
 	}
 	if chunks == 0 && root.mode != modeCount {
 		if r.missing != nil {
-			return nil, c.image.errorf("the rings of %d threads are not in the core file (%w): the recorder was told to leave them out (dontdump=1), "+
-				"they are in a ring file (shm=), which xray reads like a core file, or xray record has them and writes the trace", len(r.threads), r.missing)
+			return nil, c.image.errorf("the rings of %d threads are not in the core file (%w): the recorder option dontdump=1 excludes them, "+
+				"or they are in a ring file (shm=), which you can pass to xray core, or xray record has them and writes the trace", len(r.threads), r.missing)
 		}
 		return nil, nil
 	}

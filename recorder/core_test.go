@@ -302,7 +302,7 @@ func TestCoreThatCannotBeRead(t *testing.T) {
 		{"arm64", func(c *fakeCore) { c.header[18] = 183 }, "not from x86-64"},
 		{"big-endian", func(c *fakeCore) { c.header[5] = 2 }, "not from x86-64"},
 		{"headers elsewhere", func(c *fakeCore) { le.PutUint64(c.header[32:], 1<<40) }, "program headers at offset"},
-		{"newer layout", func(c *fakeCore) { c.root[16] = 2 }, "is of version 2; this program knows version 1"},
+		{"newer layout", func(c *fakeCore) { c.root[16] = 2 }, "is of version 2; this xray supports version 1"},
 		{"root is damaged", func(c *fakeCore) { c.root[24] = 1 }, "root at address 0x10000 is damaged"},
 		{"nothing recorded", func(c *fakeCore) { le.PutUint64(c.root[72:], 0) }, "had recorded nothing"},
 		{"profile mode", func(c *fakeCore) {

@@ -64,7 +64,7 @@ func openImage(name string, in io.ReaderAt, size int64) (*image, error) {
 	header = header[:n]
 	for _, a := range archives {
 		if strings.HasPrefix(string(header), a.magic) {
-			return nil, m.errorf("compressed with %s, which xray does not read here: unpack it first", a.name)
+			return nil, m.errorf("compressed with %s, which xray does not support here: decompress it first", a.name)
 		}
 	}
 	if !bytes.HasPrefix(header, []byte(elf.ELFMAG)) {

@@ -38,7 +38,7 @@ func ParseCallSets(list string) ([]CallSet, error) {
 		case slices.Contains(CallSets, set):
 			named = append(named, set)
 		default:
-			return nil, fmt.Errorf("%q is none of locks, io, sleep, alloc and all", name)
+			return nil, fmt.Errorf("%q is not one of locks, io, sleep, alloc, all", name)
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(CallSets), func(s CallSet) bool { return !slices.Contains(named, s) }), nil

@@ -67,11 +67,11 @@ type keptChunk struct {
 // when the process has opened or closed objects.
 func OpenLive(ctx context.Context, p *Process, keep int64, choose func(*reader.Trace) (Roots, error)) (*Live, error) {
 	if p.PID == 0 {
-		return nil, errors.New("give the ID of the process instead of the path of its socket")
+		return nil, errors.New("pass the process ID instead of the path of its socket")
 	}
 	mem, err := os.Open(fmt.Sprintf("/proc/%d/mem", p.PID))
 	if err != nil {
-		return nil, fmt.Errorf("%w: this needs the right to trace the process: run xray as its user or as root, and see /proc/sys/kernel/yama/ptrace_scope", err)
+		return nil, fmt.Errorf("%w: xray needs permission to trace the process: run it as the same user or as root, and check /proc/sys/kernel/yama/ptrace_scope", err)
 	}
 	l := &Live{process: p, threads: make(map[uint64]*liveThread), room: keep, choose: choose, scratch: make([]byte, chunkSize)}
 	root, err := l.find(mem)
@@ -119,7 +119,7 @@ func (l *Live) find(mem *os.File) (*runtimeRoot, error) {
 			return root, nil
 		}
 	}
-	return nil, fmt.Errorf("%s: the recorder's data were not found in its memory", name)
+	return nil, fmt.Errorf("%s: found no recorder data in its memory", name)
 }
 
 // describe asks the runtime for its metadata. It takes a snapshot without records.

@@ -127,7 +127,7 @@ type fdrReader struct {
 }
 
 // errReused means that a running process takes buffers faster than they can be read.
-var errReused = errors.New("the process reuses its buffers faster than xray reads them: stop it for a moment (kill -STOP), or record into more buffers (buffer_max)")
+var errReused = errors.New("the process reuses its buffers faster than xray can read them: pause it (kill -STOP), or use more buffers (buffer_max)")
 
 // fdrLog reads the buffers of FDR mode. Those of a process that reuses them meanwhile are read several
 // times, and the most records count.
@@ -244,7 +244,7 @@ func (r *fdrReader) reread() error {
 	q, ok := parseQueue(b)
 	switch {
 	case !ok:
-		return errors.New("the program initializes LLVM's runtime at this moment: try again")
+		return errors.New("the program is initializing LLVM's runtime: try again")
 	case (q.release+q.live)%q.count != q.next:
 		return errReused // a thread takes or releases a buffer
 	}

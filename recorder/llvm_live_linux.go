@@ -28,7 +28,7 @@ func OpenProcess(pid int) (c *Core, err error) {
 		mem, err = os.Open(proc("mem"))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w: reading its memory needs the right to trace it: run xray as its user or as root, and see /proc/sys/kernel/yama/ptrace_scope", name, err)
+		return nil, fmt.Errorf("%s: %w: xray needs permission to trace the process: run it as the same user or as root, and check /proc/sys/kernel/yama/ptrace_scope", name, err)
 	}
 	defer func() {
 		if err != nil {
@@ -67,7 +67,7 @@ func OpenProcess(pid int) (c *Core, err error) {
 	return nil, fmt.Errorf("%s: %w", name, errNothingLive)
 }
 
-var errNothingLive = errors.New("LLVM's runtime has no records in its memory: the process does not record in FDR or basic mode, or nothing was recorded since it wrote its log")
+var errNothingLive = errors.New("LLVM's runtime has no records in memory: either the process does not record in FDR or basic mode, or it has recorded nothing since it wrote its log")
 
 // monotonicMicros reads CLOCK_MONOTONIC.
 func monotonicMicros() uint64 {

@@ -216,13 +216,13 @@ func TestFirstThreadEnds(t *testing.T) {
 func TestWrongOptions(t *testing.T) {
 	f := noticing(t)
 	for options, want := range map[string]string{
-		"start=0,mod=record":    "character 9: mod is no option",
+		"start=0,mod=record":    "character 9: mod is not an option",
 		"start=0,ring=1M":       "character 14: ring=1M is not a number",
 		"start=0,quiet":         "character 9: quiet has no value",
 		"start=0,stream=2":      "character 16: stream=2 must be 0 or 1",
 		"start=0,output=a%2g":   "character 17: output has a % without two hexadecimal digits",
 		"start=0,mode=fast":     "character 14: mode=fast is not record, prune, count, profile, depth or off",
-		"start=0,,control=0,=5": "character 20:  is no option",
+		"start=0,,control=0,=5": "character 20:  is not an option",
 	} {
 		cmd := exec.Command(f.program, "nothing")
 		cmd.Env = append(os.Environ(), EnvVar+"="+options, "LD_PRELOAD="+f.library.Preload())

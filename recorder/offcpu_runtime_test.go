@@ -125,7 +125,7 @@ func checkOff(t *testing.T, path, out string) (wrong []string) {
 		got := sums[want.tid]
 		// For less than 250 µs, the recorder does not read the time in the run queue.
 		if !near(got.off, want.off, 20_000) || got.queued > got.off || !near(got.queued, want.queued, 300_000) {
-			differ("%s: got %d ns off the processor, %d in the run queue, want %d and %d", want.name, got.off, got.queued, want.off, want.queued)
+			differ("%s: got %d ns off CPU, %d in the run queue, want %d and %d", want.name, got.off, got.queued, want.off, want.queued)
 		}
 		if got.voluntary != want.voluntary || got.involuntary != want.involuntary {
 			differ("%s: got %d voluntary and %d involuntary switches, want %d and %d", want.name, got.voluntary, got.involuntary, want.voluntary, want.involuntary)
@@ -321,7 +321,7 @@ func TestSwitchesInProfiles(t *testing.T) {
 		}
 		// A preemption may fall between two calls.
 		if switches < 200 || off > want+want/100 || off < want-want/10 {
-			t.Errorf("got %d ns off the processor in %d switches, want %d in 200", off, switches, want)
+			t.Errorf("got %d ns off CPU in %d switches, want %d in 200", off, switches, want)
 		}
 	}
 	program := buildProgram(t, "clang-22", "sequences.c", "-O1", "-fxray-instruction-threshold=1")
@@ -345,7 +345,7 @@ func TestRecorderBlocks(t *testing.T) {
 	sums, _ := switches(t, traces[0])
 	got := sums[want.tid]
 	if got.off+want.off/100 < want.off || got.voluntary != want.voluntary {
-		t.Errorf("%d ns off the processor and %d switches, want %d and %d", got.off, got.voluntary, want.off, want.voluntary)
+		t.Errorf("%d ns off CPU and %d switches, want %d and %d", got.off, got.voluntary, want.off, want.voluntary)
 	}
 	if chunks := got.recorder / slept; chunks < 3 || got.shared == 0 {
 		t.Errorf("%d ns for the recorder, %d times between two waits of the program", got.recorder, got.shared)

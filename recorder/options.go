@@ -75,11 +75,11 @@ func (r *Recording) CheckWindows() error {
 	case r.Every == 0 && r.Window == 0:
 		return nil
 	case r.Window < LeastWindow || r.Every < r.Window+LeastWindow:
-		return fmt.Errorf("a window must take at least %v, and end at least %[1]v before the next one begins", LeastWindow)
+		return fmt.Errorf("a window must last at least %v and end at least %[1]v before the next one begins", LeastWindow)
 	case r.Depth > 0 || r.Mode == Profile:
-		return errors.New("windows need recorded or counted calls, without a limit of depth: after a window, the depth of a thread is unknown")
+		return errors.New("windows require mode record, prune or count without a depth limit, because the depth of a thread is unknown after a window")
 	case r.Threshold >= r.Every-r.Window:
-		return fmt.Errorf("calls shorter than %v are dropped, which must be less than the time between windows, %v", r.Threshold, r.Every-r.Window)
+		return fmt.Errorf("the prune threshold of %v must be shorter than the time between windows, %v", r.Threshold, r.Every-r.Window)
 	}
 	return nil
 }
@@ -128,7 +128,7 @@ type Options struct {
 	// Session is noted in the traces and rings of all processes. It distinguishes them from
 	// other programs that are recorded at the same time.
 	Session uint64
-	// NoOffCPU does not record when threads were off the processor.
+	// NoOffCPU does not record when threads were off CPU.
 	NoOffCPU bool
 	// Idle does not record until a command says so.
 	Idle bool

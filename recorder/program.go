@@ -120,10 +120,10 @@ func (p *Program) CheckPreload() error {
 		return nil
 	}
 	if p.Interpreter == "" {
-		return fmt.Errorf("%s is linked statically, so nothing can be preloaded: link the recorder in; `xray runtime flags` says how", p.Path)
+		return fmt.Errorf("%s is linked statically, so the recorder cannot be preloaded. Link the recorder in with the flags that `xray runtime flags` prints", p.Path)
 	}
 	if why := privileged(p.Path); why != "" {
-		return fmt.Errorf("%s %s, so the loader ignores preloaded libraries: record a copy without that, or link the recorder in; `xray runtime flags` says how", p.Path, why)
+		return fmt.Errorf("%s %s, so the loader ignores preloaded libraries. Record a copy without that property, or link the recorder in with the flags that `xray runtime flags` prints", p.Path, why)
 	}
 	return nil
 }
@@ -147,7 +147,7 @@ func preload(already string, objects []string) (string, error) {
 	}
 	for _, path := range objects {
 		if strings.ContainsAny(path, " :") {
-			return "", fmt.Errorf("%s: the loader cannot preload a path with a space or a colon in it; set XDG_CACHE_HOME to another folder", path)
+			return "", fmt.Errorf("%s: the loader cannot preload a path that contains a space or a colon; set XDG_CACHE_HOME to another directory", path)
 		}
 		paths = append(paths, path)
 	}
@@ -207,4 +207,4 @@ func HasHooks(path string) bool {
 
 // ErrNotInstrumented means that there is nothing to record.
 var ErrNotInstrumented = errors.New("no function is instrumented: compile and link with clang and -fxray-instrument " +
-	"(-fxray-instruction-threshold=1 for short functions too); `xray runtime flags` says more")
+	"(add -fxray-instruction-threshold=1 to include short functions); `xray runtime flags` prints the flags")

@@ -88,7 +88,7 @@ func (m *image) parseRoot(address uint64) (*runtimeRoot, error) {
 	}
 	f := fields(b)
 	if v := f.u32(16); v != layoutVersion {
-		return nil, m.errorf("the recorder's root at address %#x is of version %d; this program knows version %d: use the xray that recorded it", address, v, layoutVersion)
+		return nil, m.errorf("the recorder's root at address %#x is of version %d; this xray supports version %d: use the xray that recorded it", address, v, layoutVersion)
 	}
 	r := &runtimeRoot{
 		threadSize: int(f.u32(32)), objectSize: int(f.u32(36)),

@@ -28,7 +28,7 @@ type SchedFollower struct {
 // FollowSched begins to read. If it cannot, the error says why in one line.
 func FollowSched(o SchedOptions) (*SchedFollower, error) {
 	if fields, err := statusFields(o.PID); err == nil && len(fields["NSpid"]) > 1 {
-		return nil, errors.New("the process runs in another PID namespace, where the kernel's events have other IDs")
+		return nil, errors.New("the process runs in another PID namespace, so the kernel's events use different IDs")
 	}
 	f := &SchedFollower{options: o, done: make(chan error, 1)}
 	var err error

@@ -215,7 +215,7 @@ func schedEvents(o *ObserverOptions) int {
 // noSched returns why a trace has no scheduler events although they were requested, or "".
 func (p *observedProcess) noSched() string {
 	if p.observer.options.Sched && p.host != p.inner {
-		return "the process runs in another PID namespace, where the kernel's events have other IDs"
+		return "the process runs in another PID namespace, so the kernel's events use different IDs"
 	}
 	return p.observer.noSched
 }

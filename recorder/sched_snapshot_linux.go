@@ -177,7 +177,7 @@ func askSched(ctx context.Context, session uint64, pid int, since, first uint64)
 	answer, oob := make([]byte, 1+maxSchedReason), make([]byte, unix.CmsgSpace(4))
 	n, noob, _, _, err := unix.Recvmsg(fd, answer, oob, unix.MSG_CMSG_CLOEXEC)
 	if err != nil {
-		return nil, "xray record does not answer", nil
+		return nil, "xray record does not respond", nil
 	}
 	if n == 0 {
 		return nil, "", nil

@@ -41,7 +41,10 @@ func (d *Doc) words(c *column, v cell) string {
 		return about + label.Grouped(v.n)
 	case number, share, mean:
 		s := d.realWords(c.kind, v.f)
-		if c.signed && v.f > 0 && strings.ContainsAny(s, "123456789∞") {
+		switch zero := !strings.ContainsAny(s, "123456789∞"); {
+		case zero:
+			s = strings.TrimPrefix(s, "-") // a negative number that rounds to 0 has no sign
+		case c.signed && v.f > 0:
 			about += "+"
 		}
 		return about + s

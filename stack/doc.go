@@ -7,13 +7,11 @@
 //     path, for each thread or for all together. Shards are merged.
 //  2. [Analysis.Report] orders the paths in the same way for all threads: callers
 //     before callees, siblings by function ID.
-//  3. [Report.Trees] yields a [Tree] for each thread, or one for all. 4. [Report.Body]
-//
-// describes the report: the heaviest stacks for people, and all
-//
-//	paths for programs. [Report.WriteFolded] writes folded stacks,
-//	[Report.WriteSVG] a flame graph, and [Report.WriteLLVM] the output of
-//	llvm-xray stack.
+//  3. [Report.Trees] yields a [Tree] for each thread, or one for all.
+//  4. [Report.Body] describes the report: the heaviest stacks in text, and all
+//     paths in CSV and JSON. [Report.WriteFolded] writes folded stacks,
+//     [Report.WriteSVG] a flame graph, and [Report.WriteLLVM] the output of
+//     llvm-xray stack.
 //
 // # What counts
 //

@@ -35,7 +35,7 @@ func (r *Report) Body(names symbolize.Names, v View) []report.Node {
 	})}
 	switch {
 	case len(list) == 0 && rows.length() > 0:
-		people = append(people, report.Paragraph("No stack has "+metricWords[v.Metric]+"."))
+		people = append(people, report.Paragraph("No call path has "+metricWords[v.Metric]+"."))
 	case len(list) < rows.length():
 		people = append(people, report.Paragraph("The "+heaviestStacks(len(list))+":"))
 	}
@@ -88,7 +88,7 @@ func (r *Report) head(all *Frame, stacks int) report.Paragraph {
 	}
 	text += ", " + label.Count(all.Count+all.Open, "call", "calls") + ", " + Time.format(r.Clock, Time.own(all))
 	if r.OffCPU {
-		text += fmt.Sprintf(" (%s on the processor, %s blocked, %s in the run queue)",
+		text += fmt.Sprintf(" (%s on CPU, %s blocked, %s in the run queue)",
 			CPU.format(r.Clock, CPU.own(all)), Blocked.format(r.Clock, all.Off.Blocked), Queued.format(r.Clock, all.Off.Queued))
 	}
 	text += "."
@@ -99,7 +99,7 @@ func (r *Report) head(all *Frame, stacks int) report.Paragraph {
 		text += fmt.Sprintf(" %s calls were still open at the end. They count up to the last record of their thread.", label.Grouped(all.Open))
 	}
 	if !r.Clock.Known() {
-		text += " The trace does not state the frequency of its clock, so times are in ticks."
+		text += " The trace does not state its clock frequency, so times are in ticks."
 	}
 	return report.Paragraph(text)
 }
@@ -112,7 +112,7 @@ func (r *Report) section(m Metric, s *heavyStack, number int, total uint64) repo
 	case Time:
 		title += " self"
 	case CPU:
-		title += " on the processor"
+		title += " on CPU"
 	case Blocked, Queued:
 		title += " " + m.String()
 	}

@@ -16,7 +16,7 @@ type Options struct {
 	// PerThread keeps threads apart, in memory that grows with the number of distinct pairs
 	// of thread and path.
 	PerThread bool
-	// OffCPU says that batches have the times off the processor.
+	// OffCPU says that batches have the off-CPU times.
 	OffCPU bool
 	// Wakers, if not nil, are scheduler events that say who ended the waits. Then paths of
 	// blocked time go on with what ended it: a function of reader.WakerThread and the like, and
@@ -52,7 +52,7 @@ type sums struct {
 	pages []*page
 	// open are the calls that have not ended. They are few.
 	open map[calls.PathID]amounts
-	// off is the time off the processor that is self time of a path, of paths that have any.
+	// off is the off-CPU time that is self time of a path, of paths that have any.
 	off map[calls.PathID]calls.Off
 
 	paged int64 // bytes of the pages

@@ -26,7 +26,7 @@ type Frame struct {
 	Leaves, LeafTotal uint64
 	// Calls still open at the end, measured up to their thread's last record.
 	Open, OpenTotal, OpenSelf uint64
-	// Off is the part of Self and OpenSelf in which the thread was off the processor, with
+	// Off is the part of Self and OpenSelf in which the thread was off CPU, with
 	// calls.Options.OffCPU.
 	Off calls.Off
 }

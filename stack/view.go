@@ -16,7 +16,7 @@ type Metric uint8
 const (
 	Time    Metric = iota // time: nanoseconds, or ticks if the frequency is unknown
 	Count                 // number of calls
-	CPU                   // time on the processor; this and the following need calls.Options.OffCPU
+	CPU                   // CPU time; this and the following need calls.Options.OffCPU
 	Blocked               // time in which the thread slept or waited for something
 	Queued                // time in which the thread waited for a processor
 )
@@ -24,11 +24,11 @@ const (
 var metricNames = [...]string{"time", "count", "cpu", "blocked", "queued"}
 
 // metricWords name what stacks may have none of.
-var metricWords = [...]string{"time", "calls", "time on the processor", "blocked time", "time in the run queue"}
+var metricWords = [...]string{"time", "calls", "CPU time", "blocked time", "time in the run queue"}
 
 // metricTitles are the titles of flame graphs.
 var metricTitles = [...]string{
-	"Time by call path", "Calls by call path", "Time on the processor by call path",
+	"Time by call path", "Calls by call path", "CPU time by call path",
 	"Blocked time by call path", "Time in the run queue by call path",
 }
 

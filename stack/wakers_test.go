@@ -16,7 +16,7 @@ import (
 	"github.com/xray-tools/xray/stack"
 )
 
-// switched is a thread that was off the processor.
+// switched is a thread that was off CPU.
 func switched(b *reader.Block, tsc, off, queued uint64) {
 	b.Payloads = append(b.Payloads, reader.Payload{Event: len(b.Events), Data: reader.AppendSwitch(nil, reader.Switch{OffNS: off, QueuedNS: queued, Voluntary: 1})})
 	b.Events = append(b.Events, reader.Event{TSC: tsc, Kind: reader.Custom, Side: true})

@@ -12,7 +12,7 @@ import (
 type Options struct {
 	// Clock is that of the trace.
 	Clock reader.Clock
-	// OffCPU says that batches have the times off the processor.
+	// OffCPU says that batches have the off-CPU times.
 	OffCPU bool
 	// MaxPaths is the limit of the run for call paths, or 0. It limits the pairs of caller and
 	// function of folded calls, too, see maxPairs. If there are more, folded calls count by

@@ -52,7 +52,7 @@ func (t *texts) id(b []byte) (uint32, error) {
 		return id, nil
 	}
 	if t.size += len(b) + 64; t.size > maxTexts {
-		return 0, fmt.Errorf("names and paths of more than %d bytes: divide the file", maxTexts)
+		return 0, fmt.Errorf("names and paths exceed %d bytes: split the file", maxTexts)
 	}
 	id := uint32(len(t.list))
 	t.list = append(t.list, string(b))

@@ -6,7 +6,7 @@
 // writes groups to a file, [Open] reads them, and [Merge] adds up the groups of many files
 // that have the same [Key]. A [Set] hands groups to analyses as calls.Sums.
 //
-// Rows have sums, minima, maxima and counts of bins alone, so that merging is commutative
-// and associative. Files are deterministic: the same rows give the same bytes, whatever the
+// Rows have only sums, minima, maxima and counts of bins, so merging is commutative and
+// associative. Files are deterministic: the same rows give the same bytes, whatever the
 // order in which they were added up. docs/summaries.md describes the file.
 package summary

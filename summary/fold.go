@@ -236,7 +236,7 @@ type folder struct {
 	kept *Group
 	// folds has the paths below foldsName.
 	folds *Group
-	// unknown says that times off the processor are unknown of some calls.
+	// unknown says that off-CPU times are unknown of some calls.
 	unknown bool
 	// pairs limits those of caller and function; callerless says that there were more.
 	pairs      int

@@ -18,7 +18,7 @@ type Key struct {
 	Host    string `json:"host"`     // "" if unknown
 	// Labels are a JSON object of strings, with its keys in order.
 	Labels string `json:"labels"`
-	// Unit is the unit of times: "ns", or "ticks" if the frequency of the clock is unknown.
+	// Unit is the unit of times: "ns", or "ticks" if the clock frequency is unknown.
 	Unit string `json:"unit"`
 }
 
@@ -66,7 +66,7 @@ type Sums struct {
 	// Of Calls: how they ended.
 	Inferred, Left, TailExited, Continued uint64
 	OnCPU, Blocked, Queued                uint64
-	// Untimed calls were only counted. Pruned calls were dropped by the recorder, which
+	// Untimed the recording has only call counts. Pruned calls were dropped by the recorder, which
 	// summed up their durations.
 	Untimed, Pruned, PrunedTime uint64
 	// Folded is the number of calls below a path of foldedName, and FoldedSelf their self

@@ -15,8 +15,8 @@ const (
 	Ticks       = "ticks"
 )
 
-var errUnits = errors.New("some summaries have times in ns, and others in ticks, because their traces do not state the frequency of the clock: " +
-	"read them separately")
+var errUnits = errors.New("some summaries have times in ns and others in ticks, because their traces do not state the clock frequency: " +
+	"analyze them separately")
 
 // Labels returns the Labels of a key.
 func Labels(labels map[string]string) string {

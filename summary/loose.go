@@ -27,8 +27,8 @@ const maxLooseRows = 1 << 20
 // several rows of a path.
 func (f *File) Groups() ([]*Group, error) {
 	if n := f.file.Rows; n > maxLooseRows {
-		return nil, f.named(fmt.Errorf("%d rows that another program wrote, and at most %d can be sorted: "+
-			"divide them into several files by program, build or host", n, maxLooseRows))
+		return nil, f.named(fmt.Errorf("%d rows were written by another program, but xray can sort at most %d: "+
+			"split them into several files by program, build or host", n, maxLooseRows))
 	}
 	rows, err := f.looseRows()
 	if err != nil {

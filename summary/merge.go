@@ -11,7 +11,7 @@ type Source interface {
 	Keys() []Key
 	// AddTo adds the group with an index in Keys to g.
 	AddTo(g *Group, index int) error
-	// KnowsOffCPU reports whether times off the processor are known of all calls.
+	// KnowsOffCPU reports whether off-CPU times are known of all calls.
 	KnowsOffCPU() bool
 	// Close frees memory. It is called when the source is not needed for a while, and does
 	// not end its use.

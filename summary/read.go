@@ -109,7 +109,7 @@ func (f *File) readMeta() error {
 		return fmt.Errorf("its metadata %s: %w", metaKey, err)
 	}
 	if meta.Version > Version {
-		return fmt.Errorf("the summary has version %d of the schema, and this xray knows version %d: use a newer xray", meta.Version, Version)
+		return fmt.Errorf("the summary has version %d of the schema, but this xray supports version %d: use a newer xray", meta.Version, Version)
 	}
 	// Some programs copy the metadata of files that they change.
 	if f.file.CreatedBy != creator {
@@ -143,7 +143,7 @@ func (f *File) Keys() []Key {
 	return keys
 }
 
-// KnowsOffCPU reports whether an ordered file has times off the processor in all rows.
+// KnowsOffCPU reports whether an ordered file has off-CPU times in all rows.
 func (f *File) KnowsOffCPU() bool {
 	for group := range f.file.Groups {
 		if f.file.Nulls(group, f.values[onCPU].leaf) != 0 {

@@ -81,12 +81,12 @@ func (s *Set) Each(fn func(*Group, *calls.Sums) error) error {
 	return Merge(s.sources, s.limit, func(g *Group) error { return fn(g, s.sums(g)) })
 }
 
-// KnowsOffCPU reports whether times off the processor are known of all calls.
+// KnowsOffCPU reports whether off-CPU times are known of all calls.
 func (s *Set) KnowsOffCPU() bool {
 	return !slices.ContainsFunc(s.sources, func(source Source) bool { return !source.KnowsOffCPU() })
 }
 
-// OffCPU returns the self time for which times off the processor are known, and the self
+// OffCPU returns the self time for which off-CPU times are known, and the self
 // time of all calls. Both are 0 before the first Each.
 func (s *Set) OffCPU() (known, self uint64) { return s.known, s.self }
 

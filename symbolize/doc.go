@@ -1,6 +1,6 @@
-// Package symbolize translates the function ids of a trace to names and source locations.
+// Package symbolize translates the function IDs of a trace to names and source locations.
 //
-// The package maps ids to functions. It reads instrumentation maps, finds the objects of a
+// The package maps IDs to functions. It reads instrumentation maps, finds the objects of a
 // process, and reads names that are packed into a trace. Two packages do the rest: debuginfo
 // reads symbols and debug information of ELF files by address, and demangle demangles names.
 //
@@ -8,8 +8,8 @@
 // [Label] and [Location].
 //
 // [Load] reads the instrumentation map, which has the address of every function (elfmap.go).
-// A YAML map can replace the binary (yamlmap.go). A map does not store ids. Ids count
-// functions from 1 in the order of the map: an id is new when the function differs from that
+// A YAML map can replace the binary (yamlmap.go). A map does not store IDs. IDs count
+// functions from 1 in the order of the map: an ID is new when the function differs from that
 // of the previous sled. Names are demangled and locations found on first use.
 //
 // A map is an array of sleds. On 64-bit machines a sled has this layout. On 32-bit machines

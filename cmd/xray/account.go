@@ -32,11 +32,11 @@ func (a *app) accountCommand() *cobra.Command {
 	cmd := a.overTraces(command{
 		use:   "account TRACE...",
 		short: "Show per-function call counts and latency",
-		long: `Show for each function the number of calls, the self time and its share of all
-self time, the total time including callees, and percentiles of call durations.
+		long: `Show the number of calls of each function, its self time and share of all self time,
+its total time including callees, and percentiles of its call durations.
 
-Percentiles are exact while a function has few different durations. Approximate
-percentiles are marked with ~.`,
+Percentiles are exact for functions with few distinct durations. A ~ marks
+approximate percentiles.`,
 		example: `  xray account -m ./server trace.xray
   xray account -m ./server --sort p99 --top 20 --hist trace.xray
   xray account -m ./server --func '^kv::' --from 1s --to 2s trace.xray
@@ -56,15 +56,15 @@ percentiles are marked with ~.`,
 }
 
 func (c *accounting) addFlags(f *pflag.FlagSet) {
-	f.StringVarP(&c.sort, "sort", "s", "", "order by `COLUMN` (default self): "+strings.Join(account.Columns(), ", "))
-	cli.AddChoice(f, &c.order, "order", "r", "sort ascending or descending; by default, names and IDs ascend, numbers descend", "asc", "dsc")
+	f.StringVarP(&c.sort, "sort", "s", "", "sort by `COLUMN` (default self): "+strings.Join(account.Columns(), ", "))
+	cli.AddChoice(f, &c.order, "order", "r", "sort `ORDER`; by default, names and IDs ascend and numbers descend", "asc", "dsc")
 	cli.AddTop(f, &c.top, "functions")
 	f.BoolVar(&c.view.Histogram, "hist", false, "show a histogram of the durations of each function")
 	f.BoolVar(&c.view.Objects, "objects", false, "show the program or shared object of each function")
 	cli.AddPerThread(f, &c.opts.PerThread, "")
 	cli.AddExact(f, &c.opts.Exact)
 	f.BoolVar(&c.opts.RecursiveOnly, "recursive-calls-only", false, "count only calls that are part of a recursion")
-	f.BoolVar(&c.cost.compensate, "compensate", false, "subtract the cost of recording from self and total")
+	f.BoolVar(&c.cost.compensate, "compensate", false, "subtract the recording overhead from self and total")
 	c.cost.add(f)
 }
 

@@ -27,19 +27,19 @@ func (a *app) allocCommand() *cobra.Command {
 	c := allocReport{inputs: session.Inputs{Scope: session.ByPlace, PathMemory: true}, short: time.Millisecond, top: 10}
 	return a.overTraces(command{
 		use:   "alloc TRACE...",
-		short: "Show who allocates memory, what stays, and what is copied",
-		long: `Show for each call path how much memory it allocated, how much of that was live at the
-end of the trace, how much was freed soon, and how much was copied because realloc had to
-move a block.
+		short: "Show allocations by call path: live, short-lived and copied memory",
+		long: `Show memory allocation by call path: bytes allocated, live at the end of the trace, freed
+soon after allocation, and copied because realloc moved a block.
 
-The calls are those of the C library that xray record --libcalls=alloc records.`,
+alloc needs a trace from xray record --libcalls=alloc, which records the C library's
+allocation calls.`,
 		example: `  xray record --libcalls=alloc -o server.xray -- ./server
   xray alloc server.xray
   xray alloc --churn 100us --format csv -o alloc.csv server.xray`,
 		inputs: &c.inputs,
 		output: &c.output,
 		flags: func(f *pflag.FlagSet) {
-			cli.AddDuration(f, &c.short, "churn", "blocks that are freed within `TIME` are short-lived")
+			cli.AddDuration(f, &c.short, "churn", "treat blocks freed within `TIME` as short-lived")
 			cli.AddTop(f, &c.top, "call paths of each table")
 		},
 		run: c.run,

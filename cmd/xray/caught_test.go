@@ -64,7 +64,7 @@ func TestCaughtExceptionsOfLLVM(t *testing.T) {
 					text, _, _ = strings.Cut(text, "\n\n")
 				}
 				text = strings.Join(strings.Fields(text), " ") // ignore line breaks
-				if left := "200 left by an exception or longjmp"; args[0] == "info" && strings.Contains(text, left) != test.left {
+				if left := "200 ended by an exception or longjmp"; args[0] == "info" && strings.Contains(text, left) != test.left {
 					t.Errorf("%s: %q has to be there for calls that are known to be left:\n%s", args, left, text)
 				}
 				if test.says == "" {

@@ -87,7 +87,7 @@ func TestFoldedPathsOfLocksAndRequests(t *testing.T) {
 			}
 			return stdout.String()
 		}
-		const says = "The trace has more call paths than --path-memory has room for."
+		const says = "The trace has more call paths than fit into --path-memory."
 		if text := output("256K"); !strings.HasPrefix(text, says) || !strings.Contains(text, "(folded)\n") {
 			t.Errorf("%s: wrong warning or folded paths:\n%.3000s", args, text)
 		}
@@ -112,7 +112,7 @@ func TestFoldedPaths(t *testing.T) {
 		}
 		return stdout.String()
 	}
-	if text := output("stack"); !strings.HasPrefix(text, "The trace has more call paths than --path-memory has room for.") ||
+	if text := output("stack"); !strings.HasPrefix(text, "The trace has more call paths than fit into --path-memory.") ||
 		!strings.Contains(text, "(folded)") {
 		t.Error(text)
 	}

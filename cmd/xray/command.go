@@ -117,7 +117,7 @@ func filesBelow(paths []string) (files []string, err error) {
 			return nil
 		})
 		if err == nil && len(files) == n {
-			err = errors.New("there is no file in the folder")
+			err = errors.New("the directory has no files")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)

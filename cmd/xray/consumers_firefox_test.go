@@ -30,7 +30,7 @@ func firefoxThreads(p *firefoxprofiler.Profiler) []firefoxThread {
 }
 
 // The Firefox Profiler computes the same self and total times as account, for each thread. It
-// counts time in calls left out by --func as self time of their callers.
+// counts time in calls omitted by --func as self time of their callers.
 func TestTimesInFirefoxProfiler(t *testing.T) {
 	kvserver := consumedTraces(t)["kvserver-fdr.xray"]
 	for name, test := range map[string]struct {

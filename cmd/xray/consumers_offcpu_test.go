@@ -14,7 +14,7 @@ import (
 	"github.com/xray-tools/xray/internal/test/traceprocessor"
 )
 
-// offCPUTrace writes the trace of testdata/script/offcpu.txtar, whose thread is off the processor
+// offCPUTrace writes the trace of testdata/script/offcpu.txtar, whose thread is off CPU
 // at times.
 func offCPUTrace(t *testing.T) string {
 	archive, err := txtar.ParseFile("testdata/script/offcpu.txtar")
@@ -37,11 +37,11 @@ func TestOffCPUInTraceProcessor(t *testing.T) {
 	}
 	p := traceprocessor.Open(t, written)
 	for query, want := range map[string][][]any{
-		`select s.ts, dur, s.name, t.name from slice s join track t on s.track_id = t.id where t.name = 'off the processor' order by 1`: {
-			{int64(110), int64(250), "blocked", "off the processor"},
-			{int64(360), int64(50), "in the run queue", "off the processor"},
-			{int64(600), int64(100), "blocked", "off the processor"},
-			{int64(890), int64(10), "in the run queue", "off the processor"},
+		`select s.ts, dur, s.name, t.name from slice s join track t on s.track_id = t.id where t.name = 'off CPU' order by 1`: {
+			{int64(110), int64(250), "blocked", "off CPU"},
+			{int64(360), int64(50), "in the run queue", "off CPU"},
+			{int64(600), int64(100), "blocked", "off CPU"},
+			{int64(890), int64(10), "in the run queue", "off CPU"},
 		},
 		`select count(*) from slice where name like '#%'`:                                      {{int64(3)}},
 		`select name, value from stats where severity in ('error', 'data_loss') and value > 0`: nil,
@@ -79,8 +79,8 @@ func TestHTMLOffCPU(t *testing.T) {
 	var events []string
 	page.Eval(`meta.events.map(e => e.at + " " + e.text)`, &events)
 	if diff := cmp.Diff([]string{
-		"410 was off the processor: blocked 250ns, in the run queue 50ns",
-		"700 was off the processor: blocked 100ns", "900 was off the processor: in the run queue 10ns",
+		"410 was off CPU: blocked 250ns, in the run queue 50ns",
+		"700 was off CPU: blocked 100ns", "900 was off CPU: in the run queue 10ns",
 	}, events); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}

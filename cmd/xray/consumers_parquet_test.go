@@ -240,7 +240,7 @@ metadata 1 ` + "`" + `{"pid":700,"recorder":"1","mode":"record","offcpu":"rseq",
 thread 701 pid=700 tsc=1000
 enter 1 +0
 enter 2 +100
-# 300 ns off the processor, 50 of them in the run queue.
+# 300 ns off CPU, 50 of them in the run queue.
 metadata switch "\x2c\x01\x00\x00\x00\x00\x00\x00\x32\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x00\x00\x00\x00" +310
 exit 2 +90
 enter 2 +100

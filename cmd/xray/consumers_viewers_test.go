@@ -31,7 +31,7 @@ func TestChromeInDevTools(t *testing.T) {
 		t.Skip("this Chromium has its trace model elsewhere")
 	}
 	traces := consumedTraces(t)
-	traces["off the processor"] = []string{offCPUTrace(t)}
+	traces["off CPU"] = []string{offCPUTrace(t)}
 	for name, args := range traces {
 		if strings.HasPrefix(name, "header-only") {
 			continue

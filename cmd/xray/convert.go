@@ -25,8 +25,8 @@ func (a *app) convertCommand() *cobra.Command {
 	return a.overTraces(command{
 		use:   "convert TRACE...",
 		short: "Convert a trace to another format",
-		long: "Write the records of a trace, or its calls, in another format.\n\nFormats of records:\n" +
-			listFormats(isOfRecords) + "\n\nFormats of calls:\n" + listFormats(isOfCalls),
+		long: "Convert the records or the calls of a trace to another format.\n\nRecord formats:\n" +
+			listFormats(isOfRecords) + "\n\nCall formats:\n" + listFormats(isOfCalls),
 		example: `  xray convert -f chrome -m ./server -o trace.json trace.xray
   xray convert -f pprof -m ./server -o profile.pb.gz trace.xray
   xray convert -f yaml trace.xray | less
@@ -46,15 +46,15 @@ func (a *app) convertCommand() *cobra.Command {
 }
 
 func (c *conversion) addFlags(f *pflag.FlagSet) {
-	cli.AddChoice(f, &c.format, "format", "f", "output format", traceFormatNames(nil)...)
+	cli.AddChoice(f, &c.format, "format", "f", "output `FORMAT`", traceFormatNames(nil)...)
 	cli.AddMaxCalls(f, &c.most, strings.Join(traceFormatNames(isTimeline), ", ")+": ")
-	cli.AddSize(f, &c.size, "max-size", "show as many of the longest calls as fit into `SIZE`, such as 20M")
-	c.source.AddFlags(f, strings.Join(traceFormatNames(hasSources), ", ")+": include the source code of functions, if its files are on this machine")
+	cli.AddSize(f, &c.size, "max-size", "show as many of the longest calls as fit into `SIZE` (for example 20M)")
+	c.source.AddFlags(f, strings.Join(traceFormatNames(hasSources), ", ")+": include the source code of functions if the source files are on this machine")
 	cli.AddPerThread(f, &c.perThread, "pprof, folded: ")
-	f.BoolVar(&c.inlines, "inlines", false, "pprof: show the inlined functions that calls were made from, and the lines of calls")
-	f.StringVar(&c.traceName, "trace-name", "", "parquet: `NAME` of the trace in the tables, instead of that of its file")
-	f.BoolVar(&c.absolute, "absolute", false, "csv, json: write times since 1970, if the trace has them")
-	f.BoolVar(&c.merge, "merge-threads", true, "raw, yaml, trace_event: merge threads by time; =false writes one after the other")
+	f.BoolVar(&c.inlines, "inlines", false, "pprof: show inlined callers and the line numbers of calls")
+	f.StringVar(&c.traceName, "trace-name", "", "parquet: use `NAME` for the trace in the tables instead of its file name")
+	f.BoolVar(&c.absolute, "absolute", false, "csv, json: write times since the Unix epoch, if the trace has wall-clock times")
+	f.BoolVar(&c.merge, "merge-threads", true, "raw, yaml, trace_event: merge threads by time; =false writes one thread after another")
 	f.BoolVarP(&c.symbols, "symbolize", "y", true, "show names if there is a map")
 	c.inputs.AddDemangle(f)
 	cli.AddOutput(f, &c.output)
@@ -93,7 +93,7 @@ func (c *conversion) check() error {
 		}
 	}
 	if format.tables != nil && (c.output == "" || c.output == "-") {
-		return cli.Usagef("-f %s writes a directory: name it with -o DIR", c.format)
+		return cli.Usagef("-f %s writes a directory: pass its name with -o DIR", c.format)
 	}
 	if c.traceName != "" && format.tables == nil {
 		return cli.Usagef("--trace-name is for -f parquet")
@@ -112,10 +112,10 @@ func (c *conversion) check() error {
 		return cli.Usagef("--source is for -f %s", strings.Join(traceFormatNames(hasSources), ", "))
 	}
 	if format.kind == ofRecords && c.inputs.Groups() {
-		return cli.Usagef("-f %s writes records as they are: --group-templates does not apply", c.format)
+		return cli.Usagef("--group-templates does not apply to -f %s, which writes records as they are", c.format)
 	}
 	if format.kind == ofRecords && minDuration {
-		return cli.Usagef("-f %s writes the records of a call before it knows how long the call takes: --min-duration does not apply", c.format)
+		return cli.Usagef("--min-duration does not apply to -f %s, which writes the records of a call before its duration is known", c.format)
 	}
 	return nil
 }
@@ -123,7 +123,7 @@ func (c *conversion) check() error {
 func (c *conversion) run(s *session.Session) error {
 	for i, file := range s.Trace.Files() {
 		if c.spec.kind == ofRecords && s.Trace.Header(i).Type == reader.Profiling {
-			return fmt.Errorf("%s: a profile has no records to write in another format: use -f pprof, callgrind or folded", file)
+			return fmt.Errorf("%s: a profile has no individual records: use -f pprof, callgrind or folded", file)
 		}
 	}
 	var err error
@@ -202,7 +202,7 @@ func (c *conversion) options(s *session.Session) (convert.Options, error) {
 			opts.Epoch, _ = r.Clock.Realtime(opts.Base)
 		}
 		if opts.Absolute && opts.Epoch == 0 {
-			return opts, fmt.Errorf("--absolute: %s does not state the wall-clock time: only traces of xray's recorder do", opts.Files[0])
+			return opts, fmt.Errorf("--absolute: %s has no wall-clock times; only traces from xray's recorder do", opts.Files[0])
 		}
 	}
 	if kind == ofTimeline {
@@ -237,12 +237,12 @@ func records(newWriter recordWriter) formatWriter {
 func missing(format string, dropped, truncatedIDs int64) []string {
 	var lines []string
 	if dropped > 0 {
-		lines = append(lines, fmt.Sprintf("%s left out: not supported by the format %s",
+		lines = append(lines, fmt.Sprintf("%s omitted: format %s does not support them",
 			label.Count(uint64(dropped), "event or argument", "events and arguments"), format))
 	}
 	if truncatedIDs > 0 {
 		lines = append(lines, label.Count(uint64(truncatedIDs), "record has an ID", "records have IDs")+" of more than 28 bits, which FDR logs truncate: "+
-			"functions of shared objects from the 16th on look like those of others; -f raw keeps all bits")
+			"functions of the 16th shared object and later look like those of others; -f raw keeps all bits")
 	}
 	return lines
 }

@@ -31,16 +31,16 @@ func (a *app) coreCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "core CORE | core -p PID",
 		Short: "Recover recent calls from a core dump",
-		Long: `Write a trace of what the recorder had in memory when a program crashed, or when gcore
-made a core file of it: the last calls of each thread. Core files may be compressed with
-gzip or zstd, as systemd-coredump keeps them.
+		Long: `Write a trace of the last calls of each thread from a core dump: the records that were in
+the recorder's memory when the program crashed or when gcore dumped it. The core dump can
+be compressed with gzip or zstd, as systemd-coredump stores it.
 
-core also reads the ring files that a program with the option shm= leaves behind when it
-is killed. Traces of xray record are complete without core.
+core also reads the ring file that a program with the recorder option shm= leaves behind
+when it is killed. Traces from xray record are complete and do not need core.
 
-Programs with LLVM's own XRay runtime lose the records that it has not written to a file.
-core recovers them too, from a core file or, with -p, from a running process. It writes
-them as that runtime does, so pass the program to other commands with -m.`,
+LLVM's own XRay runtime loses records that it has not flushed to a file. core recovers
+them from a core dump or, with -p, from a running process. It writes them in that
+runtime's format, so pass the program to other commands with -m.`,
 		Example: `  xray core core.1234 -o last.xray
   xray core --last 50ms /var/lib/systemd/coredump/core.server.1234.zst
   xray core /dev/shm/xray-server.1234.ring
@@ -50,7 +50,7 @@ them as that runtime does, so pass the program to other commands with -m.`,
 			case c.pid == "":
 				return cli.Operands("one CORE, or -p and the ID of a process", 1, false)(cmd, args)
 			case len(args) > 0:
-				return cli.Usagef("-p reads a running process: %q is one argument too many", args[0])
+				return cli.Usagef("unexpected argument %q: -p reads a running process", args[0])
 			case !isPID(c.pid):
 				return cli.Usagef("-p takes the ID of a process, not %q", c.pid)
 			}
@@ -60,8 +60,8 @@ them as that runtime does, so pass the program to other commands with -m.`,
 	}
 	f := cmd.Flags()
 	f.StringVarP(&c.output, "output", "o", "", "write to `FILE` (default CORE.xray in the working directory)")
-	cli.AddDuration(f, &c.last, "last", "only the last `TIME` before the latest record, such as 50ms")
-	f.StringVar(&c.exe, "exe", "", "take names from `PROGRAM`, if the program has moved")
+	cli.AddDuration(f, &c.last, "last", "write only the last `TIME` before the latest record (for example 50ms)")
+	f.StringVar(&c.exe, "exe", "", "read names from `PROGRAM`, if the program has moved")
 	f.StringVarP(&c.pid, "pid", "p", "", "read the memory of the running process `PID`, which has LLVM's runtime")
 	cli.Spellings(f, nil)
 	return cmd
@@ -99,7 +99,7 @@ func (a *app) core(flags *coreFlags, args []string) (err error) {
 	}
 	defer func() { err = errors.Join(err, core.Close()) }()
 	if core.Cut() {
-		a.Say("%s: the core file is truncated; xray uses what there is", args[0])
+		a.Say("%s: the core file is truncated; xray recovers what it can", args[0])
 	}
 	if flags.exe != "" {
 		exe, err := filepath.Abs(flags.exe)
@@ -109,7 +109,7 @@ func (a *app) core(flags *coreFlags, args []string) (err error) {
 		core.SetProgram(exe)
 	}
 	if flags.last != 0 && len(core.Logs()) > 0 {
-		return cli.Usagef("--last does not apply to records of LLVM's runtime: select a part of the trace with `xray slice --from`")
+		return cli.Usagef("--last does not apply to records of LLVM's runtime: select part of the trace with `xray slice --last`")
 	}
 	var paths []string
 	write := func(trace func(io.Writer) error) error {

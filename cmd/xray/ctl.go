@@ -53,15 +53,15 @@ var (
 )
 
 var ctlCommands = []ctlCommand{
-	{"status", "", "show what the recorder does, and its state", nil, (*ctl).status},
-	{"start", "", "record, into the rings or with -o into a file", append([]string{"output", "limit", "window"}, modeFlags...), (*ctl).start},
-	{"stop", "", "stop recording, and end the file", nil, (*ctl).stop},
-	{"mode", "MODE", "change what is recorded: record, prune, count or profile; off pauses, on resumes", []string{"depth", "prune"}, (*ctl).mode},
-	{"threshold", "TIME", "change the duration below which prune drops calls", nil, (*ctl).threshold},
-	{"filter", "", "record the functions that --func and --exclude select; without them, all", chooseFlags, (*ctl).choose},
-	{"snapshot", "", "write the contents of the rings to -o FILE, while the program continues", []string{"last", "output"}, (*ctl).snapshot},
-	{"rescan", "", "look for shared objects that were loaded or unloaded", nil, (*ctl).rescan},
-	{"counters", "", "show how often functions were called, in count mode", append([]string{"reset", "output", "names"}, dirFlags...), (*ctl).counters},
+	{"status", "", "show the state of the recorder", nil, (*ctl).status},
+	{"start", "", "start recording into the rings, or into a file with -o", append([]string{"output", "limit", "window"}, modeFlags...), (*ctl).start},
+	{"stop", "", "stop recording and finish the file", nil, (*ctl).stop},
+	{"mode", "MODE", "set the mode: record, prune, count or profile; off pauses, on resumes", []string{"depth", "prune"}, (*ctl).mode},
+	{"threshold", "TIME", "set the duration below which prune drops calls", nil, (*ctl).threshold},
+	{"filter", "", "record only the functions that --func and --exclude select; without them, all", chooseFlags, (*ctl).choose},
+	{"snapshot", "", "write the contents of the rings to -o FILE without stopping the program", []string{"last", "output"}, (*ctl).snapshot},
+	{"rescan", "", "detect shared libraries that were loaded or unloaded", nil, (*ctl).rescan},
+	{"counters", "", "show the call counts of functions, in count mode", append([]string{"reset", "output", "names"}, dirFlags...), (*ctl).counters},
 }
 
 func (a *app) ctlCommand() *cobra.Command {
@@ -70,12 +70,14 @@ func (a *app) ctlCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ctl [PID COMMAND] [flags]",
 		Short: "Control the recorder in a running process",
-		Long: `Control the recorder in a running process: one that xray record started, one that has the
-recorder linked in and listens (XRAY_RECORDER=control=1,start=0), or a child that either
-forked. The command start also loads the recorder into any other instrumented process. PID
-is the process, or the path of the socket that the recorder listens on. The user of the
-process, the user who started it, and root may control it. Without PID, ctl lists the
-processes that it can reach.
+		Long: `Control the recorder in a running process. The process must have been started by xray
+record, or have the recorder linked in and listening (XRAY_RECORDER=control=1,start=0), or
+be a forked child of such a process. The command start also loads the recorder into any
+other instrumented process.
+
+PID is a process ID or the path of the recorder's socket. The user that the process runs
+as, the user who started it, and root can control it. Without PID, ctl lists the processes
+that it can reach.
 
 Commands:
 
@@ -113,9 +115,9 @@ Commands:
 	c.recordingFlags.add(f)
 	c.StyleFlags.AddFlags(f)
 	f.StringVarP(&c.output, "output", "o", "", "write to `FILE`")
-	cli.AddDuration(f, &c.last, "last", "only the last `TIME` before now (default all that the rings hold)")
+	cli.AddDuration(f, &c.last, "last", "write only the last `TIME` (default everything in the rings)")
 	f.BoolVar(&c.reset, "reset", false, "reset the counters")
-	cli.AddChoice(f, &c.format, "format", "f", "output format; json is the response of the recorder", "text", "json")
+	cli.AddChoice(f, &c.format, "format", "f", "output `FORMAT`; json is the recorder's own response", "text", "json")
 	cli.Spellings(f, map[string]string{"threshold": "prune"})
 	return cmd
 }
@@ -158,16 +160,16 @@ func chooseCtl(cmd *cobra.Command, args []string) (ctlCommand, error) {
 		return ctlCommand{name: "list"}, checkCtlFlags(cmd, ctlCommand{name: "list"})
 	}
 	if len(args) < 2 {
-		return ctlCommand{}, cli.Usagef("give a PID and a command: %s", strings.Join(ctlNames(), ", "))
+		return ctlCommand{}, cli.Usagef("pass a PID and a command: %s", strings.Join(ctlNames(), ", "))
 	}
 	i := slices.IndexFunc(ctlCommands, func(c ctlCommand) bool { return c.name == args[1] })
 	if i < 0 {
-		return ctlCommand{}, cli.Usagef("no command %q; choose one of %s", args[1], strings.Join(ctlNames(), ", "))
+		return ctlCommand{}, cli.Usagef("unknown command %q: use one of %s", args[1], strings.Join(ctlNames(), ", "))
 	}
 	c := ctlCommands[i]
 	switch n := len(strings.Fields(c.args)); {
 	case len(args)-2 < n:
-		return c, cli.Usagef("%s: give a %s", c.name, c.args)
+		return c, cli.Usagef("%s requires a %s", c.name, c.args)
 	case len(args)-2 > n:
 		return c, cli.Usagef("%s: unexpected argument %q", c.name, args[2+n])
 	}
@@ -256,8 +258,8 @@ func writeStatus(w io.Writer, s *recorder.Status) error {
 		row("windows", "%v every %v; %s so far, %v in total; %s", time.Duration(n.LengthNS), time.Duration(n.EveryNS),
 			label.Grouped(uint64(n.Count)), time.Duration(n.RecordedNS).Round(time.Millisecond), state)
 	}
-	row("threads", "%d, and %d that ended; rings of %s", s.Threads.Live, s.Threads.Dead, label.Bytes(uint64(s.RingBytes)))
-	row("functions", "%s in %s; %s of %s sleds on", label.Grouped(uint64(s.Functions)), label.Count(uint64(s.Objects), "object", "objects"),
+	row("threads", "%d live, %d exited; rings of %s", s.Threads.Live, s.Threads.Dead, label.Bytes(uint64(s.RingBytes)))
+	row("functions", "%s in %s; %s of %s sleds enabled", label.Grouped(uint64(s.Functions)), label.Count(uint64(s.Objects), "object", "objects"),
 		label.Grouped(uint64(s.Patched)), label.Grouped(uint64(s.Sleds)))
 	row("clock", "%s ticks per second", label.Grouped(uint64(s.Frequency)))
 	row("running", "for %s", nanoseconds.Format(uint64(s.UptimeNS)))
@@ -268,7 +270,7 @@ func writeStatus(w io.Writer, s *recorder.Status) error {
 		row("switches", "not recorded: %s", texttab.Printable(s.NoOffCPU))
 	}
 	if s.Sealed {
-		row("seccomp", "a filter is in place; the program's threads make no system calls for the recorder")
+		row("seccomp", "a filter is in place, so the recorder makes no system calls on the program's threads")
 	}
 	for _, r := range s.Refused {
 		row("refused", "%s: %s", texttab.Printable(r.Path), texttab.Printable(r.Why))
@@ -300,7 +302,7 @@ func (c *ctl) start(ctx context.Context) error {
 	}
 	if c.output == "" {
 		if c.limit > 0 {
-			return cli.Usagef("--limit is for recording into a file (-o)")
+			return cli.Usagef("--limit requires -o")
 		}
 		var s recorder.Status
 		return c.do(ctx, &s, what.StartCommand(false), func(w io.Writer) error {
@@ -381,7 +383,7 @@ func (c *ctl) rescan(ctx context.Context) error {
 // complete.
 func (c *ctl) snapshot(ctx context.Context) error {
 	if c.output == "" || c.output == "-" {
-		return cli.Usagef("snapshot: name a file with -o")
+		return cli.Usagef("snapshot requires -o FILE")
 	}
 	var answer struct {
 		Records uint64 `json:"records"`
@@ -466,7 +468,7 @@ func (c *ctl) counters(ctx context.Context) error {
 // function, four zero bytes and the number of calls.
 func parseCounters(b []byte) ([]reader.Counter, error) {
 	if len(b) < 8 || (len(b)-8)%16 != 0 || uint64(len(b)-8)/16 != binary.LittleEndian.Uint64(b) {
-		return nil, fmt.Errorf("the recorder wrote %d bytes of counters, which is not a multiple of their size", len(b))
+		return nil, fmt.Errorf("the recorder wrote %d bytes of counters, not a multiple of the counter size", len(b))
 	}
 	var counters []reader.Counter
 	for b = b[8:]; len(b) > 0; b = b[16:] {

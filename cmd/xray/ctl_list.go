@@ -28,7 +28,7 @@ func (c *ctl) list(ctx context.Context) error {
 
 func writeList(w io.Writer, found []recorder.Listening) error {
 	if len(found) == 0 {
-		_, err := fmt.Fprintln(w, "no process has a recorder that listens")
+		_, err := fmt.Fprintln(w, "no process has a listening recorder")
 		return err
 	}
 	table := texttab.Table{Columns: []texttab.Column{

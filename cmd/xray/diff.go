@@ -47,22 +47,21 @@ func (a *app) diffCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff A... -- B...",
 		Short: "Compare runs and report regressions with confidence intervals",
-		Long: `diff compares the runs of two sides. Each trace before -- is a run of side A, and each
-trace after it a run of side B. In a summary, each host is a run. diff reports which
-functions take more or less time in B, and why. The parts add up to the whole
-difference, each with its confidence interval. Runs of different builds are matched by
-the names of functions.
+		Long: `Compare two groups of runs, A and B. Each trace before -- is a run of A, and each trace
+after it is a run of B. In a summary, each host is a run. diff reports which functions take
+more or less time in B, and why. The parts add up to the whole difference. Each part has a
+confidence interval. diff matches functions by name, so the builds can differ.
 
-With --root, diff compares the outermost calls of these functions. Without it, diff
+With --root, diff compares the outermost calls of the selected functions. Without it, diff
 compares all functions separately.
 
---gate fails if a metric of B exceeds that of A by more than a limit, beyond chance:
-p99:+5%, self:REGEXP:+3%. The exit status is 3 if a gate fails, 4 if there are too few
-runs to decide on a gate, and 5 if an interval reaches across its limit.`,
+--gate fails if a metric of B exceeds that of A by more than a limit and chance does not
+explain it: p99:+5%, self:REGEXP:+3%. The exit status is 3 if a gate fails, 4 if there are
+too few runs to decide, and 5 if the confidence interval includes the limit.`,
 		Example: `  xray diff -m1 ./server.old -m2 ./server old.*.xray -- new.*.xray
   xray diff --root '^handleRequest' old.*.xray -- new.*.xray
   xray diff --root '^handleRequest' --gate p99:+5% --gate 'self:parse.*:+3%' old.*.xray -- new.*.xray`,
-		Args: cli.Operands("traces of both sides, with -- between them", 2, true),
+		Args: cli.Operands("the traces of A and B, with -- between them", 2, true),
 		RunE: d.run,
 	}
 	f := cmd.Flags()
@@ -70,8 +69,8 @@ runs to decide on a gate, and 5 if an interval reaches across its limit.`,
 	d.maps.AddFlags(f)
 	session.AddRoot(f, &d.root)
 	f.StringArrayVar(&d.gateTexts, "gate", nil,
-		"fail if a metric grows by more than a limit: `METRIC[:REGEXP]:+LIMIT%`; repeatable")
-	cli.AddShare(f, &d.minShare, "min-share", "leave out functions with less than `PERCENT` of the time on both sides")
+		"fail if a metric grows by more than a limit, `METRIC[:REGEXP]:+LIMIT%`; repeatable")
+	cli.AddShare(f, &d.minShare, "min-share", "omit functions with less than `PERCENT` of the time in both A and B")
 	cli.AddTop(f, &d.top, "rows of each table; JSON and CSV have all")
 	cli.AddSeed(f, &d.seed)
 	d.output.AddFlags(f)
@@ -83,7 +82,7 @@ runs to decide on a gate, and 5 if an interval reaches across its limit.`,
 func (d *diffing) run(cmd *cobra.Command, args []string) error {
 	at := cmd.ArgsLenAtDash()
 	if at < 1 || at == len(args) {
-		return cli.Usagef("give traces of both sides, with -- between them: A... -- B...")
+		return cli.Usagef("pass the traces of A and B with -- between them: A... -- B...")
 	}
 	gates, err := d.gates()
 	if err != nil {
@@ -187,7 +186,7 @@ func (d *diffing) add(s *session.Session, to *diff.Comparison, side diff.Side, n
 	s.Summary(run.Stats)
 	caveats := s.Caveats(run)
 	if s.Summed() {
-		caveats = append(caveats, fmt.Sprintf("Percentiles of summaries may be off by %.1f%%.", 100*quantile.RelativeError))
+		caveats = append(caveats, fmt.Sprintf("Percentiles of summaries may be off by up to %.1f%%.", 100*quantile.RelativeError))
 	}
 	d.caveats.Add(caveats)
 	return to.Add(side, sink, diff.Run{Name: name, Clock: s.Clock, Names: s.Names})
@@ -199,13 +198,13 @@ func (a *app) gateStatus(r *diff.Report) error {
 	for _, g := range r.Gates {
 		switch g.Verdict {
 		case diff.Fail:
-			fmt.Fprintf(a.Stderr, "xray: the gate %s fails\n", g.Gate)
+			fmt.Fprintf(a.Stderr, "xray: gate %s failed\n", g.Gate)
 			fails = exitGate
 		case diff.Undecided:
-			fmt.Fprintf(a.Stderr, "xray: too few runs to decide on the gate %s\n", g.Gate)
+			fmt.Fprintf(a.Stderr, "xray: gate %s is undecided: too few runs\n", g.Gate)
 			undecided = exitUndecided
 		case diff.Inconclusive:
-			fmt.Fprintf(a.Stderr, "xray: the interval reaches across the limit of the gate %s: give more runs, or raise the limit\n", g.Gate)
+			fmt.Fprintf(a.Stderr, "xray: gate %s is inconclusive: the confidence interval includes the limit. Pass more runs, or raise the limit\n", g.Gate)
 			inconclusive = exitInconclusive
 		}
 	}

@@ -39,19 +39,19 @@ func (a *app) excludeCommand() *cobra.Command {
 	return a.overTraces(command{
 		use:   "exclude TRACE...",
 		short: "Find functions to exclude to reduce overhead",
-		long: `Choose functions to leave out of the next recording, so that recording costs no
-more than --budget. Functions that cost most for the time they account for go
-first. A function goes only after all functions that it calls. exclude predicts
-what the recording will cost then, how large it will be, and how much of the time
-it will still show.
+		long: `Choose functions to exclude from the next recording, so that its overhead stays
+within --budget. exclude first drops the functions that cost the most relative to
+the time they account for. It drops a function only after all functions that it
+calls. Then it predicts the overhead and the size of the next recording, and the
+share of the time that the recording will still show.
 
-The prediction is an estimate with a range. Pass --baseline with a recording by
-xray record --count of the same load to make it precise.
+The prediction is an estimate with a range. To narrow it, record the same load with
+xray record --count and pass that recording with --baseline.
 
-Functions that wait for other threads, functions that release locks, functions
-marked xray_always_instrument, and those that match --keep always stay.
+exclude always keeps functions that wait for other threads, functions that release
+locks, functions marked xray_always_instrument, and functions that match --keep.
 
-Use --write to print the choice as a list for a compiler or a recorder.`,
+To print a list for a compiler or a recorder, use --write.`,
 		example: `  xray exclude -m ./server --budget 3% trace.xray
   xray exclude -m ./server --write attr-list -o exclude.txt trace.xray
   clang++ -fxray-instrument -fxray-attr-list=exclude.txt server.cc -o server
@@ -62,7 +62,7 @@ Use --write to print the choice as a list for a compiler or a recorder.`,
 		flags:  c.addFlags,
 		check: func() error {
 			if c.write != "" && c.inputs.Style != "" && c.inputs.Style != "full" {
-				return cli.Usagef("--names cannot be used with --write: a list has the names that its reader expects")
+				return cli.Usagef("--names cannot be used with --write: the list syntax determines the names")
 			}
 			return nil
 		},
@@ -71,14 +71,14 @@ Use --write to print the choice as a list for a compiler or a recorder.`,
 }
 
 func (c *excluding) addFlags(f *pflag.FlagSet) {
-	cli.AddShare(f, &c.budget, "budget", "allow recording calls to cost `PERCENT` of the CPU time")
+	cli.AddShare(f, &c.budget, "budget", "allow an overhead of `PERCENT` of the CPU time")
 	c.cost.add(f)
-	f.StringArrayVar(&c.baselines, "baseline", nil, "CPU time without recording: a `TIME`, or traces of the same load by xray record --count")
+	f.StringArrayVar(&c.baselines, "baseline", nil, "CPU time without recording: a `TIME`, or traces of the same load from xray record --count")
 	f.StringVar(&c.keep, "keep", "", "keep functions that match `REGEXP`")
 	c.waits.add(f)
-	cli.AddSize(f, &c.ring, "ring", "show how much time each thread's ring of `SIZE` holds")
+	cli.AddSize(f, &c.ring, "ring", "show how much time a ring of `SIZE` per thread covers")
 	cli.AddTop(f, &c.top, "functions")
-	cli.AddChoice(f, &c.write, "write", "w", "print only the list, as", append(exclude.Forms(), filterForm)...)
+	cli.AddChoice(f, &c.write, "write", "w", "print only the list, in the syntax `SYNTAX`", append(exclude.Forms(), filterForm)...)
 }
 
 func (c *excluding) run(s *session.Session) error {
@@ -166,10 +166,10 @@ func reportExclusions(s *session.Session, plan *exclude.Plan, skipped []exclude.
 	const most = 5
 	for i, f := range skipped {
 		if i == most {
-			s.Say("%s also not on the list", label.Count(uint64(len(skipped)-i), "more function is", "more functions are"))
+			s.Say("%s also not in the list", label.Count(uint64(len(skipped)-i), "more function is", "more functions are"))
 			break
 		}
-		s.Say("%s is not on the list: %s", symbolize.Label(s.Names, f.ID), f.Why)
+		s.Say("%s is not in the list: %s", symbolize.Label(s.Names, f.ID), f.Why)
 	}
 }
 

@@ -93,7 +93,7 @@ func addBaseline(s *session.Session, opts *exclude.Options, baselines []string, 
 		t := ticks(float64(given))
 		opts.Baseline = exclude.Range{Least: t, Likely: t, Most: t}
 	case given != 0 || len(traces) == 0:
-		return cli.Usagef("--baseline: give a time above 0, or traces")
+		return cli.Usagef("--baseline requires a time above 0, or traces")
 	default:
 		c, err := openCounts(s, traces)
 		if err != nil {
@@ -107,7 +107,7 @@ func addBaseline(s *session.Session, opts *exclude.Options, baselines []string, 
 		opts.Baseline = exclude.Range{Least: base(countedNS[2]), Likely: base(countedNS[1]), Most: base(countedNS[0])}
 	}
 	if opts.Baseline.Least > opts.CPU+opts.CPU/2 {
-		return cli.Usagef("--baseline: it has more CPU time for the same number of calls than the recording: use the same load")
+		return cli.Usagef("--baseline uses more CPU time for the same number of calls than the recording: record the same load")
 	}
 	return nil
 }
@@ -134,7 +134,7 @@ func openCounts(s *session.Session, paths []string) (c *countedCalls, err error)
 			return nil, cli.Usagef("--baseline: %s was not recorded with xray record --count", t.Files()[i])
 		}
 		if r.Process.BuildID != build {
-			return nil, cli.Usagef("--baseline: %s is of another build", t.Files()[i])
+			return nil, cli.Usagef("--baseline: %s comes from a different build", t.Files()[i])
 		}
 		cpu := float64(r.Process.CPUNS) - float64(r.Process.SetupNS)
 		if r.Windowed() {
@@ -147,7 +147,7 @@ func openCounts(s *session.Session, paths []string) (c *countedCalls, err error)
 		}
 	}
 	if c.cpu <= 0 {
-		return nil, cli.Usagef("--baseline: these recordings do not have their CPU time")
+		return nil, cli.Usagef("--baseline: these recordings do not state their CPU time")
 	}
 	return c, nil
 }
@@ -163,7 +163,7 @@ func (c *countedCalls) scale(sink *exclude.Analysis) (float64, error) {
 		}
 	}
 	if len(ratios) == 0 {
-		return 0, cli.Usagef("--baseline: it has no calls of the recorded functions")
+		return 0, cli.Usagef("--baseline has no calls of the recorded functions")
 	}
 	slices.Sort(ratios)
 	return ratios[len(ratios)/2], nil

@@ -28,12 +28,12 @@ func (a *app) extractCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "extract FILE",
 		Short: "Extract the instrumentation map of a binary",
-		Long: `Write the sleds of an ELF file: where each function is entered and left, and the ID by
-which traces refer to it. The map as YAML has the names, too. Pass it with -m instead of
-the binary.
+		Long: `Write the instrumentation map of an ELF file: the sleds, which are the instrumentation
+points at function entries and exits, and the function IDs that traces use. As YAML, the
+map includes names, and you can pass it with -m instead of the binary.
 
-With --stats, show which functions have sleds and which have none and why, what sleds
-cost, and what another -fxray-instruction-threshold would give.`,
+With --stats, show which functions have sleds, which have none and why, how much space the
+sleds take, and the effect of other values of -fxray-instruction-threshold.`,
 		Example: `  xray extract -o server.yaml ./server
   xray extract --format text ./server
   xray extract --stats ./server`,
@@ -72,8 +72,8 @@ cost, and what another -fxray-instruction-threshold would give.`,
 	names.AddFlags(f)
 	names.AddDemangle(f)
 	debug.AddFlags(f)
-	cli.AddChoice(f, &format, "format", "f", "output format; with --stats, yaml is text", "yaml", "json", "csv", "text", "markdown", "html")
-	f.BoolVar(&stats, "stats", false, "show which functions have no sleds and why, and what sleds cost")
+	cli.AddChoice(f, &format, "format", "f", "output `FORMAT`; with --stats, yaml means text", "yaml", "json", "csv", "text", "markdown", "html")
+	f.BoolVar(&stats, "stats", false, "show which functions have no sleds and why, and how much space sleds take")
 	cli.AddTop(f, &top, "functions without sleds")
 	cli.AddOutput(f, &output)
 	cli.Spellings(f, nil)

@@ -37,13 +37,13 @@ func (a *app) fdrDumpCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "fdr-dump TRACE",
 		Aliases: []string{"dump"},
-		Short:   "Show the records of a trace with offset, bytes and meaning",
-		Long: `Show a trace record by record, in the order of the file, with the thread, CPU and
-time that follow from the records before. Damage appears at its place. The trace may
-be an FDR log or a basic log.
+		Short:   "Show the records of a trace with their offset, bytes and meaning",
+		Long: `Show the records of an FDR log or a basic log in file order. For each record, show the
+thread, CPU and time, which follow from the records before it. Damage is shown where it
+occurs.
 
---text writes a form that can be edited, and --from-text turns it back into a
-trace with the same bytes.`,
+To edit a trace, write it as text with --text and convert it back with --from-text. If
+you change nothing, the result is identical byte for byte.`,
 		Example: `  xray fdr-dump -m ./server trace.xray | less
   xray fdr-dump --verify trace.xray
   xray fdr-dump --text -o trace.txt trace.xray
@@ -53,9 +53,9 @@ trace with the same bytes.`,
 	}
 	f := cmd.Flags()
 	d.inputs.AddFlags(f)
-	f.BoolVar(&d.verify, "verify", false, "check the order of records, and fail if anything is wrong")
-	f.BoolVar(&d.text, "text", false, "write the text form, which --from-text turns back into the same bytes")
-	f.BoolVar(&d.fromText, "from-text", false, "read the text form, and write the trace that it describes")
+	f.BoolVar(&d.verify, "verify", false, "check the order of records and fail if any is out of place")
+	f.BoolVar(&d.text, "text", false, "write editable text, which --from-text converts back to the same bytes")
+	f.BoolVar(&d.fromText, "from-text", false, "read the output of --text and write the trace that it describes")
 	cli.AddOutput(f, &d.output)
 	cli.Spellings(f, nil)
 	return cmd
@@ -65,7 +65,7 @@ func (d *fdrDump) run(cmd *cobra.Command, args []string) error {
 	annotates := d.verify || len(d.inputs.Words()) > 0
 	switch {
 	case d.text && d.fromText:
-		return cli.Usagef("choose one of --text and --from-text")
+		return cli.Usagef("use only one of --text and --from-text")
 	case d.fromText && annotates:
 		return cli.Usagef("--from-text writes a trace: -m and --verify do not apply")
 	case d.fromText:
@@ -79,7 +79,7 @@ func (d *fdrDump) run(cmd *cobra.Command, args []string) error {
 	}
 	defer s.Close()
 	if s.Trace.Header(0).Type == reader.Profiling {
-		return fmt.Errorf("%s: a profile has no records: see it with xray stack", s.Trace.Files()[0])
+		return fmt.Errorf("%s: a profile has no individual records: view it with xray stack", s.Trace.Files()[0])
 	}
 	if fromYAML(s) {
 		return fmt.Errorf("%s: trace YAML has no records on disk to show: convert it with xray convert first", s.Trace.Files()[0])

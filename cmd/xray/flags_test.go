@@ -26,6 +26,7 @@ var legacyLetters = map[string]bool{
 // flagUse is a flag as one or more commands declare it.
 type flagUse struct {
 	letter, value, usage, defaults string
+	optional                       bool // the value may be absent, and follows an equals sign
 	commands                       []string
 }
 
@@ -41,7 +42,7 @@ func TestFlags(t *testing.T) {
 				return
 			}
 			value, usage := pflag.UnquoteUsage(f)
-			use := &flagUse{f.Shorthand, value, usage, f.DefValue, []string{name}}
+			use := &flagUse{f.Shorthand, value, usage, f.DefValue, value != "" && f.NoOptDefVal != "", []string{name}}
 			for _, u := range uses[f.Name] {
 				if u.letter == use.letter && u.value == use.value && u.usage == use.usage && u.defaults == use.defaults {
 					u.commands = append(u.commands, name)
@@ -111,7 +112,10 @@ func TestFlags(t *testing.T) {
 
 func writeFlag(table *strings.Builder, name string, u *flagUse) {
 	flag := "`--" + name
-	if u.value != "" {
+	switch {
+	case u.optional:
+		flag += "[=" + u.value + "]"
+	case u.value != "":
 		flag += " " + u.value
 	}
 	flag += "`"

@@ -51,25 +51,25 @@ const (
 var traceFormats = []traceFormat{
 	{name: "raw", about: "a basic log of version 3", kind: ofRecords, binary: true, write: records(newBasic)},
 	{name: "fdr", about: "a flight data recorder log of version 5", kind: ofRecords, binary: true, byThread: true, caveats: true, write: records(newFDR)},
-	{name: "plain", about: "the same bytes, uncompressed", kind: ofRecords, binary: true, write: plainBytes},
-	{name: "yaml", about: "trace YAML, which llvm-xray and xray read", kind: ofRecords, write: records(whole(convert.NewYAML))},
-	{name: "trace_event", about: "Chrome JSON in the shape that llvm-xray gives it", kind: ofRecords, write: records(whole(convert.NewTraceEvents))},
+	{name: "plain", about: "the trace unchanged, but uncompressed", kind: ofRecords, binary: true, write: plainBytes},
+	{name: "yaml", about: "trace YAML for llvm-xray and xray", kind: ofRecords, write: records(whole(convert.NewYAML))},
+	{name: "trace_event", about: "Chrome JSON as llvm-xray writes it", kind: ofRecords, write: records(whole(convert.NewTraceEvents))},
 	{name: "perfetto", about: "a protobuf trace for Perfetto", kind: ofTimeline, binary: true,
 		viewer: "the Perfetto UI", mostBytes: 500e6, write: opening(convert.NewPerfetto)},
-	{name: "chrome", about: "Chrome JSON for Perfetto, chrome://tracing and the like", kind: ofTimeline,
+	{name: "chrome", about: "Chrome JSON for Perfetto, chrome://tracing and similar tools", kind: ofTimeline,
 		viewer: "the Perfetto UI", mostBytes: 500e6, write: ending(convert.NewChrome)},
-	{name: "viztracer", about: "Chrome JSON with the place of each function, for vizviewer", kind: ofTimeline, sources: true,
+	{name: "viztracer", about: "Chrome JSON with source locations, for vizviewer", kind: ofTimeline, sources: true,
 		viewer: "vizviewer", mostBytes: 500e6, write: ending(convert.NewVizTracer)},
-	{name: "speedscope", about: "a profile of each thread for speedscope, calls in their order", kind: ofTimeline,
+	{name: "speedscope", about: "a profile per thread for speedscope, with calls in time order", kind: ofTimeline,
 		viewer: "speedscope", mostBytes: 250e6, write: opening(convert.NewSpeedscope)},
-	{name: "firefox", about: "a profile for the Firefox Profiler, calls in their order", kind: ofTimeline, sources: true,
+	{name: "firefox", about: "a profile for the Firefox Profiler, with calls in time order", kind: ofTimeline, sources: true,
 		viewer: "the Firefox Profiler", mostBytes: 400e6, write: opening(convert.NewFirefox)},
-	{name: "pprof", about: "a profile for go tool pprof, by self time and by calls", kind: ofSums, binary: true, compressed: true, inlines: true, write: adding(calls.Options{Paths: true}, convert.NewPprof)},
+	{name: "pprof", about: "a profile of self time and calls for go tool pprof", kind: ofSums, binary: true, compressed: true, inlines: true, write: adding(calls.Options{Paths: true}, convert.NewPprof)},
 	{name: "callgrind", about: "a profile for KCachegrind and callgrind_annotate", kind: ofSums, write: shortAfter(adding(calls.Options{Opens: true}, convert.NewCallgrind))},
 	{name: "folded", about: "folded stacks of self time for flame graph tools", kind: ofSums, write: foldedStacks},
-	{name: "csv", about: "a row for each call", kind: ofCalls, write: ending(convert.NewCSV)},
-	{name: "json", about: "a line with a JSON object for each call", kind: ofCalls, write: ending(convert.NewJSONLines)},
-	{name: "parquet", about: "a directory of tables for DuckDB, Spark, ClickHouse and the like", kind: ofCalls, tables: parquetTables},
+	{name: "csv", about: "one row per call", kind: ofCalls, write: ending(convert.NewCSV)},
+	{name: "json", about: "one JSON object per line, one per call", kind: ofCalls, write: ending(convert.NewJSONLines)},
+	{name: "parquet", about: "a directory of tables for DuckDB, Spark, ClickHouse and similar engines", kind: ofCalls, tables: parquetTables},
 }
 
 // traceFormatNames returns the names of the formats for which ok is true, or of all.
@@ -177,7 +177,7 @@ func plainBytes(c *conversion, s *session.Session, _ convert.Options, w io.Write
 	case len(s.Trace.Files()) != 1:
 		return nil, cli.Usagef("-f plain copies one trace")
 	case f.From > 0 || f.To > 0 || len(c.scope.Spans) > 1 || f.Thread != nil || f.Func != nil || f.MaxDepth > 0:
-		return nil, cli.Usagef("-f plain copies the whole trace: use xray slice for a part of it")
+		return nil, cli.Usagef("-f plain copies the whole trace: use xray slice to select part of it")
 	}
 	if _, err := io.Copy(w, s.Trace.Bytes(0)); err != nil {
 		return nil, err

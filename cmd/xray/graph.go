@@ -34,8 +34,8 @@ func (g *graphFlags) add(f *pflag.FlagSet) {
 	f.StringVarP(&g.vertexLabel, "vertex-label", "v", "", "label functions with `COLUMNS`")
 	f.StringVarP(&g.edgeColor, "edge-color", "c", "", "color edges by `COLUMN`")
 	f.StringVarP(&g.vertexColor, "vertex-color", "b", "", "color functions by `COLUMN`")
-	cli.AddCount(f, &g.nameLimit, "name-limit", "t", 0, "cut names in labels after `N` bytes")
-	cli.AddShare(f, &g.minShare, "min-share", "leave out what is below `PERCENT` of the time of the trace")
+	cli.AddCount(f, &g.nameLimit, "name-limit", "t", 0, "truncate names in labels to `N` bytes")
+	cli.AddShare(f, &g.minShare, "min-share", "omit functions and edges below `PERCENT` of the total time")
 	cli.AddTop(f, &g.top, "functions by self time, and the paths to them")
 	cli.AddExact(f, &g.exact)
 }
@@ -130,8 +130,8 @@ func (g *graphFlags) collect(s *session.Session, policy calls.Policy, view *grap
 // reportLeftOutEdges reports how many edges a picture does not show.
 func reportLeftOutEdges(streams *cli.Streams, edges int) {
 	if edges > 0 {
-		streams.Say("too large to draw everything: %s left out of the picture; "+
-			"--top and --min-share choose what is drawn, and --format dot has all", label.Count(uint64(edges), "edge", "edges"))
+		streams.Say("the graph is too large to draw in full: %s omitted; "+
+			"select what to draw with --top and --min-share, or write everything with --format dot", label.Count(uint64(edges), "edge", "edges"))
 	}
 }
 
@@ -154,10 +154,11 @@ func (a *app) graphCommand() *cobra.Command {
 	cmd := a.overTraces(command{
 		use:   "graph TRACE...",
 		short: "Show the call graph with counts and costs",
-		long: `Write the call graph as a picture, for Graphviz, or as tables of edges and functions.
+		long: `Write the call graph as an SVG picture, as input for Graphviz, or as tables of edges and
+functions.
 
-By default, functions are colored by self time and edges by the time of the calls
-along them. --min-share and --top keep big graphs readable.`,
+By default, the color of a function shows its self time. The color of an edge shows the
+total time of its calls. Use --min-share and --top to keep large graphs readable.`,
 		example: `  xray graph -m ./server --min-share 1% --format svg -o graph.svg trace.xray
   xray graph -m ./server --min-share 1% trace.xray | dot -Tpng > graph.png
   xray graph -m ./server -v self,p99 -b p99 --top 20 trace.xray`,

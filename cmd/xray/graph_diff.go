@@ -19,9 +19,9 @@ func (a *app) graphDiffCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "graph-diff TRACE-A TRACE-B",
 		Short: "Compare two call graphs",
-		Long: `Join the call graphs of two traces by function name and show what changed. The traces
-may be of different builds, each with its own map (-m1, -m2). Without a map,
-functions with the same ID count as the same.`,
+		Long: `Compare the call graphs of two traces and show what changed. xray matches functions by
+name, so the traces can come from different builds, each with its own map (-m1, -m2).
+Without a map, xray matches functions by ID.`,
 		Example: `  xray graph-diff -m1 ./server.old -m2 ./server --format svg -o diff.svg old.xray new.xray
   xray graph-diff -m ./server --top 20 before.xray after.xray`,
 		Args: cli.Operands("two traces", 2, false),

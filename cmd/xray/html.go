@@ -26,12 +26,13 @@ func (a *app) htmlCommand() *cobra.Command {
 	return a.overTraces(command{
 		use:   "html TRACE...",
 		short: "Write a trace as one interactive HTML page",
-		long: `Write one file that shows a trace in a browser, without a network: a table of all calls to
-sort and filter, a timeline, a flame graph and a call tree of any time range, and the
-latencies and slowest calls of each function.
+		long: `Write a trace as one HTML file that works offline: a table of all calls to sort and
+filter, a timeline, a flame graph and a call tree of any time range, and the latencies and
+slowest calls of each function.
 
-A page has room for a few million calls. If a trace has more, the page has the longest
-calls, and says so. To see all calls, select a part of the trace.`,
+A page holds a few million calls. If the trace has more, the page contains the longest
+calls and says so. To see all calls, select part of the trace, for example with --from
+and --to.`,
 		example: `  xray html -m ./server -o trace.html trace.xray
   xray html -m ./server --around 'handle#1' --source -o slow.html trace.xray`,
 		inputs: &p.inputs,
@@ -69,7 +70,7 @@ func newPage() page {
 func (p *page) add(f *pflag.FlagSet) {
 	cli.AddTitle(f, &p.title, "")
 	cli.AddMaxCalls(f, &p.most, "")
-	p.source.AddFlags(f, "include the source code of functions, if its files are on this machine")
+	p.source.AddFlags(f, "include the source code of functions if the source files are on this machine")
 }
 
 // record makes a page of the calls in scope.

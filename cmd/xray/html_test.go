@@ -317,7 +317,7 @@ func TestHTMLOfPrunedCalls(t *testing.T) {
 		function, partial string
 	}{
 		{"pruned", pruned, nil, "all threads: all calls, including calls that the recorder dropped", "#3 6 2.500 µs 0 ns 0.0 % 0 ns|#2 1,000 5.000 µs - - -",
-			"Counts and totals of functions, over all threads and the whole time, include them.",
+			"Counts and totals of functions, over all threads and the whole time, include them, and their time counts",
 			"1,000 calls in all threads, 0 of them in the page|1,000 dropped by the recorder: included only in the number of calls and in total",
 			"; without the 1,005 calls that the recorder dropped; their time is self time of their callers"},
 		{"chosen", pruned, []string{"--from", "1us"}, "", "#3 1 0 ns 0 ns 0.0 % 0 ns", "1,005 calls are missing", "1 call in thread 701", ""},

@@ -26,9 +26,9 @@ func (a *app) infoCommand() *cobra.Command {
 	)
 	return a.overTraces(command{
 		use:   "info TRACE...",
-		short: "Describe a trace, and warn of what is wrong with it",
-		long: `Show the format of a trace, its contents, and what was lost. Warn of everything that
-could mislead you, and say what to do about it. Start here.`,
+		short: "Describe a trace and warn about problems in it",
+		long: `Show the format and contents of a trace and what was lost. Warn about anything that makes
+results misleading, and say what to do about it. Start here with a new trace.`,
 		example: "  xray info -m ./server trace.xray",
 		inputs:  &inputs,
 		output:  &output,
@@ -289,8 +289,8 @@ func (o *infoOutput) ends() string {
 		n    uint64
 		what string
 	}{
-		{o.Exited, "returned"}, {o.TailExited, "left by a tail call"},
-		{o.Stats.Left, "left by an exception or longjmp"}, {o.Stats.Inferred, "ended with their caller"}, {o.Stats.Truncated - o.Stats.Cut, "open at the end"},
+		{o.Exited, "returned"}, {o.TailExited, "ended in a tail call"},
+		{o.Stats.Left, "ended by an exception or longjmp"}, {o.Stats.Inferred, "ended with their caller"}, {o.Stats.Truncated - o.Stats.Cut, "open at the end"},
 		{o.Stats.Cut, "open at the end of a window"},
 	} {
 		if p.n > 0 {

@@ -97,7 +97,7 @@ func budgetWords(r *reader.Recording) string {
 	return text
 }
 
-// switchWords says whether the recorder noticed when threads were off the processor.
+// switchWords says whether the recorder noticed when threads were off CPU.
 func switchWords(p *reader.Process) string {
 	switch {
 	case p.OffCPU != "":
@@ -374,7 +374,7 @@ func profileWords(r *reader.Recording) string {
 // maxInfoCounts bounds the table of counts for people.
 const maxInfoCounts = 20
 
-// counted reports totals for traces whose calls were only counted.
+// counted reports totals for traces whose the recording has only call counts.
 func (o *infoOutput) counted() string {
 	counters := o.counters()
 	if len(counters) == 0 {
@@ -387,7 +387,7 @@ func (o *infoOutput) counted() string {
 	return fmt.Sprintf("%s calls of %s functions", label.Grouped(all), label.Grouped(uint64(len(counters))))
 }
 
-// counts shows people the most frequent functions of traces whose calls were only counted.
+// counts shows people the most frequent functions of traces whose the recording has only call counts.
 func (o *infoOutput) counts() report.Node {
 	return report.Table("counters", o.counters(),
 		report.Count("calls", func(c *reader.Counter) uint64 { return c.Calls }),

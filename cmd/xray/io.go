@@ -24,12 +24,11 @@ func (a *app) ioCommand() *cobra.Command {
 	c := ioReport{inputs: session.Inputs{Scope: session.ByPlace, PathMemory: true}, top: 10}
 	return a.overTraces(command{
 		use:   "io TRACE...",
-		short: "Show which files and sockets were used, by whom, and how long that took",
-		long: `Show for each file and socket how many bytes were read and written and how long the
-calls took, and the same for each call path. Waits for events and connections are in a
-table of their own.
+		short: "Show I/O by file, socket and call path",
+		long: `Show bytes read and written and the time of I/O calls, by file, by socket and by call
+path. A separate table shows waits for events and connections.
 
-The calls are those of the C library that xray record --libcalls records.`,
+io needs a trace from xray record --libcalls, which records the C library's I/O calls.`,
 		example: `  xray record --libcalls -o server.xray -- ./server
   xray io server.xray
   xray io --thread 4711 --format csv -o io.csv server.xray`,

@@ -29,13 +29,14 @@ func (a *app) locksCommand() *cobra.Command {
 	c := lockReport{inputs: session.Inputs{Scope: session.ByPlace, PathMemory: true}, top: 5}
 	return a.overTraces(command{
 		use:   "locks TRACE...",
-		short: "Show which locks threads waited for, and who held them",
-		long: `Show for each lock how often threads took it, how long they waited for it and held it,
-which call paths waited while others held it, and when several threads waited at a time.
-Also show which locks were taken while others were held, and which orders can deadlock.
+		short: "Show lock contention: waiters, holders, and lock order",
+		long: `Show how often threads took each lock, how long they waited for it and held it, which call
+paths waited while others held it, and when several threads waited at once. Also show
+which locks were taken while holding others, and which lock orders can deadlock.
 
-Lock functions are recognized by name. A lock is the address that a lock function logs as
-its first argument. All calls of a function that logs no argument count as one lock.`,
+xray recognizes lock functions by name. It identifies a lock by the address that a lock
+function logs as its first argument. If a function logs no argument, all of its calls
+count as one lock.`,
 		example: `  xray locks -m ./server trace.xray
   xray locks -m ./server --lock 'Latch::get$' --unlock 'Latch::put$' trace.xray
   xray locks -m ./server --format csv -o locks.csv trace.xray`,
@@ -91,9 +92,9 @@ func lockPaths(s *session.Session) int { return (s.MaxPaths + lockPathCost - 1) 
 type lockFlags struct{ lock, unlock, cond string }
 
 func (f *lockFlags) add(flags *pflag.FlagSet) {
-	addNames(flags, &f.lock, "lock", lockNames, "functions that match `REGEXP` take a lock")
-	addNames(flags, &f.unlock, "unlock", unlockNames, "functions that match `REGEXP` release a lock")
-	addNames(flags, &f.cond, "cond", condNames, "functions that match `REGEXP` wait without the lock")
+	addNames(flags, &f.lock, "lock", lockNames, "treat functions that match `REGEXP` as taking a lock")
+	addNames(flags, &f.unlock, "unlock", unlockNames, "treat functions that match `REGEXP` as releasing a lock")
+	addNames(flags, &f.cond, "cond", condNames, "treat functions that match `REGEXP` as condition waits, which release the lock while they wait")
 }
 
 // Suffixes of names: functions that take a lock only if it is free, and functions that take a

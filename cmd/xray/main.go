@@ -109,11 +109,11 @@ func (a *app) root() *cobra.Command {
 		Short: "Record and analyze function-call traces",
 		Long: `xray records and analyzes function-call traces of programs compiled with
 clang -fxray-instrument. To record a program, run "xray record PROGRAM".
-To see what a trace holds, run "xray info TRACE".
+To see what a trace contains, run "xray info TRACE".
 
-xray reads basic and FDR logs of every version, profiles of LLVM's profiling mode and
-trace YAML, plain or compressed with gzip or zstd. "-" stands for standard input. A trace may be an
-http or https URL.`,
+xray reads basic and FDR logs of every version, profiles from LLVM's profiling mode, and
+trace YAML, all of them plain or compressed with gzip or zstd. A trace can be a file, an
+http or https URL, or "-" for standard input.`,
 		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -124,6 +124,7 @@ http or https URL.`,
 	}
 	root.SetIn(a.Stdin)
 	root.SetErr(a.Stderr)
+	cli.ShortUsage(root)
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.cpuProfile, "cpuprofile", "", "write a CPU profile of xray itself to `FILE`")
@@ -164,15 +165,15 @@ type task struct {
 func (a *app) tasks() []task {
 	return []task{
 		{"Record", []*cobra.Command{a.recordCommand(), a.watchCommand(), a.topCommand(), a.mergeSchedCommand(), a.ctlCommand(), a.excludeCommand(), a.coreCommand(), a.runtimeCommand()}},
-		{"Understand", []*cobra.Command{
+		{"Analyze", []*cobra.Command{
 			a.infoCommand(), a.accountCommand(), a.stackCommand(), a.graphCommand(), a.whyCommand(), a.slowestCommand(),
 			a.shapesCommand(), a.requestsCommand(), a.locksCommand(), a.ioCommand(), a.allocCommand(), a.residencyCommand(), a.reportCommand(),
 			a.sqlCommand(),
 		}},
 		{"Compare", []*cobra.Command{a.diffCommand(), a.graphDiffCommand()}},
-		{"Look at", []*cobra.Command{a.viewCommand(), a.tuiCommand(), a.htmlCommand()}},
+		{"View", []*cobra.Command{a.viewCommand(), a.tuiCommand(), a.htmlCommand()}},
 		{"Convert", []*cobra.Command{a.convertCommand(), a.summarizeCommand(), a.sliceCommand(), a.packCommand()}},
-		{"Maps and files", []*cobra.Command{a.extractCommand(), a.symbolizeCommand(), a.fdrDumpCommand()}},
+		{"Inspect", []*cobra.Command{a.extractCommand(), a.symbolizeCommand(), a.fdrDumpCommand()}},
 	}
 }
 

@@ -32,14 +32,14 @@ func (a *app) mergeSchedCommand() *cobra.Command {
 	var flags session.TraceFlags
 	cmd := &cobra.Command{
 		Use:   "merge-sched TRACE TEXT",
-		Short: "Add scheduler events that perf or ftrace recorded to a trace",
-		Long: `Write a copy of a trace with the scheduler events of a text: the output of perf script,
-or of trace_pipe of the kernel's tracer. It may have interrupts, too. Record them for the whole machine, at the same
-time as the trace, with a clock that both know. xray record --sched does all that by
-itself.
+		Short: "Add scheduler events from perf or ftrace to a trace",
+		Long: `Write a copy of a trace with scheduler events added. TEXT is the output of perf script or
+the contents of ftrace's trace_pipe, and may include interrupts. Record the events for the
+whole machine, at the same time as the trace, using a clock that the trace supports. If
+you can use xray record --sched, you do not need merge-sched.
 
-The trace must be of xray's recorder. xray checks that the clocks agree: a thread that
-records something is running.`,
+The trace must come from xray's recorder. xray checks that the two clocks agree: a thread
+must be running whenever it writes a record.`,
 		Example: `  perf record -a -k CLOCK_MONOTONIC -e sched:sched_switch,sched:sched_waking -o perf.data &
   xray record -o trace.xray ./server; kill %1; wait
   perf script --ns -i perf.data >perf.txt
@@ -50,13 +50,13 @@ records something is running.`,
 				return cli.Usagef("--clock: %q is not one of monotonic, monotonic_raw, realtime, x86-tsc", clock)
 			}
 			if output == "" {
-				return cli.Usagef("give the FILE to write with -o")
+				return cli.Usagef("pass the output FILE with -o")
 			}
 			return a.mergeSched(&flags, args[0], args[1], clock, output)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&clock, "clock", "", "`CLOCK` of the text: monotonic, monotonic_raw or realtime as for perf record -k, or x86-tsc")
+	f.StringVar(&clock, "clock", "", "`CLOCK` of TEXT: monotonic, monotonic_raw or realtime, as in perf record -k, or x86-tsc")
 	flags.AddFlags(f)
 	cli.AddOutput(f, &output)
 	cli.Spellings(f, nil)
@@ -74,7 +74,7 @@ func (a *app) mergeSched(flags *session.TraceFlags, trace, text, clock, output s
 	defer t.Close()
 	r := t.Recording(0)
 	if r == nil || r.Foreign() {
-		return fmt.Errorf("%s: not a trace of xray's recorder: it does not say how its clock relates to others", t.Files()[0])
+		return fmt.Errorf("%s: not a trace from xray's recorder: it does not say how its clock relates to other clocks", t.Files()[0])
 	}
 	events, err := readSchedText(text)
 	if err != nil {
@@ -125,9 +125,9 @@ func readSchedText(path string) (*schedtext.Events, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", path, err)
 	case len(events.List) == 0:
-		return nil, fmt.Errorf("%s: no scheduler events as perf script or trace_pipe writes them, in %s", path, label.Count(uint64(events.Other), "line", "lines"))
+		return nil, fmt.Errorf("%s: found no scheduler events in the format of perf script or trace_pipe, in %s", path, label.Count(uint64(events.Other), "line", "lines"))
 	case events.Damaged > 0:
-		return nil, fmt.Errorf("%s: line %d: a scheduler event that xray cannot read", path, events.FirstDamaged)
+		return nil, fmt.Errorf("%s: line %d: cannot parse this scheduler event", path, events.FirstDamaged)
 	}
 	return events, nil
 }
@@ -136,13 +136,13 @@ func readSchedText(path string) (*schedtext.Events, error) {
 func toTicks(r *reader.Recording, events *schedtext.Events, clock string) error {
 	switch {
 	case events.Ticks && clock != "" && clock != tscClock:
-		return fmt.Errorf("its times are ticks, not of the clock %s", clock)
+		return fmt.Errorf("its times are ticks, not times of the clock %s", clock)
 	case events.Ticks:
 		return nil
 	case clock == tscClock:
 		return errors.New("its times are seconds, not ticks of the TSC")
 	case clock == "":
-		return cli.Usagef("give the clock of the text with --clock")
+		return cli.Usagef("pass the clock of TEXT with --clock")
 	}
 	for i := range events.List {
 		e := &events.List[i]
@@ -151,7 +151,7 @@ func toTicks(r *reader.Recording, events *schedtext.Events, clock string) error 
 			if !slices.ContainsFunc(r.Clock.Anchors, func(a reader.Anchor) bool { return clock != "monotonic" || a.Mono != 0 }) {
 				return fmt.Errorf("the trace does not say how its clock relates to %s", clock)
 			}
-			return fmt.Errorf("its times are far from those of the trace by the clock %s: was it recorded at the same time, and with this clock?", clock)
+			return fmt.Errorf("according to the clock %s, its times are far from those of the trace: was it recorded at the same time and with this clock?", clock)
 		}
 		e.Time = tsc
 	}
@@ -169,7 +169,7 @@ func chooseSched(r *reader.Recording, events *schedtext.Events) (*reader.SchedPa
 		}
 	}
 	if from > last || to < first {
-		return nil, nil, fmt.Errorf("its events are from ticks %d to %d, and those of the trace from %d to %d: was it recorded at the same time, and with this clock?",
+		return nil, nil, fmt.Errorf("its events are at ticks %d to %d, and those of the trace at ticks %d to %d: was it recorded at the same time and with this clock?",
 			from, to, first, last)
 	}
 	t := schedtrack.New(from)
@@ -195,7 +195,7 @@ func chooseSched(r *reader.Recording, events *schedtext.Events) (*reader.SchedPa
 	t.Lose(events.Missing)
 	taken := t.Take(pid, to, 0)
 	if taken == nil || len(taken.Part.Events) == 0 {
-		return nil, nil, errors.New("it has no events of the threads of the trace")
+		return nil, nil, errors.New("it has no events for the threads of the trace")
 	}
 	outs, others := 0, 0
 	for i := range list {
@@ -208,7 +208,7 @@ func chooseSched(r *reader.Recording, events *schedtext.Events) (*reader.SchedPa
 		}
 	}
 	if outs > 10 && others < outs/10 {
-		return nil, nil, errors.New("nothing but the threads of the trace is switched out: record the whole machine (perf record -a)")
+		return nil, nil, errors.New("only threads of the trace are switched out: record the whole machine (perf record -a)")
 	}
 	taken.Part.Origin = reader.SchedMerged
 	return &taken.Part, taken.Tasks, nil
@@ -246,7 +246,7 @@ func sameClock(t *reader.Trace, r *reader.Recording, part *reader.SchedPart, tas
 	}
 	const most = 50 // one in
 	if asleep > 2 && asleep > records/most {
-		return fmt.Errorf("%d of %d records would be of threads that did not run: was it recorded with another clock, or not for the whole machine?", asleep, records)
+		return fmt.Errorf("%d of %d records belong to threads that were not running: was it recorded with another clock, or not for the whole machine?", asleep, records)
 	}
 	return nil
 }

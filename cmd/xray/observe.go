@@ -139,7 +139,7 @@ func (o *observer) settle() (*recorder.Observed, error) {
 		err = json.Unmarshal([]byte(line), &observed)
 	}
 	if err != nil {
-		return nil, o.end("the process that wrote the trace has ended early; what the program still had is in a second file, if it ended by itself", err)
+		return nil, o.end("the process that writes the trace ended early; if the program exited on its own, its remaining records are in a second file", err)
 	}
 	return &observed, o.in.Close()
 }

@@ -23,10 +23,10 @@ func (a *app) packCommand() *cobra.Command {
 	return a.overTraces(command{
 		use:   "pack TRACE -o FILE",
 		short: "Add names and source code to a trace",
-		long: `Write a copy of a trace that can be read on another machine, years later. It has the names,
-files and lines of the functions that occur in it, the build IDs of their binaries, and with
---source the source code of these functions as it is now. All commands take names from
-there, unless you pass -m.`,
+		long: `Write a self-contained copy of a trace that you can analyze on another machine or years
+later. The copy includes the name, file and line of each function in the trace, the build
+IDs of the binaries, and with --source, the current source code of these functions. All
+commands use the packed names unless you pass -m.`,
 		example: `  xray pack -m ./server -o packed.xray trace.xray
   xray pack -m ./server --source -o packed.xray trace.xray`,
 		args:   cli.Operands("one TRACE", 1, false),
@@ -34,7 +34,7 @@ there, unless you pass -m.`,
 		flags: func(f *pflag.FlagSet) {
 			// The only error is that there is no such flag.
 			_ = f.MarkHidden("names")
-			p.source.AddFlags(f, "include the source code of functions, if its files are on this machine and unchanged")
+			p.source.AddFlags(f, "include the source code of functions if the source files are on this machine and unchanged")
 			cli.AddOutput(f, &p.output)
 		},
 		check: func() error {
@@ -79,8 +79,8 @@ func (p *packing) run(s *session.Session) error {
 // recording returns the recording of the trace, with the names that were found.
 func (p *packing) recording(s *session.Session) (*reader.Recording, error) {
 	if s.Names == nil {
-		return nil, cli.Usagef("the trace does not say which program it is of: " +
-			"pass the traced binary, or the map that `xray extract` made of it, with -m")
+		return nil, cli.Usagef("the trace does not identify its program: " +
+			"pass the traced binary, or its map from `xray extract`, with -m")
 	}
 	stop := s.Progress()
 	ids, err := pack.Occurring(s.Trace, runtime.GOMAXPROCS(0))
@@ -94,10 +94,10 @@ func (p *packing) recording(s *session.Session) (*reader.Recording, error) {
 	}
 	r.Functions = pack.Functions(s.Names, s.TailCalls(), ids)
 	if len(r.Functions) == 0 {
-		return nil, fmt.Errorf("%s: no function of the trace has a name: there is nothing to pack", s.Trace.Files()[0])
+		return nil, fmt.Errorf("%s: nothing to pack: no function of the trace has a name", s.Trace.Files()[0])
 	}
 	if n := len(ids) - len(r.Functions); n > 0 {
-		s.Say("%s of %d without a name", label.Count(uint64(n), "function", "functions"), len(ids))
+		s.Say("%s of %d have no name", label.Count(uint64(n), "function", "functions"), len(ids))
 	}
 	if !s.Packed() {
 		r.Sources = nil // they may be those of other names
@@ -111,7 +111,7 @@ func (p *packing) recording(s *session.Session) (*reader.Recording, error) {
 		r.Sources = packed.Texts
 		sources.Tell()
 		if len(packed.Large) > 0 {
-			s.Say("no source of %s: more than 8 MB in all", cli.ShortList(packed.Large, 4))
+			s.Say("no source of %s: the total exceeds 8 MB", cli.ShortList(packed.Large, 4))
 		}
 	}
 	return &r, nil

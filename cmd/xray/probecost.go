@@ -19,7 +19,7 @@ type costFlags struct {
 }
 
 func (f *costFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.cost, "probe-cost", "", "assume that recording a call costs `TIME`, such as 25ns or 20ns..30ns")
+	flags.StringVar(&f.cost, "probe-cost", "", "assume that recording a call costs `TIME` (for example 25ns or 20ns..30ns)")
 }
 
 // usualCosts are the lowest and the highest measured costs of recording a call. The lowest
@@ -41,7 +41,7 @@ func (f *costFlags) of(s *session.Session) (probecost.Cost, string, error) {
 		return c, "--probe-cost", err
 	}
 	if !s.Clock.Known() {
-		return probecost.Cost{}, "", cli.Usagef("give --probe-cost in ticks: the trace does not state the frequency of its clock")
+		return probecost.Cost{}, "", cli.Usagef("the trace does not state its clock frequency: pass --probe-cost in ticks")
 	}
 	usual := &usualCosts[0]
 	if r := s.Trace.Recording(0); r == nil || r.Foreign() {
@@ -52,7 +52,7 @@ func (f *costFlags) of(s *session.Session) (probecost.Cost, string, error) {
 	}
 	c, err := parseCost(usual.from+".."+usual.to, s.Clock)
 	if err != nil {
-		err = cli.Usagef("give --probe-cost in ticks: the trace states a clock frequency of %d ticks per second, which is implausible", s.Clock.Frequency)
+		err = cli.Usagef("the trace states an implausible clock frequency of %d ticks per second: pass --probe-cost in ticks", s.Clock.Frequency)
 	}
 	return c, "usual for " + usual.kind, err
 }

@@ -49,7 +49,7 @@ type recordFlags struct {
 type callFlag string
 
 func (c *callFlag) add(f *pflag.FlagSet) {
-	f.StringVar((*string)(c), "libcalls", "", "record calls of the C library, too: the sets locks, io, sleep, alloc, or all of them, in `LIST`")
+	f.StringVar((*string)(c), "libcalls", "", "also record C library calls; `LIST` selects the sets locks, io, sleep, alloc, or all (default "+recorder.DefaultCallSets+")")
 	f.Lookup("libcalls").NoOptDefVal = recorder.DefaultCallSets
 }
 
@@ -73,7 +73,7 @@ const (
 )
 
 func (s *schedFlag) add(f *pflag.FlagSet) {
-	f.StringVar((*string)(s), "sched", "", "also record which tasks ran instead of the program's threads, and which woke them; with irq in `LIST`, also what interrupted the threads; requires root")
+	f.StringVar((*string)(s), "sched", "", "also record which tasks ran instead of the program's threads and which tasks woke them; with irq as `LIST`, also record interrupts; requires root")
 	f.Lookup("sched").NoOptDefVal = schedSwitches
 }
 
@@ -102,19 +102,19 @@ func (a *app) recordCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "record [flags] [--] PROGRAM [ARGUMENT...]",
 		Short: "Run a program and record its calls",
-		Long: `Run a program that was built with clang -fxray-instrument, and write a trace of its
-calls. Other commands read the trace without -m. The program need not be linked with
-anything: xray preloads the recorder. The first run compiles the recorder, which requires
-a C compiler.
+		Long: `Run a program built with clang -fxray-instrument and record its function calls. The
+recorder is preloaded, so the program needs no relinking. The first run compiles the
+recorder and needs a C compiler. The trace identifies its binaries, so other commands
+need no -m.
 
-With -p, record a running process. If it does not have the recorder in it, xray loads it
-there, as a debugger could.
+With -p, record a running process. If the process has no recorder, xray injects it with
+ptrace.
 
-Ctrl-C ends the program as it would without xray, and the recording with it. The exit
-status is that of the program, or 128 plus the signal's number if a signal ended it.
+Ctrl-C stops the program and finishes the trace. The exit status is that of the program,
+or 128 plus the signal number if a signal killed it.
 
-With -o -, the trace goes to standard output when the program has ended. What the program
-writes to its standard output goes to standard error.`,
+With -o -, xray writes the trace to standard output when the program exits. The program's
+own standard output goes to standard error.`,
 		Example: `  xray record -- ./server --port 8080
   xray record --prune 5us --ring 64M -- ./server
   xray record --func '^db::' -o db.xray -- ./server
@@ -125,11 +125,11 @@ writes to its standard output goes to standard error.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case r.pid != "" && len(args) > 0:
-				return cli.Usagef("-p records a running process: %q is one argument too many", args[0])
+				return cli.Usagef("unexpected argument %q: -p records a running process", args[0])
 			case r.pid == "" && len(args) == 0:
-				return cli.Usagef("give a PROGRAM to run, or -p and the ID of a process")
+				return cli.Usagef("pass a PROGRAM to run, or a process ID with -p")
 			case r.pid == "" && args[0] == "":
-				return cli.Usagef("the name of the program is empty")
+				return cli.Usagef("the program name is empty")
 			}
 			return r.check(a)
 		},
@@ -149,16 +149,16 @@ writes to its standard output goes to standard error.`,
 	f := cmd.Flags()
 	f.SetInterspersed(false) // arguments after the program's name belong to the program
 	r.add(f)
-	cli.AddBudget(f, &r.budget, "record the calls that tell most, at a cost of at most `PERCENT` of the program's CPU time; estimate the others")
-	cli.AddSize(f, &r.ring, "ring", "keep only the last `SIZE` of records of each thread, and write them at the end")
-	f.StringVarP(&r.output, "output", "o", defaultTrace, "write to `FILE`; %p is the process ID, %e the program's name, %% a percent sign; - is standard output")
+	cli.AddBudget(f, &r.budget, "limit the overhead to `PERCENT` of the program's CPU time: record the most informative calls and estimate the rest")
+	cli.AddSize(f, &r.ring, "ring", "keep only the last `SIZE` of records per thread, and write them when the recording ends")
+	f.StringVarP(&r.output, "output", "o", defaultTrace, "write to `FILE`; %p is the process ID, %e the program name, %% a percent sign; - is standard output")
 	f.BoolVar(&r.noFollow, "no-follow", false, "do not record child processes")
-	f.BoolVar(&r.noOffCPU, "no-offcpu", false, "do not record when threads were off the processor")
-	f.BoolVar(&r.drop, "drop", false, "drop records if the trace cannot be written fast enough, instead of letting threads wait")
-	f.BoolVar(&r.compress, "compress", false, "write a compressed trace, of a fifth of the size")
+	f.BoolVar(&r.noOffCPU, "no-offcpu", false, "do not record off-CPU time")
+	f.BoolVar(&r.drop, "drop", false, "drop records instead of blocking threads if xray cannot write the trace fast enough")
+	f.BoolVar(&r.compress, "compress", false, "compress the trace to about a fifth of its size")
 	r.sched.add(f)
 	f.StringVarP(&r.pid, "pid", "p", "", "record the running process `PID`")
-	cli.AddDuration(f, &r.duration, "duration", "with -p, end after `TIME`")
+	cli.AddDuration(f, &r.duration, "duration", "with -p, stop after `TIME`")
 	f.BoolVarP(&r.quiet, "quiet", "q", false, "print only errors")
 	r.libcalls.add(f)
 	addCompiler(cmd, &r.cc)
@@ -188,13 +188,13 @@ func (r *recordFlags) check(a *app) error {
 	}
 	switch {
 	case r.output == "" || r.output == "-" && r.pid != "":
-		return cli.Usagef("--output: give the name of a file")
+		return cli.Usagef("-o - cannot be used with -p: pass a file name")
 	case (r.ring > 0 || r.drop) && r.sums():
 		return cli.Usagef("--ring and --drop cannot be used with --count or --profile")
 	case r.ring > 0 && r.drop:
 		return cli.Usagef("--drop cannot be used with --ring")
 	case r.window.Every > 0 && r.budget > 0:
-		return cli.Usagef("--window cannot be used with --budget: outside of windows, nothing is known about functions")
+		return cli.Usagef("--window cannot be used with --budget: the budget needs call counts from outside the windows")
 	case r.window.Every > 0 && r.sched != "":
 		return cli.Usagef("--window cannot be used with --sched, which records the kernel's events all the time")
 	case r.budget > 0 && (r.sums() || r.depth > 0):
@@ -202,7 +202,7 @@ func (r *recordFlags) check(a *app) error {
 	case r.ring > 0 && r.ring < leastRing:
 		return cli.Usagef("--ring: must be at least %[2]dK, not %[1]d bytes", r.ring, leastRing>>10)
 	case r.pid == "" && r.duration > 0:
-		return cli.Usagef("--duration is for -p; end a program with timeout(1)")
+		return cli.Usagef("--duration requires -p; to limit a program that xray starts, use timeout(1)")
 	case r.pid != "" && r.compress:
 		return cli.Usagef("--compress cannot be used with -p: the process itself writes the trace")
 	case r.pid != "" && (r.ring > 0 || r.noFollow || r.noOffCPU || r.drop || r.libcalls != ""):
@@ -244,15 +244,15 @@ func (a *app) reportRecorded(l *launch, observed *recorder.Observed, quiet bool,
 	for _, t := range observed.Traces {
 		if t.Problem != "" {
 			refused = true
-			fmt.Fprintf(a.Stderr, "xray: error: the trace is not complete: %s\n", t.Problem)
+			fmt.Fprintf(a.Stderr, "xray: error: the trace is incomplete: %s\n", t.Problem)
 		}
 	}
 	for _, problem := range observed.Problems {
 		fmt.Fprintf(a.Stderr, "xray: warning: %s\n", problem)
 	}
 	if status == 128+sigsys {
-		fmt.Fprintln(a.Stderr, "xray: SIGSYS ended the program: a seccomp filter forbids a system call. If the program runs without the recorder, "+
-			"allow what the recorder needs: see \"seccomp\" in docs/recorder.md")
+		fmt.Fprintln(a.Stderr, "xray: SIGSYS killed the program: a seccomp filter forbids a system call. If the program works without the recorder, "+
+			"allow the system calls that the recorder needs: see \"seccomp\" in docs/recorder.md")
 	}
 	report, err := readRecorded(l.written(observed))
 	if err != nil {
@@ -397,7 +397,7 @@ func (a *app) chooseFunctions(ctx context.Context, l *launch, r *recordFlags, pr
 		return err
 	}
 	if kept == 0 && l.sleds {
-		fmt.Fprintf(a.Stderr, "xray: --func and --exclude select no instrumented function of %s; they may select functions of objects that are loaded later\n", program.Path)
+		fmt.Fprintf(a.Stderr, "xray: --func and --exclude select no instrumented function of %s; they may still select functions of objects that are loaded later\n", program.Path)
 	}
 	return nil
 }
@@ -411,12 +411,12 @@ func (a *app) warnOfSched(why string) {
 
 // warnOfHooks warns of flags that do not apply to functions without sleds.
 func (a *app) warnOfHooks(l *launch, r *recordFlags, program *recorder.Program) {
-	const functions = "xray: %s: the functions that gcc instrumented are %s\n"
+	const functions = "xray: %s: functions instrumented by GCC are %s\n"
 	if !l.filter.All() && r.depth == 0 {
-		fmt.Fprintf(a.Stderr, functions, program.Path, "all recorded: --func and --exclude apply only to those of clang")
+		fmt.Fprintf(a.Stderr, functions, program.Path, "all recorded: --func and --exclude apply only to functions instrumented by clang")
 	}
 	if r.depth > 0 {
-		fmt.Fprintf(a.Stderr, functions, program.Path, "left out: --depth applies only to those of clang")
+		fmt.Fprintf(a.Stderr, functions, program.Path, "not recorded: --depth applies only to functions instrumented by clang")
 	}
 }
 

@@ -324,7 +324,7 @@ func TestRecordProcessBudgetWithoutEnd(t *testing.T) {
 	if b := &recording.Budget; b.Share != 50000 || b.Known() || len(b.Functions) > 0 || len(b.Totals) != len(budgetedFunctions) {
 		t.Errorf("got the budget %+v", b)
 	}
-	if o := runHere("xray", "account", path); o.status != 0 || !strings.Contains(o.stdout, "Calls are missing, and the trace does not say how many") {
+	if o := runHere("xray", "account", path); o.status != 0 || !strings.Contains(o.stdout, "An unknown number of calls is missing") {
 		t.Errorf("account: %s", o)
 	}
 	if o := runHere("xray", "account", "--sort", "all-calls", path); o.status != 2 {

@@ -41,9 +41,9 @@ func (a *app) passOn(dir string, running bool) (kept bool, err error) {
 	case err != nil || len(traces) == 0:
 		return false, err
 	case running:
-		return true, fmt.Errorf("a process of the program still runs, and its trace is not complete: it is in %s", dir)
+		return true, fmt.Errorf("a process of the program is still running, so its trace is incomplete: it is in %s", dir)
 	case len(traces) > 1:
-		return true, fmt.Errorf("standard output has room for one trace, and %d processes were recorded: their traces are in %s", len(traces), dir)
+		return true, fmt.Errorf("standard output can hold only one trace, but %d processes were recorded: their traces are in %s", len(traces), dir)
 	}
 	f, err := os.Open(traces[0])
 	if err != nil {

@@ -65,7 +65,7 @@ func (a *app) recordProcess(ctx context.Context, r *recordFlags) error {
 		go followObjects(ctx, p, filter, known)
 	}
 	if !r.quiet {
-		fmt.Fprintf(a.Stderr, "xray: recording process %d into %s; Ctrl-C ends it\n", status.PID, path)
+		fmt.Fprintf(a.Stderr, "xray: recording process %d into %s; press Ctrl-C to stop\n", status.PID, path)
 	}
 	if wait(ctx, p, limiter, r.duration); limiter != nil {
 		limiter.Stop()
@@ -196,7 +196,7 @@ func wait(ctx context.Context, p *recorder.Process, limiter *recorder.Limiter, d
 // needRings returns an error if a process records into a file.
 func needRings(p *recorder.Process, status *recorder.Status) error {
 	if status.Recording && (status.Stream != nil || status.ObservedStream) {
-		return fmt.Errorf("%s is being recorded into a file, so it has no rings to read. End that first, see xray ctl %s status", p, p.Target())
+		return fmt.Errorf("%s is being recorded into a file, so it has no ring buffers to read. End that recording first. For details, run xray ctl %s status", p, p.Target())
 	}
 	return nil
 }

@@ -157,7 +157,7 @@ func (r *recorded) summary(sleds bool) string {
 	case len(r.paths) == 0 && !sleds:
 		return "nothing was recorded: " + recorder.ErrNotInstrumented.Error()
 	case len(r.paths) == 0:
-		return "nothing was recorded: the program ended before the recorder was ready"
+		return "nothing was recorded: the program exited before the recorder was ready"
 	}
 	files := strings.Join(nearNames(r.paths), " ")
 	if n := len(r.paths); n > maxListed {
@@ -228,7 +228,7 @@ func (c *recordingCost) text(calls uint64) string {
 	if rest > cost/10 {
 		much = fmt.Sprintf("added about %.0f%% to", 100*cost/rest)
 	}
-	return "recording " + much + " the CPU time (--budget 3% limits that)"
+	return "recording " + much + " the CPU time (limit the overhead with --budget 3%)"
 }
 
 func (r *recorded) what() string {
@@ -268,10 +268,10 @@ func (r *recorded) warnings() []string {
 		parts = append(parts, fmt.Sprintf("not recorded: %s (%s)", r.refusals[0].Path, r.refusals[0].Why))
 	}
 	if r.incomplete > 0 {
-		parts = append(parts, "a process that writes its own trace was killed or still runs: the last records of each thread are missing")
+		parts = append(parts, "a process that writes its own trace was killed or is still running, so the last records of each thread are missing")
 	}
 	if r.waited >= time.Millisecond {
-		parts = append(parts, fmt.Sprintf("threads waited %v in total until the trace was written (with --drop they lose records instead)", r.waited.Round(time.Millisecond)))
+		parts = append(parts, fmt.Sprintf("threads waited %v in total for the trace to be written (with --drop, they drop records instead)", r.waited.Round(time.Millisecond)))
 	}
 	if text := r.cost.text(r.calls); text != "" {
 		parts = append(parts, text)
@@ -287,7 +287,7 @@ func (r *recorded) warnings() []string {
 
 // stillRunning returns a note about processes that still run.
 func (r *recorded) stillRunning() string {
-	who, traces := "process %d still runs: its trace is complete when it ends", []string(nil)
+	who, traces := "process %d is still running: its trace is complete when it exits", []string(nil)
 	for _, p := range r.running {
 		if p.Trace != "" {
 			traces = append(traces, p.Trace)
@@ -295,7 +295,7 @@ func (r *recorded) stillRunning() string {
 	}
 	n := r.running[0].PID
 	if len(r.running) > 1 {
-		who, n = "%d processes still run: their traces are complete when they end", len(r.running)
+		who, n = "%d processes are still running: their traces are complete when they exit", len(r.running)
 	}
 	sortPaths(traces)
 	text := fmt.Sprintf(who, n)

@@ -31,17 +31,17 @@ type recordingFlags struct {
 }
 
 func (r *recordingFlags) add(f *pflag.FlagSet) {
-	cli.AddDuration(f, &r.prune, "prune", "drop calls shorter than `TIME`, such as 5us, unless they contain a longer call")
-	f.BoolVar(&r.count, "count", false, "count the calls of each function, and record no calls")
-	f.BoolVar(&r.profile, "profile", false, "sum up the times of each call path, and record no calls")
+	cli.AddDuration(f, &r.prune, "prune", "drop calls shorter than `TIME` (for example 5us) unless they contain a longer call")
+	f.BoolVar(&r.count, "count", false, "count calls per function instead of recording individual calls")
+	f.BoolVar(&r.profile, "profile", false, "record a call-path profile instead of individual calls")
 	cli.AddCount(f, &r.depth, "depth", "", 0, "record only calls at most `N` deep; 1 is the outermost, 0 is no limit")
-	cli.AddSize(f, &r.limit, "limit", "stop writing after `SIZE`, such as 500M or 2G")
+	cli.AddSize(f, &r.limit, "limit", "stop writing after `SIZE` (for example 500M or 2G)")
 	r.addWindow(f)
 	r.addFilter(f)
 }
 
 func (r *recordingFlags) addWindow(f *pflag.FlagSet) {
-	cli.AddWindow(f, &r.window, "window", "record only for a part of the time: `TIME/TIME`, such as 1s/60s for a second of every minute")
+	cli.AddWindow(f, &r.window, "window", "record in windows, `TIME/TIME`: 1s/60s records 1 second of every minute")
 }
 
 func (r *recordingFlags) addFilter(f *pflag.FlagSet) {
@@ -66,9 +66,9 @@ func (r *recordingFlags) recording() (recorder.Recording, error) {
 	case len(chosen) > 1:
 		return what, cli.Usagef("choose one of %s", strings.Join(chosen, " and "))
 	case r.depth > 0 && r.sums():
-		return what, cli.Usagef("--depth is for recorded calls, and %s records none", chosen[0])
+		return what, cli.Usagef("--depth cannot be used with %s, which records no individual calls", chosen[0])
 	case what.Every > 0 && (r.depth > 0 || r.profile):
-		return what, cli.Usagef("--window cannot be used with --depth or --profile: after a window, it is unknown which calls are open")
+		return what, cli.Usagef("--window cannot be used with --depth or --profile: when a window begins, the recorder does not know which calls are open")
 	}
 	if err := what.CheckWindows(); err != nil {
 		return what, cli.Usagef("--window: %w", err)

@@ -121,9 +121,9 @@ func TestURLs(t *testing.T) {
 	for args, want := range map[string]string{
 		"account /missing":           "missing: the server answers 403 Forbidden: has the URL expired?",
 		"account /other":             "other: offset 0x0: not an XRay trace",
-		"why --root x /s.parquet":    "s.parquet is a summary, and why needs single calls",
-		"fdr-dump /p.xray":           "p.xray: a profile has no records",
-		"merge-sched /a.xray x -o x": "a.xray: not a trace of xray's recorder",
+		"why --root x /s.parquet":    "s.parquet is a summary, but why needs individual calls",
+		"fdr-dump /p.xray":           "p.xray: a profile has no individual records",
+		"merge-sched /a.xray x -o x": "a.xray: not a trace from xray's recorder",
 	} {
 		if got := xray(true, strings.Fields(args)...); !strings.Contains(got, want) {
 			t.Errorf("%s: %s, want %q", args, got, want)

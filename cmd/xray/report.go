@@ -36,17 +36,17 @@ func (a *app) reportCommand() *cobra.Command {
 	}
 	return a.overTraces(command{
 		use:   "report TRACE...",
-		short: "Write one page about a trace, for a ticket",
-		long: `Write what info, account, stack, why and slowest show into one document: what was
-recorded and what is missing, the functions with the most self time, a flame graph (on
-a page) or the heaviest stacks, why the slow calls of a function were slow, and the
+		short: "Write a one-page report about a trace",
+		long: `Write one document with the results of info, account, stack, why and slowest: what was
+recorded and what is missing, the functions with the most self time, a flame graph (in
+HTML) or the heaviest call paths, why the slow calls of a function were slow, and the
 slowest of them.
 
-Without --root, the function is the one whose slow calls lose the most time, as in
-xray why.
+Without --root, report chooses the function whose slow calls lose the most time, as xray
+why does.
 
-The name of the output selects the format, unless you pass --format: .html is a page, and
-.md is Markdown.`,
+Without --format, the name of the output file selects the format: HTML for .html, and
+Markdown for .md.`,
 		example: `  xray report -m ./server -o report.html trace.xray
   xray report -m ./server -f markdown trace.xray | xclip`,
 		inputs: &c.inputs,

@@ -36,13 +36,13 @@ func (a *app) requestsCommand() *cobra.Command {
 	return a.overTraces(command{
 		use:   "requests TRACE...",
 		short: "Trace requests across threads",
-		long: `Join what all threads did for a request. Show where its time went along the critical path
-(in functions, in queues, and in handoffs between threads), what makes slow requests slow,
-and the slowest requests as waterfalls.
+		long: `Follow requests from thread to thread. Show where the time of requests went along the
+critical path (in functions, in queues, and in handoffs between threads), what makes slow
+requests slow, and the slowest requests as waterfalls.
 
-The request that a thread works on follows from the logged first argument of a function
-(--id-func), the text of custom events (--id-event), or the argument of
-xray_request_begin in xray/recorder.h (--id mark, the default).`,
+xray identifies the request that a thread is working on by the argument of
+xray_request_begin in xray/recorder.h (--id mark, the default), by the logged first
+argument of a function (--id-func), or by the text of custom events (--id-event).`,
 		example: `  xray requests trace.xray
   xray requests -m ./server --id-func '^(accept|handle|reply)$' trace.xray
   xray requests -m ./server --id-event 'req=([0-9]+)' --class 'method=(\w+)' trace.xray
@@ -56,16 +56,16 @@ xray_request_begin in xray/recorder.h (--id mark, the default).`,
 }
 
 func (c *requestTracing) addFlags(f *pflag.FlagSet) {
-	cli.AddChoice(f, &c.id, "id", "", "take the keys of requests from", "mark", "event", "arg1")
-	f.StringVar(&c.idFunc, "id-func", "", "take the key from the logged first argument of functions that match `REGEXP`")
-	f.StringVar(&c.idEvent, "id-event", "", "take the key from custom events: what the group of `REGEXP` captures, or the whole text")
-	f.StringVar(&c.class, "class", "", "take the class of a request from what `REGEXP` captures in its custom events, or from argN of --id-func")
-	f.StringVar(&c.pause, "pause", "", "treat a key that returns after `TIME` as another request (default ten times the median)")
+	cli.AddChoice(f, &c.id, "id", "", "identify requests by `SOURCE`", "mark", "event", "arg1")
+	f.StringVar(&c.idFunc, "id-func", "", "use the logged first argument of functions that match `REGEXP` as the request key")
+	f.StringVar(&c.idEvent, "id-event", "", "use custom events as the request key: the text that the group in `REGEXP` captures, or the whole text")
+	f.StringVar(&c.class, "class", "", "classify requests by the text that `REGEXP` captures in their custom events, or by argN of --id-func")
+	f.StringVar(&c.pause, "pause", "", "treat a key that reappears after `TIME` as a new request (default 10 times the median)")
 	cli.AddSlow(f, &c.slow)
 	f.StringVar(&c.key, "request", "", "show the requests of `KEY` instead of the slowest")
 	cli.AddTop(f, &c.top, "rows of each table")
 	cli.AddCount(f, &c.exemplars, "exemplars", "", 0, "show the `N` slowest requests")
-	cli.AddShare(f, &c.minShare, "min-share", "leave out calls that take less than `PERCENT` of a request")
+	cli.AddShare(f, &c.minShare, "min-share", "omit calls that take less than `PERCENT` of a request")
 }
 
 func (c *requestTracing) run(s *session.Session) error {
@@ -128,7 +128,7 @@ func (f *requestTracing) options(s *session.Session) (requests.Options, error) {
 		}
 	}
 	if f.idFunc != "" && f.id != "arg1" || f.idEvent != "" && f.id != "event" {
-		return opts, cli.Usagef("--id-func is for --id arg1, and --id-event for --id event: choose one")
+		return opts, cli.Usagef("--id-func implies --id arg1, and --id-event implies --id event: use only one of them")
 	}
 	var err error
 	switch f.id {
@@ -166,9 +166,9 @@ func (f *requestTracing) nothing(r *requests.Report) string {
 	case len(r.Requests) > 0 || r.Cut > 0:
 		return ""
 	case f.id == "arg1":
-		return "no call that --id-func names has a logged argument: compile these functions with the attribute xray_log_args(1)"
+		return "no call that matches --id-func has a logged argument: compile these functions with the attribute xray_log_args(1)"
 	case f.id == "event":
-		return "no custom event has a key as --id-event says"
+		return "no custom event matches --id-event"
 	}
-	return "the program marked no requests (xray_request_begin): use --id-func or --id-event to identify them"
+	return "the program marks no requests with xray_request_begin: identify requests with --id-func or --id-event"
 }

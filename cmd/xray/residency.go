@@ -34,17 +34,17 @@ func (a *app) residencyCommand() *cobra.Command {
 	return a.overTraces(command{
 		use:   "residency TRACE...",
 		short: "Show what each thread was doing over time",
-		long: `Draw a strip for each thread that shows which outermost function it was in, or with
---func which of the matching functions, and how much of its time it was busy, waiting,
-silent or absent. List the functions with their shares and longest calls, the longest
-gaps, and times in which half of the threads were silent at once.
+		long: `Draw a strip per thread that shows its outermost function over time, or with --func, the
+matching functions. Show how much of its time each thread was busy, waiting, silent or
+absent. List the functions with their shares and longest calls, the longest gaps, and the
+times when at least half of the threads were silent at once.
 
-A thread is silent if a call is open but nothing was recorded for longer than --gap: it
-computes without calling anything, or it is stopped. In traces that say when threads
-were off the processor, it is busy, waiting or queued instead.
+A thread is silent if a call is open but the thread recorded nothing for longer than
+--gap: it computes without calling anything, or it is stopped. If the trace has off-CPU
+times, the thread is shown as busy, waiting or queued instead.
 
-For a part of the time, as with --last or --around, residency shows all calls that were
-open then, whenever they began.`,
+With --last, --around and other flags that select a time range, residency shows all calls
+that were open in that range, including calls that began earlier.`,
 		example: `  xray residency -m ./server trace.xray
   xray residency -m ./server --func '^handleRequest' --from 1s --to 1.2s trace.xray
   xray residency -m ./server --around 'handleRequest#slowest:1' --margin 1ms trace.xray
@@ -59,8 +59,8 @@ open then, whenever they began.`,
 func (c *residing) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&c.function, "func", "", "show functions that match `REGEXP` instead of the outermost")
 	c.waits.addWait(f)
-	f.StringVar(&c.gap, "gap", "", "a thread is silent after `TIME` without a record (default 100us)")
-	cli.AddCount(f, &c.cells, "cells", "", 1, "cut the time into `N` parts (default as wide as the terminal; 1000 for csv and json)")
+	f.StringVar(&c.gap, "gap", "", "treat a thread as silent after `TIME` without a record (default 100us)")
+	cli.AddCount(f, &c.cells, "cells", "", 1, "divide the time into `N` cells (default: the width of the terminal, or 1000 for csv and json)")
 	f.Lookup("cells").DefValue = ""
 	cli.AddTop(f, &c.top, "functions")
 }
@@ -106,8 +106,8 @@ func (c *residing) run(s *session.Session) error {
 	}
 	found := sink.Report(s.Clock)
 	if opts.Cells < wanted {
-		run.Caveats = append(run.Caveats, fmt.Sprintf("The time is cut into %s parts instead of %s: for more, there are too many threads. "+
-			"Choose some with --thread.", label.Grouped(uint64(opts.Cells)), label.Grouped(uint64(wanted))))
+		run.Caveats = append(run.Caveats, fmt.Sprintf("The time is divided into %s cells instead of %s because there are too many threads. "+
+			"Select threads with --thread.", label.Grouped(uint64(opts.Cells)), label.Grouped(uint64(wanted))))
 	}
 	view := residency.View{Top: c.top, Base: span.First, Threads: s.ThreadNames()}
 	return s.Report(&c.output, run, func(names symbolize.Names) []report.Node { return found.Body(names, view) })

@@ -27,13 +27,13 @@ func TestResidencyOfManyThreads(t *testing.T) {
 	}
 	drawn := output("--cells", "10")
 	if n := strings.Count(drawn, "|~~~~~~~~~~|"); n != 1000 || !strings.Contains(drawn, "(and 2,000 threads that lived shorter; ") ||
-		strings.Contains(drawn, "The time is cut") {
+		strings.Contains(drawn, "The time is divided") {
 		t.Errorf("drew %d threads: %.300s", n, drawn)
 	}
-	if few := output("--cells", "2000", "--thread", "5"); strings.Contains(few, "The time is cut") {
+	if few := output("--cells", "2000", "--thread", "5"); strings.Contains(few, "The time is divided") {
 		t.Errorf("few threads: %.300s", few)
 	}
-	if many := output("--cells", "2000"); !strings.Contains(many, " parts instead of 2,000: for more, there are too many threads.") {
+	if many := output("--cells", "2000"); !strings.Contains(many, " cells instead of 2,000 because there are too many threads.") {
 		t.Errorf("many threads: %.300s", many)
 	}
 }

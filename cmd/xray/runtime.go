@@ -18,13 +18,13 @@ func (a *app) runtimeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "runtime",
 		Short: "Build the recorder into your own programs",
-		Long: `Link the recorder into a program. xray record does not need this, unless the program is
-linked statically: it preloads the recorder.`,
+		Long: `Link the recorder into a program. Programs that you run with xray record need this only
+if they are linked statically. For all others, xray record preloads the recorder.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return cli.Usagef("there is no xray runtime %s: choose install or flags", args[0])
+				return cli.Usagef("unknown command %q: use install or flags", args[0])
 			}
-			return cli.Usagef("choose install or flags")
+			return cli.Usagef("use install or flags")
 		},
 		RunE: func(*cobra.Command, []string) error { return nil },
 	}
@@ -39,9 +39,9 @@ func (a *app) runtimeInstallCommand() *cobra.Command {
 		Short: "Write the recorder's libraries, header and pkg-config file",
 		Long: `Compile the recorder and write it to a directory:
 
-  lib/libxray-recorder.a             to link in, with --whole-archive
-  lib/libxray-recorder.so            to preload
-  include/xray/recorder.h            for programs that control recording themselves
+  lib/libxray-recorder.a             static library; link it with --whole-archive
+  lib/libxray-recorder.so            shared library to preload
+  include/xray/recorder.h            API for programs that control their own recording
   lib/pkgconfig/xray-recorder.pc     compiler and linker flags`,
 		Example: "  xray runtime install /opt/xray",
 		Args:    cli.Operands("one DIRECTORY", 1, false),
@@ -67,15 +67,15 @@ func (a *app) runtimeFlagsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "flags",
 		Short: "Print compiler and linker flags for a program with the recorder in it",
-		Long: `Print the flags with which a compiler instruments a program and links the recorder in.
-The flags depend on the version of clang, so the command asks the compiler that --cc
-names. --gcc prints flags for gcc, which instruments in another way.`,
+		Long: `Print the compiler and linker flags that instrument a program and link the recorder into
+it. The flags depend on the version of clang: pass your compiler with --cc. With --gcc,
+print flags for GCC, which uses a different kind of instrumentation.`,
 		Example: `  clang-19 -O2 -g $(xray runtime flags --cc clang-19) prog.c -o prog
   xray runtime flags --gcc --compile`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if onlyCompile && onlyLink {
-				return cli.Usagef("choose one of --compile and --link, or neither for both")
+				return cli.Usagef("use only one of --compile and --link, or neither for both")
 			}
 			var l recorder.Library
 			var err error
@@ -114,11 +114,11 @@ names. --gcc prints flags for gcc, which instruments in another way.`,
 	}
 	addCompiler(cmd, &cc)
 	f := cmd.Flags()
-	f.BoolVar(&gcc, "gcc", false, "print flags for gcc")
+	f.BoolVar(&gcc, "gcc", false, "print flags for GCC")
 	f.BoolVar(&onlyCompile, "compile", false, "print only compiler flags")
 	f.BoolVar(&onlyLink, "link", false, "print only linker flags")
 	libcalls.add(f)
-	f.StringVar(&prefix, "prefix", "", "look for the installed recorder in `DIRECTORY`")
+	f.StringVar(&prefix, "prefix", "", "use the recorder installed in `DIRECTORY`")
 	return cmd
 }
 
@@ -129,7 +129,7 @@ func (a *app) buildRecorder(ctx context.Context, cc string) (recorder.Library, e
 	defer stop()
 	if cli.IsTerminal(a.Stderr.Raw) {
 		message := time.AfterFunc(300*time.Millisecond, func() {
-			fmt.Fprintln(a.Stderr, "xray: compiling the recorder, which is done once")
+			fmt.Fprintln(a.Stderr, "xray: compiling the recorder; this happens only once")
 		})
 		defer message.Stop()
 	}
@@ -141,5 +141,5 @@ func (a *app) buildRecorder(ctx context.Context, cc string) (recorder.Library, e
 }
 
 func addCompiler(cmd *cobra.Command, cc *string) {
-	cmd.Flags().StringVar(cc, "cc", "", "use the C compiler `COMMAND` (default $CC, or the first that is installed)")
+	cmd.Flags().StringVar(cc, "cc", "", "use the C compiler `COMMAND` (default $CC, or else the first compiler found)")
 }

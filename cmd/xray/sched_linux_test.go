@@ -318,7 +318,7 @@ func checkWoken(t *testing.T, r *reader.Recording, log *sched.Log) {
 		}
 	}
 	if woken < 10 || others > woken/4 { // the recorder and the kernel wake it, too
-		t.Errorf("the signaller woke the waiter (%d) %d times, want up to 80; others %d times, want far fewer; it was off the processor %d times",
+		t.Errorf("the signaller woke the waiter (%d) %d times, want up to 80; others %d times, want far fewer; it was off CPU %d times",
 			waiter, woken, others, len(off))
 	}
 }
@@ -353,7 +353,7 @@ perf script --ns -i perf.data >perf.txt
 	}{
 		{[]string{"perf.txt", "--clock", "monotonic"}, ""},
 		{[]string{"ftrace.txt"}, ""},
-		{[]string{"perf.txt", "--clock", "realtime"}, "was it recorded at the same time, and with this clock?"},
+		{[]string{"perf.txt", "--clock", "realtime"}, "was it recorded at the same time and with this clock?"},
 		{[]string{"ftrace.txt", "--clock", "monotonic"}, "its times are ticks"},
 		{[]string{"perf.txt", "--clock", "x86-tsc"}, "its times are seconds"},
 		{[]string{"perf.txt"}, "--clock"},
@@ -396,7 +396,7 @@ perf script --ns -i perf.data >perf.txt
 	if err := os.WriteFile("shifted.txt", shifted, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if o := runHere("xray", "merge-sched", "t.xray", "-o", "merged.xray", "shifted.txt"); o.status == 0 || !strings.Contains(o.stderr, "threads that did not run") {
+	if o := runHere("xray", "merge-sched", "t.xray", "-o", "merged.xray", "shifted.txt"); o.status == 0 || !strings.Contains(o.stderr, "threads that were not running") {
 		t.Errorf("clock 3,000,000 ticks off: want an error, got %s", o)
 	}
 }
@@ -661,7 +661,7 @@ func TestSchedInSnapshot(t *testing.T) {
 		}
 		// In a millisecond, the thread may not have been switched.
 		if log := sched.New(r); path != last && log != nil && len(log.Thread(r.Process.PID).Off(0, ^uint64(0))) == 0 {
-			t.Errorf("%s: the thread was never off the processor", path)
+			t.Errorf("%s: the thread was never off CPU", path)
 		}
 		return r.Sched.Events(), from, to
 	}

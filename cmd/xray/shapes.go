@@ -29,14 +29,14 @@ func (a *app) shapesCommand() *cobra.Command {
 	}
 	return a.overTraces(command{
 		use:   "shapes TRACE... --root REGEXP",
-		short: "Group the calls of a function by what they called; find the rare ones",
-		long: `Group the outermost calls of the functions that --root selects by what they called,
-and list the rare shapes first. A shape is described by how it differs from the most
-common one: "+ f" calls f in addition, "- f" does not call f, and "f 8x (1x)" calls f 8
-times or more instead of once.
+		short: "Group calls of a function by what they called, and find rare ones",
+		long: `Group the outermost calls of the functions that --root selects by their shape, that is,
+by what they called. List rare shapes first. Each shape is described by how it differs
+from the most common one: "+ f" also calls f, "- f" does not call f, and "f 8x (1x)" calls
+f at least 8 times instead of once.
 
-Calls have the same shape if they took the same call paths, each about as often: the
-numbers of calls are rounded down to powers of two, unless you pass --exact-counts.`,
+Calls have the same shape if they took the same call paths about equally often. Call
+counts are rounded down to powers of two unless you pass --exact-counts.`,
 		example: `  xray shapes -m ./server --root '^handleRequest' trace.xray
   xray shapes -m ./server --root '^handleRequest' --rare 0.1% --top 0 trace.xray`,
 		inputs: &c.inputs,
@@ -50,8 +50,8 @@ numbers of calls are rounded down to powers of two, unless you pass --exact-coun
 
 func (c *shaping) addFlags(f *pflag.FlagSet) {
 	session.AddRoot(f, &c.root)
-	cli.AddShare(f, &c.rare, "rare", "show only shapes of at most `PERCENT` of the calls, and the most common one")
-	f.BoolVar(&c.opts.ExactCounts, "exact-counts", false, "distinguish shapes by the exact numbers of calls")
+	cli.AddShare(f, &c.rare, "rare", "show only the most common shape and shapes with at most `PERCENT` of the calls")
+	f.BoolVar(&c.opts.ExactCounts, "exact-counts", false, "compare exact call counts")
 	cli.AddCount(f, &c.opts.Limit, "max-shapes", "", 1, "distinguish at most `N` shapes")
 	cli.AddTop(f, &c.top, "shapes")
 }

@@ -26,20 +26,20 @@ func (a *app) sliceCommand() *cobra.Command {
 	c := slicing{format: "fdr", seed: 1, app: a, inputs: session.Inputs{Scope: session.ByCall, Apart: true}}
 	return a.overTraces(command{
 		use:   "slice TRACE... -o FILE",
-		short: "Cut a part out of a trace",
-		long: `Write the part of a trace that time, thread, function and depth select, as a trace that
-xray and llvm-xray read. Every entry in it has an exit. Calls that are open where the
-slice begins are entered there, and calls that are open where it ends are left there. A
-custom event "xray:cut" marks these places.
+		short: "Extract part of a trace",
+		long: `Write part of a trace, selected by time, thread, function and depth, as a trace that xray
+and llvm-xray read. Every entry in the slice has an exit: a call that is open at the start
+of the slice is entered there, and a call that is open at its end is exited there. A custom
+event "xray:cut" marks these records.
 
 --around selects the time of one call, or of the slowest calls, on all threads:
 
-  --around 'handleRequest#4711'       the call with this number, as in xray slowest
+  --around 'handleRequest#4711'       the call with this number in xray slowest
   --around 'handleRequest#slowest:3'  the three slowest calls
 
---root keeps whole calls of a function, with everything inside them, and nothing else:
-the slow ones with --slow, and a random sample of the others with --sample. Such slices
-of many machines are small enough to explain together with xray why.`,
+--root keeps only whole calls of a function and everything inside them: the slow calls
+with --slow, and a random sample of the others with --sample. Such slices are small, so
+you can collect them from many machines and analyze them together with xray why.`,
 		example: `  xray slice --from 1s --to 1.5s -o part.xray trace.xray
   xray slice --last 50ms -o end.xray trace.xray
   xray slice -m ./server --around 'handleRequest#slowest:1' --margin 1ms -o slow.xray trace.xray
@@ -54,9 +54,9 @@ of many machines are small enough to explain together with xray why.`,
 func (c *slicing) addFlags(f *pflag.FlagSet) {
 	for name, usage := range map[string]string{
 		"thread":    "only this `THREAD`: an ID, or PROCESS/THREAD; repeatable",
-		"func":      "only calls of functions that match `REGEXP`, and the calls around them",
-		"from":      "omit what is before `TIME` since the trace's start: 1.5s, 200ms, 1000ticks",
-		"to":        "omit what is at `TIME` or later",
+		"func":      "only calls of functions that match `REGEXP`, and their callers",
+		"from":      "omit everything before `TIME` since the start of the trace: 1.5s, 200ms, 1000ticks",
+		"to":        "omit everything at or after `TIME`",
 		"last":      "only the last `TIME` of the trace",
 		"around":    "only the time of these calls: `ROOT#N`, or ROOT#slowest:N; ROOT is a regular expression",
 		"max-depth": "only calls at most `N` deep; 1 is the outermost",
@@ -65,13 +65,13 @@ func (c *slicing) addFlags(f *pflag.FlagSet) {
 	}
 	// The only error is that there is no such flag.
 	_ = f.MarkHidden("min-duration")
-	f.BoolVar(&c.bare, "bare", false, "with --func: leave out the calls around the selected ones")
+	f.BoolVar(&c.bare, "bare", false, "with --func: omit the callers of the selected calls")
 	session.AddRoot(f, &c.root)
 	f.Lookup("root").Usage = "only whole outermost calls of functions that match `REGEXP`, chosen by --slow and --sample"
-	f.StringVar(&c.slow, "slow", "", "with --root: calls that take longer than a time, as >5ms: `RULE`")
-	cli.AddCount(f, &c.sample, "sample", "", 1, "with --root: `N` random calls of those that are not slow")
+	f.StringVar(&c.slow, "slow", "", "with --root: keep calls that `RULE` selects, for example >5ms")
+	cli.AddCount(f, &c.sample, "sample", "", 1, "with --root: keep `N` random calls that are not slow")
 	cli.AddSeed(f, &c.seed)
-	cli.AddChoice(f, &c.format, "format", "f", "output format", "fdr", "basic").Synonyms = map[string]string{"raw": "basic"}
+	cli.AddChoice(f, &c.format, "format", "f", "output `FORMAT`", "fdr", "basic").Synonyms = map[string]string{"raw": "basic"}
 	cli.AddOutput(f, &c.output)
 }
 
@@ -91,7 +91,7 @@ func (c *slicing) check() error {
 	function, minDuration := c.inputs.Chooses()
 	switch {
 	case minDuration:
-		return cli.Usagef("--min-duration does not apply: the entry of a call is written before it is known how long the call takes")
+		return cli.Usagef("--min-duration does not apply: slice writes the entry of a call before its duration is known")
 	case c.bare && !function:
 		return cli.Usagef("--bare requires --func")
 	case c.root == "" && (c.slow != "" || c.sample > 0):
@@ -99,7 +99,7 @@ func (c *slicing) check() error {
 	case c.root != "" && c.slow == "" && c.sample == 0:
 		return cli.Usagef("--root requires --slow or --sample")
 	case c.root != "" && (function || c.inputs.LimitsDepth()):
-		return cli.Usagef("--root keeps whole calls: leave out --func and --max-depth")
+		return cli.Usagef("--root keeps whole calls: it cannot be used with --func and --max-depth")
 	case c.slow != "" && !strings.HasPrefix(c.slow, ">"):
 		return cli.Usagef("--slow: %q is not a time: write >5ms", c.slow)
 	}
@@ -178,10 +178,10 @@ func (c *slicing) choose(s *session.Session) (func(int, uint64, reader.FuncID) b
 		return nil, err
 	}
 	if len(slow)+len(others) == 0 {
-		return nil, fmt.Errorf("%s: --slow and --sample select no call of --root %s", strings.Join(s.Trace.Files(), " "), c.root)
+		return nil, fmt.Errorf("%s: --slow and --sample select no calls of --root %s", strings.Join(s.Trace.Files(), " "), c.root)
 	}
 	if uint64(len(slow)) < found {
-		s.Say("the slice has the slowest %s of %s slow calls", label.Grouped(uint64(len(slow))), label.Grouped(found))
+		s.Say("the slice contains the slowest %s of %s slow calls", label.Grouped(uint64(len(slow))), label.Grouped(found))
 	}
 	keep := make(map[invocation.Key]bool)
 	for _, k := range slices.Concat(slow, others) {

@@ -42,16 +42,16 @@ func (a *app) slowestCommand() *cobra.Command {
 	return a.overTraces(command{
 		use:   "slowest TRACE... --root REGEXP",
 		short: "Show the slowest calls of a function and what they did",
-		long: `slowest shows the slowest outermost calls of the functions that --root selects. For
-each call it shows the thread, the time since the start of the trace, and the tree of
-calls that it made, next to the mean of usual calls. Usual calls are those from the
-first to the third quartile. Calls that are open at the end of the trace do not count.
+		long: `Show the slowest outermost calls of the functions that --root selects. For each call,
+show its thread, its time since the start of the trace, and its call tree next to the
+mean of usual calls. Usual calls have durations between the first and third quartile.
+slowest ignores calls that are open at the end of the trace.
 
-If a call waited for a lock, the tree shows who held the lock at that time. Lock
-functions are recognized by name, as in xray locks.
+If a call waited for a lock, the tree shows who held the lock. xray recognizes lock
+functions by name, as in xray locks.
 
-The number of a call is its place among all calls of the function in the trace. Pass
-it to xray slice --around, as in handleRequest#4711.`,
+Calls are numbered in trace order. Pass the number of a call to xray slice --around, for
+example --around handleRequest#4711.`,
 		example: `  xray slowest -m ./server --root '^handleRequest' trace.xray
   xray slowest -m ./server --root '^handleRequest' --top 1 --format json trace.xray`,
 		inputs: &c.inputs,
@@ -68,7 +68,7 @@ func (c *slowestRun) addFlags(f *pflag.FlagSet) {
 	c.which.add(f)
 	cli.AddCount(f, &c.top, "top", "n", 1, "show the `N` slowest calls")
 	cli.AddPerThread(f, &c.perThread, "")
-	cli.AddShare(f, &c.minShare, "min-share", "leave out paths with less than `PERCENT` of the call's time; JSON has all")
+	cli.AddShare(f, &c.minShare, "min-share", "omit paths with less than `PERCENT` of the call's time; JSON has all")
 }
 
 func (c *slowestRun) run(s *session.Session) error {

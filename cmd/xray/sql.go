@@ -38,13 +38,13 @@ func (a *app) sqlCommand() *cobra.Command {
 	}
 	return a.overTraces(command{
 		use:   "sql TRACE... QUERY",
-		short: "Answer SQL queries over the calls of a trace",
-		long: `Run a query in SQLite's SQL over the calls, functions, call paths, threads and events
-of traces. There is no server and nothing to load: the query reads the trace.
-Times are in nanoseconds.
+		short: "Query the calls of a trace with SQL",
+		long: `Query the calls, functions, call paths, threads and events of traces in SQLite's SQL.
+Queries read the traces directly: there is no server and no import. Times are in
+nanoseconds.
 
--f parquet writes the result as a Parquet file. -f sqlite takes no query. It writes all
-tables to a database for other tools.
+With -f parquet, write the result to a Parquet file. With -f sqlite, take no query and
+write all tables to an SQLite database.
 
 Tables:` + tables.String(),
 		example: `  xray sql -m ./server trace.xray 'SELECT function, count(*), quantile(duration, 0.99) FROM calls GROUP BY 1'
@@ -86,7 +86,7 @@ func (q *sqlQuery) check() error {
 		return q.app.RefuseTerminal(q.output.Path, formatParquet)
 	}
 	if q.output.Format == formatSQLite && (q.output.Path == "" || q.output.Path == "-") {
-		return cli.Usagef("-f sqlite writes a database: name its file with -o FILE")
+		return cli.Usagef("-f sqlite writes a database: pass its name with -o FILE")
 	}
 	return nil
 }
@@ -155,7 +155,7 @@ func (q *sqlQuery) run(s *session.Session) (err error) {
 func (q *sqlQuery) export(s *session.Session, p *passes) error {
 	err := outfile.Write(q.output.Path, func(file *os.File) error {
 		if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
-			return cli.Usagef("%s is not a regular file: SQLite cannot write a database there", q.output.Path)
+			return cli.Usagef("%s is not a regular file: xray cannot write a database there", q.output.Path)
 		}
 		return sqltables.Export(context.Background(), p.options(), file.Name())
 	})
@@ -173,7 +173,7 @@ func resultNodes(r *result, list [][]any, more bool) []report.Node {
 	}
 	nodes := []report.Node{report.Table("rows", list, r.columns(list)...)}
 	if more {
-		nodes = append(nodes, report.Notes{fmt.Sprintf("These are the first %s rows. Use LIMIT and OFFSET to see others, or -f csv or json for all.", label.Grouped(mostRows))})
+		nodes = append(nodes, report.Notes{fmt.Sprintf("These are the first %s rows. To see others, use LIMIT and OFFSET, or -f csv or json for all rows.", label.Grouped(mostRows))})
 	}
 	return nodes
 }
@@ -183,7 +183,7 @@ func approximate(db *sqltables.DB) []string {
 	if db.About == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s of quantile() may be off by %.2g%%, because they are of many different values.",
+	return []string{fmt.Sprintf("%s of quantile() may be off by %.2g%% because there are many different values.",
 		label.Count(uint64(db.About), "value", "values"), 100*sqltables.RelativeError)}
 }
 

@@ -34,12 +34,12 @@ func (a *app) stackCommand() *cobra.Command {
 	}
 	return a.overTraces(command{
 		use:   "stack TRACE...",
-		short: "Show time by call path; draw flame graphs",
-		long: `Sum up calls by call path. Text lists the heaviest stacks. CSV and JSON have all of
-them. HTML has a flame graph, too.
+		short: "Show time by call path, and draw flame graphs",
+		long: `Aggregate calls by call path. Text output lists the heaviest call paths. CSV and JSON
+list all of them. HTML adds a flame graph.
 
-Folded stacks hold self values, which flame graph tools add up. With --total they
-include callees. Calls that are still open when the trace ends count up to its end.`,
+Folded output has self values, which flame graph tools add up. With --total, values
+include callees. A call that is open when the trace ends counts up to that point.`,
 		example: `  xray stack -m ./server trace.xray
   xray stack -m ./server --format folded trace.xray | flamegraph.pl > flame.svg
   xray stack -m ./server --format svg -o flame.svg trace.xray
@@ -57,7 +57,7 @@ include callees. Calls that are still open when the trace ends count up to its e
 }
 
 func (c *stacking) addFlags(f *pflag.FlagSet) {
-	cli.AddChoice(f, &c.metric, "metric", "", "show time, number of calls, time on the processor, blocked, or in the run queue", append(stack.Metrics(), "wall")...)
+	cli.AddChoice(f, &c.metric, "metric", "", "show `METRIC` per call path", append(stack.Metrics(), "wall")...)
 	f.StringArrayVar(&c.diffBase, "diff-base", nil,
 		"svg: color frames by how much they differ from those in `TRACE`; repeatable")
 	cli.AddTitle(f, &c.title, "svg: ")
@@ -74,10 +74,10 @@ func (c *stacking) addFlags(f *pflag.FlagSet) {
 
 func (c *stacking) check() error {
 	if c.inclusive && c.output.Format != "folded" {
-		return cli.Usagef("--total is for --format folded: the others show both values")
+		return cli.Usagef("--total requires --format folded: other formats show both values")
 	}
 	if len(c.diffBase) > 0 && (c.output.Format != "svg" || c.perThread) {
-		return cli.Usagef("--diff-base is for --format svg, without --per-thread")
+		return cli.Usagef("--diff-base requires --format svg, without --per-thread")
 	}
 	return nil
 }

@@ -29,12 +29,13 @@ func (a *app) summarizeCommand() *cobra.Command {
 	c := summarizing{app: a, inputs: session.Inputs{Scope: session.ByCall, PathMemory: true, Summaries: true}}
 	cmd := &cobra.Command{
 		Use:   "summarize TRACE... -o FILE",
-		Short: "Sum up traces into a Parquet table that merges",
-		Long: `Sum up the calls of each trace by call path, and write a Parquet table that any SQL
-engine can read and merge. Summaries among the inputs are added to it. A row has the
-program, its build ID, the host, the labels and a call path, with counts, times and a
-histogram of durations. account, stack, graph, graph-diff, diff and convert take
-summaries like traces.`,
+		Short: "Aggregate traces into a mergeable Parquet table",
+		Long: `Aggregate the calls of traces by call path and write a Parquet table, a summary, that any
+SQL engine can read and merge. Each row has the program, its build ID, the host, labels
+and a call path, with counts, times and a histogram of durations. TRACE can also be a
+summary: summarize merges it into the output.
+
+The commands account, stack, graph, graph-diff, diff and convert read summaries too.`,
 		Example: `  xray summarize -m ./server --label region=eu -o host1.parquet trace.xray
   xray summarize -o day.parquet host*.parquet
   xray account day.parquet`,
@@ -49,9 +50,9 @@ summaries like traces.`,
 }
 
 func (c *summarizing) addFlags(f *pflag.FlagSet) {
-	f.StringArrayVar(&c.labelTexts, "label", nil, "add a label `KEY=VALUE` to the rows of traces; repeatable")
-	f.StringVar(&c.key.Host, "host", "", "override the `HOST` of all traces")
-	f.StringVar(&c.key.Program, "program", "", "override the `PROGRAM` of all traces")
+	f.StringArrayVar(&c.labelTexts, "label", nil, "add the label `KEY=VALUE` to the rows of all traces; repeatable")
+	f.StringVar(&c.key.Host, "host", "", "set the host of all traces to `HOST`")
+	f.StringVar(&c.key.Program, "program", "", "set the program of all traces to `PROGRAM`")
 	cli.AddOutput(f, &c.output)
 }
 
@@ -106,11 +107,11 @@ func (c *summarizing) run(cmd *cobra.Command, args []string) error {
 			return out.Group(g)
 		})
 		if folded > 0 {
-			c.Say("%s more call paths than --path-memory has room for. The lightest are folded into nodes named (folded). "+
+			c.Say("%s more call paths than fit into --path-memory. The lightest are combined into nodes named (folded). "+
 				"Sums by function are exact.", label.Count(folded, "program has", "programs have"))
 		}
 		if callerless > 0 {
-			c.Say("The folded calls of %s have too many different callers for --path-memory. Their callers are left out.",
+			c.Say("The folded calls of %s have too many different callers for --path-memory, so their callers are omitted.",
 				label.Count(callerless, "program", "programs"))
 		}
 		return errors.Join(err, out.Close())

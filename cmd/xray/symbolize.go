@@ -32,14 +32,13 @@ func (a *app) symbolizeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "symbolize [ID | 0xADDRESS]...",
 		Short: "Translate function IDs and addresses to names",
-		Long: `Print the name and source location of functions: a line for each ID or address among the
-arguments, or for each line of standard input if there are no arguments, in the same
-order.
+		Long: `Print the name and source location of each ID or address, one per line in input order.
+Without arguments, read them from standard input, one per line.
 
-A decimal number is a function ID, as in traces. Its top 8 bits are the number of the
-shared object. IDs are those of the binary or map of -m, or those of --trace. A
-hexadecimal number after 0x is a link-time address. The number of a shared object may
-also precede an ID or an address, as in 2:17 or 2:0x4010.`,
+A decimal number is a function ID, as in traces, and refers to the binary or map of -m or
+to --trace. The top 8 bits of an ID are the number of the shared object. A number that
+starts with 0x is a link-time address. To select a shared object, put its number before
+the ID or address, as in 2:17 or 2:0x4010.`,
 		Example: `  xray symbolize -m ./server 17 18 0x4a10
   xray symbolize -m ./server --inlines --format json < ids.txt`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -53,7 +52,7 @@ also precede an ID or an address, as in 2:17 or 2:0x4010.`,
 			}
 			defer s.Close()
 			if s.Names == nil {
-				return cli.Usagef("symbolize needs a map (-m), or a trace of xray's recorder (--trace)")
+				return cli.Usagef("symbolize needs a map (-m) or a trace from xray's recorder (--trace)")
 			}
 			if err := answerAll(s, queries, flags.Search(&a.Streams).Options, inlines); err != nil {
 				return err
@@ -63,9 +62,9 @@ also precede an ID or an address, as in 2:17 or 2:0x4010.`,
 	}
 	f := cmd.Flags()
 	flags.AddFlags(f)
-	f.StringVar(&trace, "trace", "", "take IDs as those of `TRACE`")
-	f.BoolVar(&inlines, "inlines", false, "show the functions that were inlined, too")
-	cli.AddChoice(f, &format, "format", "f", "output format", "text", "json")
+	f.StringVar(&trace, "trace", "", "interpret IDs as in `TRACE`")
+	f.BoolVar(&inlines, "inlines", false, "also show inlined functions")
+	cli.AddChoice(f, &format, "format", "f", "output `FORMAT`", "text", "json")
 	cli.AddOutput(f, &output)
 	cli.Spellings(f, nil)
 	return cmd
@@ -192,7 +191,7 @@ func answerAll(s *session.Session, queries []query, opts symbolize.Options, inli
 		}
 		file := s.Table(object)
 		if file == nil {
-			return cli.Usagef("%s: there is no file of object %d", queries[list[0]].text, object)
+			return cli.Usagef("%s: there is no file for object %d", queries[list[0]].text, object)
 		}
 		table, err := symbolize.LoadAddresses(file.Object().Path, opts, wanted)
 		if err != nil {

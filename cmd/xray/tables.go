@@ -62,7 +62,7 @@ func (c *conversion) beside(opts *parquet.Options) error {
 		path := filepath.Join(c.output, filepath.FromSlash(name))
 		err := checkTraceFile(path, name == own, opts.Identity)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
-			return fmt.Errorf("cannot add %s to %s: %s: %w: choose another directory, or another name with --trace-name",
+			return fmt.Errorf("cannot add %s to %s: %s: %w: use another directory, or another name with --trace-name",
 				opts.Trace, c.output, path, err)
 		}
 	}

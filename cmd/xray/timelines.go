@@ -28,9 +28,9 @@ func leftOut(s *session.Session, c durations.Choice, events bool) string {
 	if c.Left == 0 {
 		return ""
 	}
-	note := fmt.Sprintf("%s shorter than %s left out", label.Count(uint64(c.Left), "call", "calls"), s.Clock.Format(c.Shortest))
+	note := fmt.Sprintf("%s shorter than %s omitted", label.Count(uint64(c.Left), "call", "calls"), s.Clock.Format(c.Shortest))
 	if c.Kept == 0 {
-		note = "all calls left out"
+		note = "all calls omitted"
 	}
 	with := ", with "
 	if events {
@@ -43,7 +43,7 @@ func leftOut(s *session.Session, c durations.Choice, events bool) string {
 }
 
 func reportLeftOut(s *session.Session, note, flag string) {
-	s.Say("%s: select a part of the trace or raise %s to see them", note, flag)
+	s.Say("%s: to see them, select part of the trace or raise %s", note, flag)
 }
 
 // chooseCalls chooses the calls that a timeline shows: the longest, if there is a limit. It
@@ -130,7 +130,7 @@ func (c *conversion) fit(s *session.Session, choices []durations.Choice, choose 
 		}
 	}
 	if fits < 0 {
-		return 0, fmt.Errorf("--max-size %d: too small for the output even without calls: select a part of the trace", c.size)
+		return 0, fmt.Errorf("--max-size %d is too small even without calls: select part of the trace", c.size)
 	}
 	return fits, nil
 }
@@ -148,6 +148,6 @@ func adviseOnSize(f *traceFormat, written int64) string {
 	if f.viewer == "" || written <= f.mostBytes {
 		return ""
 	}
-	return fmt.Sprintf("%s written, and %s works well up to some %s: use --max-size 100M to keep the longest calls, or --from and --to to select a part of the trace",
+	return fmt.Sprintf("wrote %s, but %s works well only up to about %s: use --max-size 100M to keep the longest calls, or select part of the trace with --from and --to",
 		label.Bytes(uint64(written)), f.viewer, label.Bytes(uint64(f.mostBytes)))
 }

@@ -11,7 +11,7 @@ func TestMaxSize(t *testing.T) {
 	for _, format := range traceFormatNames(isTimeline) {
 		for text, size := range map[string]int{"16K": 16 << 10, "100K": 100 << 10, "1G": 1 << 30} {
 			out := runHere("xray", "convert", "-f", format, "--max-size", text, trace)
-			said := strings.Contains(out.stderr, "left out, with") && strings.Contains(out.stderr, "raise --max-size")
+			said := strings.Contains(out.stderr, "omitted, with") && strings.Contains(out.stderr, "raise --max-size")
 			switch {
 			case out.status != exitOK:
 				t.Errorf("%s, %s: %v", format, text, out)

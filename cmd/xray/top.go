@@ -71,15 +71,16 @@ func (a *app) topCommand() *cobra.Command {
 	t := &topping{app: a, interval: time.Second, budget: 0.03, sort: "self", ring: 4 << 20}
 	cmd := &cobra.Command{
 		Use:   "top {PID | -p PID | --wait-for NAME}",
-		Short: "Show what the functions of a running process do, live",
-		Long: `Show a table of the functions of a running process in the terminal: calls, time, time on
-the processor and blocked in each second, and the durations of calls. Press ? for the keys.
+		Short: "Show live call rates and latency of a running process",
+		Long: `Show a live table of the functions of a running process: calls, total time, CPU time and
+blocked time per second, and call durations. Press ? for the keys.
 
-top records the process into memory for each interval, or for as much of it as --budget allows:
-then rates are of this part, and top says so. It estimates 10 ns for each record. In the end,
-the process is left as it was.
+top records the process into memory during each interval. If that costs more than
+--budget, top records only part of each interval, says so, and shows the rates of that
+part. It assumes a cost of 10 ns per record. When top ends, the process is as it was
+before.
 
-For scripts, --once and --batch write tables instead.`,
+For scripts, use --once or --batch to write tables.`,
 		Example: `  xray top 1234
   xray top --wait-for server --sort p99
   xray top 1234 --once --top 10
@@ -93,16 +94,16 @@ For scripts, --once and --batch write tables instead.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&t.pid, "pid", "p", "", "look at the process `PID`")
-	f.StringVar(&t.wait, "wait-for", "", "look at a process whose program is called `NAME`; wait for it")
-	cli.AddDuration(f, &t.interval, "interval", "show new numbers every `TIME`")
-	cli.AddDuration(f, &t.duration, "duration", "end after `TIME`")
-	cli.AddBudget(f, &t.budget, "record for as much of each interval as costs `PERCENT` of the process's CPU time; 100 is no limit")
-	f.BoolVar(&t.once, "once", false, "write the table of one interval, and end")
+	f.StringVarP(&t.pid, "pid", "p", "", "observe the process `PID`")
+	f.StringVar(&t.wait, "wait-for", "", "wait for a process whose program is called `NAME` and observe it")
+	cli.AddDuration(f, &t.interval, "interval", "update every `TIME`")
+	cli.AddDuration(f, &t.duration, "duration", "stop after `TIME`")
+	cli.AddBudget(f, &t.budget, "limit the overhead to `PERCENT` of the process's CPU time by recording part of each interval; 100 means no limit")
+	f.BoolVar(&t.once, "once", false, "write the table of one interval and exit")
 	f.BoolVar(&t.batch, "batch", false, "write a table for each interval")
 	addBrowserSort(f, &t.sort)
 	cli.AddTop(f, &t.top, "functions of each table")
-	cli.AddSize(f, &t.ring, "ring", "give each thread a ring of `SIZE`; not if the process has the recorder already")
+	cli.AddSize(f, &t.ring, "ring", "give each thread a ring buffer of `SIZE`; ignored if the process already has a recorder")
 	t.addFilter(f)
 	addCompiler(cmd, &t.cc)
 	t.output.AddFlags(f)
@@ -115,26 +116,26 @@ func (t *topping) check(args []string) error {
 	if len(args) == 1 && t.pid == "" && t.wait == "" {
 		t.pid = args[0]
 	} else if len(args) > 0 {
-		return cli.Usagef("give one PID, -p PID or --wait-for NAME")
+		return cli.Usagef("pass one PID, -p PID or --wait-for NAME")
 	}
 	_, err := strconv.Atoi(t.pid)
 	switch {
 	case t.pid == "" && t.wait == "":
-		return cli.Usagef("give the PID of a process, or --wait-for and the name of its program")
+		return cli.Usagef("pass a process ID, or the name of a program with --wait-for")
 	case t.pid != "" && t.wait != "":
-		return cli.Usagef("give only one of a PID and --wait-for")
+		return cli.Usagef("use only one of PID and --wait-for")
 	case t.pid != "" && err != nil:
-		return cli.Usagef("%q is not the ID of a process", t.pid)
+		return cli.Usagef("%q is not a process ID", t.pid)
 	case t.interval < 10*time.Millisecond:
 		return cli.Usagef("--interval: must be at least 10ms")
 	case t.once && t.batch:
-		return cli.Usagef("give only one of --once and --batch")
+		return cli.Usagef("use only one of --once and --batch")
 	case t.ring > 0 && t.ring < leastRing:
 		return cli.Usagef("--ring: must be at least %dK, not %d bytes", leastRing>>10, t.ring)
 	case !t.once && !t.batch && (t.output.Path != "" && t.output.Path != "-" || t.output.Format != "" && t.output.Format != "text"):
-		return cli.Usagef("--output and --format are for --once and --batch")
+		return cli.Usagef("--output and --format require --once or --batch")
 	case t.batch && t.output.Format == "html":
-		return cli.Usagef("--batch cannot write a page: use --once, or csv or json")
+		return cli.Usagef("--batch cannot write HTML: use --once, or --format csv or json")
 	}
 	if _, err := t.filter(t.app); err != nil {
 		return err
@@ -201,10 +202,10 @@ func (t *topping) attachTo(ctx context.Context) error {
 		err = needRings(p, &status)
 	}
 	if err == nil && status.Windows != nil {
-		err = fmt.Errorf("%s is recorded in windows: top needs all calls. See xray ctl %s status", p, p.Target())
+		err = fmt.Errorf("%s is being recorded in windows, but top needs all calls. For details, run xray ctl %s status", p, p.Target())
 	}
 	if err == nil && status.Recording && status.Limited {
-		err = fmt.Errorf("%s is being recorded within a budget, which leaves out calls: top needs all calls. See xray ctl %s status", p, p.Target())
+		err = fmt.Errorf("%s is being recorded within a budget, but top needs all calls. For details, run xray ctl %s status", p, p.Target())
 	}
 	if err != nil {
 		return err
@@ -342,11 +343,11 @@ func (t *topping) title(d *tui.Data, i *top.Interval) string {
 // notes say what the numbers of an interval are of.
 func (t *topping) notes(d *tui.Data, i *top.Interval) (list []string) {
 	if i.Part {
-		list = append(list, fmt.Sprintf("Rates are of %s of the interval: --budget or memory allows no more. Longer calls are missing. Meanwhile, recording takes about %s more CPU time.",
+		list = append(list, fmt.Sprintf("Rates cover %s of the interval, as much as --budget or memory allows. Longer calls are missing. While it records, xray adds about %s to the CPU time.",
 			d.Clock.Format(d.Observed), label.Percent(i.Slower, 1)))
 	}
 	if i.Lost > 0 {
-		list = append(list, fmt.Sprintf("%s of the records were seen. The others were overwritten before: rates are too low. Use a larger --ring.",
+		list = append(list, fmt.Sprintf("top read %s of the records. The others were overwritten first, so rates are too low. Use a larger --ring.",
 			label.Percent(float64(i.Records), float64(i.Records+i.Lost))))
 	}
 	if d.Missing > 0 {

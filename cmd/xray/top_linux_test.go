@@ -323,6 +323,6 @@ func TestTopWithoutTerminal(t *testing.T) {
 		t.Errorf("%v\n%s", err, &said)
 	}
 	term := openTerminal(t, 80, 24, "TERM=unheard-of xray top "+pid)
-	term.shows(`the terminal cannot be used(.*\n)*.*--once or --batch`)
+	term.shows(`cannot use the terminal(.*\n)*.*--once or --batch`)
 	end()
 }

@@ -29,9 +29,9 @@ func (a *app) tuiCommand() *cobra.Command {
 	cmd := a.overTraces(command{
 		use:   "tui TRACE...",
 		short: "Browse a trace in the terminal",
-		long: `Show the functions of a trace in the terminal, to sort and to search, with their callers,
-callees and histograms; the call tree; the threads; the slowest calls of a function with
-their trees, and its source code. Press ? for the keys.`,
+		long: `Browse a trace in the terminal: a sortable, searchable table of functions with callers,
+callees and histograms, the call tree, the threads, the slowest calls of a function with
+their call trees, and source code. Press ? for the keys.`,
 		example: `  xray tui -m ./server trace.xray`,
 		inputs:  &inputs,
 		flags: func(f *pflag.FlagSet) {
@@ -65,7 +65,7 @@ their trees, and its source code. Press ? for the keys.`,
 }
 
 func addBrowserSort(f *pflag.FlagSet, sort *string) {
-	f.StringVarP(sort, "sort", "s", *sort, "order functions by `COLUMN`: "+strings.Join(tui.Columns(), ", "))
+	f.StringVarP(sort, "sort", "s", *sort, "sort functions by `COLUMN`: "+strings.Join(tui.Columns(), ", "))
 }
 
 func checkBrowserSort(sort string) error {

@@ -32,22 +32,22 @@ func (a *app) viewCommand() *cobra.Command {
 	cmd = a.overTraces(command{
 		use:   "view TRACE...",
 		short: "Open a trace in the browser",
-		long: `Open the page of xray html in a browser, until you press Ctrl-C. xray serves the page to
-this machine only, at an address that cannot be guessed.
+		long: `Open the page that xray html writes in a browser. xray serves it until you press Ctrl-C,
+to this machine only and at an unguessable address. To choose the browser, set $BROWSER.
 
---perfetto passes the trace to the Perfetto UI, which the browser loads from
+With --perfetto, open the trace in the Perfetto UI, which the browser loads from
 https://ui.perfetto.dev. The trace stays on this machine. If the browser asks whether the
-site may access this device, allow it. $BROWSER selects the browser.`,
+site may access this device, allow it.`,
 		example: `  xray view -m ./server trace.xray
   xray view --perfetto trace.xray`,
 		inputs: &p.inputs,
 		flags: func(f *pflag.FlagSet) {
 			p.add(f)
-			f.BoolVar(&perfetto, "perfetto", false, "use the Perfetto UI")
+			f.BoolVar(&perfetto, "perfetto", false, "open the trace in the Perfetto UI")
 		},
 		check: func() error {
 			if perfetto && (p.title != "" || p.source.Source) {
-				return cli.Usagef("--title and --source are for the page, which --perfetto does not show")
+				return cli.Usagef("--title and --source cannot be used with --perfetto")
 			}
 			return p.source.Check()
 		},
@@ -101,8 +101,8 @@ func (a *app) showInPerfetto(ctx context.Context, s *session.Session, most int) 
 	defer stop()
 	listener, err := net.Listen("tcp", perfettoAddress)
 	if err != nil {
-		return fmt.Errorf("the Perfetto UI takes traces from %s only, which another program may be using: "+
-			"end it, or open in the UI what convert -f perfetto writes: %w", perfettoAddress, err)
+		return fmt.Errorf("the Perfetto UI accepts traces only from %s, which another program may be using: "+
+			"stop that program, or open a file from xray convert -f perfetto in the UI: %w", perfettoAddress, err)
 	}
 	defer listener.Close()
 	var data bytes.Buffer
@@ -119,7 +119,7 @@ func (a *app) showInPerfetto(ctx context.Context, s *session.Session, most int) 
 	defer fetched()
 	path := "/" + rand.Text() + "/" + url.PathEscape(filepath.Base(s.Trace.Files()[0])) + ".pftrace.gz"
 	address := perfettoUI + "/#!/?url=" + url.QueryEscape("http://"+perfettoAddress+path)
-	fmt.Fprintf(a.Stderr, "xray: handing the trace to %s\n", address)
+	fmt.Fprintf(a.Stderr, "xray: passing the trace to %s\n", address)
 	return a.serve(ctx, listener, handOver(path, data.Bytes(), fetched), address)
 }
 
@@ -144,7 +144,7 @@ func (a *app) serve(ctx context.Context, listener net.Listener, handler http.Han
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
 	if err := openBrowser(address, a.Stderr.Raw); err != nil {
-		fmt.Fprintf(a.Stderr, "xray: no browser opened: %v: open the address yourself\n", err)
+		fmt.Fprintf(a.Stderr, "xray: cannot open a browser: %v. Open the address yourself\n", err)
 	}
 	select {
 	case err := <-ended:

@@ -31,12 +31,12 @@ type waitFlags struct{ wait, unlock string }
 
 func (f *waitFlags) add(flags *pflag.FlagSet) {
 	f.addWait(flags)
-	addNames(flags, &f.unlock, "unlock", unlockNames, "functions that match `REGEXP` release a lock")
+	addNames(flags, &f.unlock, "unlock", unlockNames, "treat functions that match `REGEXP` as releasing a lock")
 }
 
 // addWait adds only --wait.
 func (f *waitFlags) addWait(flags *pflag.FlagSet) {
-	addNames(flags, &f.wait, "wait", waitNames, "functions that match `REGEXP` wait")
+	addNames(flags, &f.wait, "wait", waitNames, "treat functions that match `REGEXP` as waits")
 	f.unlock = unlockNames
 }
 

@@ -63,17 +63,18 @@ func (a *app) watchCommand() *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:   "watch {-p PID | --wait-for NAME | [--] PROGRAM [ARGUMENT...]} --root REGEXP -o FILE",
-		Short: "Write a trace of every slow call of a running process",
-		Long: `Record a process into memory, and write a trace into the folder FILE whenever a call of a function
-that --root selects takes longer than --over. The trace has what all threads recorded
-meanwhile. Threads do no more than record: watch reads their memory from outside.
+		Short: "Capture a trace of each slow call in a running process",
+		Long: `Record a process into memory. Whenever a call of a --root function takes longer than
+--over, write a trace of all threads during that call to the directory FILE. Threads only
+record. watch reads their memory from outside the process.
 
-The folder also has traces of usual calls to compare with. "xray why FILE" explains why
-the slow ones were slow. _index.jsonl has a line of JSON for each trace.
+watch also keeps traces of usual calls for comparison. To explain the slow calls, run
+"xray why FILE". The file _index.jsonl has one line of JSON per trace.
 
-watch runs until the process ends, until --duration has passed, or until Ctrl-C. With
---wait-for, it waits for the next process of that name instead. Then recording stops, and the
-process goes on. Child processes that have the recorder in them are watched, too.`,
+watch runs until the process exits, --duration has passed, or you press Ctrl-C. With
+--wait-for, it continues with the next process of that name instead of stopping. When
+watch stops, the process continues without recording. watch also covers child processes
+that have the recorder in them.`,
 		Example: `  xray watch -p 1234 --root '^handleRequest' --over 20ms -o slow
   xray watch --wait-for server --root '^handleRequest' --over p99.9 -o slow --disk 500M
   xray watch --root '^handleRequest' --over 20ms -o slow -- ./server --port 8080
@@ -90,24 +91,24 @@ process goes on. Child processes that have the recorder in them are watched, too
 	f := cmd.Flags()
 	f.SetInterspersed(false) // arguments after the program's name belong to the program
 	f.StringVarP(&w.pid, "pid", "p", "", "watch the running process `PID`")
-	f.StringVar(&w.wait, "wait-for", "", "watch a process whose program is called `NAME`; wait for it, and for the next one when it ends")
-	f.StringArrayVar(&w.roots, "root", nil, "look at the outermost calls of functions that match `REGEXP`; repeatable")
-	f.StringVar(&w.over, "over", w.over, "slow calls take longer than a time (20ms) or than a percentile of recent calls (p99.9): `RULE`")
-	f.StringVarP(&w.output, "output", "o", "", "write traces into `FILE`, a folder")
+	f.StringVar(&w.wait, "wait-for", "", "wait for a process whose program is called `NAME` and watch it; when it exits, wait for the next one")
+	f.StringArrayVar(&w.roots, "root", nil, "select the outermost calls of functions that match `REGEXP`; repeatable")
+	f.StringVar(&w.over, "over", w.over, "treat calls as slow by `RULE`: longer than a time (20ms) or a percentile of recent calls (p99.9)")
+	f.StringVarP(&w.output, "output", "o", "", "write traces to the directory `FILE`")
 	cli.AddCount(f, &w.limits.Keep, "traces", "", 0, "keep the traces of the `N` slowest calls; 0 keeps all")
-	f.BoolVar(&w.limits.Latest, "latest", false, "with --traces, keep those of the latest slow calls instead")
-	cli.AddCount(f, &w.limits.Usual, "sample", "", 0, "also keep `N` traces of calls that are not slow, to compare with")
+	f.BoolVar(&w.limits.Latest, "latest", false, "with --traces, keep the latest slow calls instead of the slowest")
+	cli.AddCount(f, &w.limits.Usual, "sample", "", 0, "also keep `N` traces of calls that are not slow, for comparison")
 	cli.AddSize(f, &w.limits.Disk, "disk", "keep at most `SIZE` of traces")
-	cli.AddDuration(f, &w.every, "every", "write a trace at most every `TIME`")
-	cli.AddDuration(f, &w.margin, "margin", "begin traces `TIME` before the slow call, and end them as long after it")
-	f.StringVar(&w.exec, "exec", "", "run the shell command `COMMAND` with the path of each trace of a slow call")
-	cli.AddSize(f, &w.memory, "memory", "remember at most `SIZE` of records beyond the rings, for long calls")
-	cli.AddSize(f, &w.ring, "ring", "give each thread a ring of `SIZE`; not if the process has the recorder already")
-	cli.AddDuration(f, &w.duration, "duration", "end after `TIME`")
-	cli.AddDuration(f, &w.prune, "prune", "drop calls shorter than `TIME`, such as 5us, unless they contain a longer call")
+	cli.AddDuration(f, &w.every, "every", "write at most one trace every `TIME`")
+	cli.AddDuration(f, &w.margin, "margin", "include `TIME` before and after the slow call")
+	f.StringVar(&w.exec, "exec", "", "for each slow call, run the shell command `COMMAND` with the path of its trace")
+	cli.AddSize(f, &w.memory, "memory", "keep at most `SIZE` of records outside the rings, for long calls")
+	cli.AddSize(f, &w.ring, "ring", "give each thread a ring buffer of `SIZE`; ignored if the process already has a recorder")
+	cli.AddDuration(f, &w.duration, "duration", "stop after `TIME`")
+	cli.AddDuration(f, &w.prune, "prune", "drop calls shorter than `TIME` (for example 5us) unless they contain a longer call")
 	cli.AddCount(f, &w.depth, "depth", "", 0, "record only calls at most `N` deep; 1 is the outermost, 0 is no limit")
 	w.addWindow(f)
-	cli.AddBudget(f, &w.budget, "record the calls that tell most, and all of --root, at a cost of about `PERCENT` of the process's CPU time")
+	cli.AddBudget(f, &w.budget, "limit the overhead to about `PERCENT` of the process's CPU time: record all calls of --root and the most informative others")
 	w.addFilter(f)
 	w.libcalls.add(f)
 	addCompiler(cmd, &w.cc)
@@ -125,19 +126,19 @@ func (w *watching) check(args []string) error {
 	}
 	switch {
 	case given == 0:
-		return cli.Usagef("give a PROGRAM to run, -p and the ID of a process, or --wait-for and the name of one")
+		return cli.Usagef("pass a PROGRAM to run, a process ID with -p, or a program name with --wait-for")
 	case given > 1:
-		return cli.Usagef("give only one of a PROGRAM, -p and --wait-for")
+		return cli.Usagef("use only one of PROGRAM, -p and --wait-for")
 	case len(w.roots) == 0:
-		return cli.Usagef("give --root: a regular expression for the functions whose slow calls you look for, such as '^handleRequest'")
+		return cli.Usagef("pass --root, a regular expression for the functions whose slow calls to watch for, such as '^handleRequest'")
 	case w.output == "":
-		return cli.Usagef("give -o and the folder for the traces")
+		return cli.Usagef("pass the directory for the traces with -o")
 	case w.ring > 0 && w.ring < leastRing:
 		return cli.Usagef("--ring: must be at least %[2]dK, not %[1]d bytes", w.ring, leastRing>>10)
 	case w.budget > 0 && w.depth > 0:
 		return cli.Usagef("--budget cannot be used with --depth")
 	case w.budget > 0 && w.window.Every > 0:
-		return cli.Usagef("--window cannot be used with --budget: outside of windows, nothing is known about functions")
+		return cli.Usagef("--window cannot be used with --budget: the budget needs call counts from outside the windows")
 	case w.libcalls != "" && len(args) == 0:
 		return cli.Usagef("--libcalls must be given when the program starts: it cannot be used with -p and --wait-for")
 	}
@@ -428,16 +429,16 @@ func (w *watching) process(ctx context.Context, p *recorder.Process) (err error)
 		return err
 	}
 	if status.Recording && w.window.Every > 0 {
-		return fmt.Errorf("%s is being recorded already: --window cannot change that. See xray ctl %s status", p, p.Target())
+		return fmt.Errorf("--window does not apply: %s is already being recorded. For details, run xray ctl %s status", p, p.Target())
 	}
 	if status.Recording && w.within > 0 && !status.Limited {
-		return fmt.Errorf("%s is being recorded already, without a budget: --budget cannot change that. See xray ctl %s status", p, p.Target())
+		return fmt.Errorf("--budget does not apply: %s is already being recorded without a budget. For details, run xray ctl %s status", p, p.Target())
 	}
 	if status.Recording && status.Limited && status.Observed {
 		return fmt.Errorf("%s is being recorded within a budget by xray record, which leaves out calls: it cannot be watched. See xray ctl %s status", p, p.Target())
 	}
 	if status.Recording && status.Limited && w.within == 0 {
-		return fmt.Errorf("%s is being recorded within a budget, which leaves out calls: watch it with --budget", p)
+		return fmt.Errorf("%s is being recorded within a budget: watch it with --budget", p)
 	}
 	if !status.Recording {
 		end, err := w.holdRings(ctx, w.app, p)
@@ -541,7 +542,7 @@ func (w *watching) written(path string, e *watch.Entry) {
 	select {
 	case w.commands <- path:
 	default:
-		w.Say("--exec: the command is too slow: it was not run for %s", path)
+		w.Say("--exec: the command is too slow, so xray did not run it for %s", path)
 	}
 }
 

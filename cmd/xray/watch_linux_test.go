@@ -99,7 +99,7 @@ func readFolder(t *testing.T, dir string) (entries []watch.Entry, stalls int) {
 // checkWhy checks that why finds the cause without being told what to look for.
 func checkWhy(t *testing.T, dir string) {
 	t.Helper()
-	if o := runHere("xray", "why", dir); o.status != 0 || !strings.HasPrefix(o.stdout, "Why handle is slow at times: it is blocked longer in stall (") {
+	if o := runHere("xray", "why", dir); o.status != 0 || !strings.HasPrefix(o.stdout, "Why handle is sometimes slow: it is blocked longer in stall (") {
 		t.Errorf("why does not name the cause: %s", o)
 	}
 }
@@ -358,10 +358,10 @@ RECORDED void parse(int i) { for (volatile int k = 0; k < 2000; k++) hot(); }`, 
 	t.Cleanup(func() { _ = w.Process.Kill(); _ = w.Wait() })
 	until(t, "traces", func() bool { return strings.Count(said.String(), "handle took") >= 6 })
 	second := exec.Command("xray", "watch", "-p", strconv.Itoa(cmd.Process.Pid), "--budget", "5%", "--root", "^handle$", "--duration", "10s", "-o", t.TempDir())
-	if text, err := second.CombinedOutput(); err == nil || !strings.Contains(string(text), "its budget is taken care of already: end that xray watch or xray record first") {
+	if text, err := second.CombinedOutput(); err == nil || !strings.Contains(string(text), "another xray watch or xray record already controls its budget: stop that one first") {
 		t.Errorf("a second watch with a budget was not refused: %v, %s", err, text)
 	}
-	if o := runHere("xray", "top", "--once", strconv.Itoa(cmd.Process.Pid)); o.status != 1 || !strings.Contains(o.stderr, "within a budget, which leaves out calls: top needs all calls") {
+	if o := runHere("xray", "top", "--once", strconv.Itoa(cmd.Process.Pid)); o.status != 1 || !strings.Contains(o.stderr, "within a budget, but top needs all calls") {
 		t.Errorf("top: %s", o)
 	}
 	_ = w.Process.Signal(syscall.SIGINT)

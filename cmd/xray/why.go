@@ -45,14 +45,15 @@ func (a *app) whyCommand() *cobra.Command {
 	return a.overTraces(command{
 		use:   "why TRACE...",
 		short: "Explain why the slow calls of a function were slow",
-		long: `why compares the slow calls of a function with its usual calls and accounts for the
-whole difference: which functions were called more often, which took longer
-themselves, which paths only slow calls take, and which threads were waited for. why
-reports a cause only if chance and scheduling are unlikely explanations. If it reports
+		long: `Compare the slow calls of a function with its usual calls and account for the whole
+difference: functions called more often, functions that took longer themselves, call
+paths that only slow calls take, and threads that were waited for.
+
+why reports a cause only if chance and scheduling are unlikely explanations. If it reports
 none, look at the machine rather than the program.
 
 Without --root, why chooses the function whose slow calls lose the most time. In traces
-of xray watch, these are the calls that watch looked for.`,
+from xray watch, it uses the functions that watch selected.`,
 		example: `  xray why -m ./server trace.xray
   xray why -m ./server --root '^handleRequest' --slow p99.5 trace.xray
   xray why -m ./server --root '^handleRequest' --slow '>5ms' --format json trace.xray`,
@@ -74,13 +75,13 @@ func (w *explaining) addFlags(f *pflag.FlagSet) {
 	w.flags = f
 	session.AddRoot(f, &w.root)
 	cli.AddSlow(f, &w.slow)
-	f.StringVar(&w.usual, "usual", w.usual, "usual calls are those in this `RANGE` of percentiles, or of times as in 10us..20us")
+	f.StringVar(&w.usual, "usual", w.usual, "treat calls in this `RANGE` of percentiles or times (10us..20us) as usual")
 	w.waits.add(f)
-	f.StringVar(&w.arg, "arg", "", "look for common arguments of slow calls only in functions that match `REGEXP`")
-	cli.AddCount(f, &w.depth, "path-depth", "", 1, "look at call paths at most `N` deep below the root")
-	cli.AddShare(f, &w.minShare, "min-share", "leave out causes that explain less than `PERCENT` of the lost time")
+	f.StringVar(&w.arg, "arg", "", "compare logged arguments only of functions that match `REGEXP`")
+	cli.AddCount(f, &w.depth, "path-depth", "", 1, "analyze call paths at most `N` levels below the root")
+	cli.AddShare(f, &w.minShare, "min-share", "report only causes that explain at least `PERCENT` of the lost time")
 	cli.AddCount(f, &w.exemplars, "exemplars", "", 0, "show `N` slow calls as examples")
-	f.BoolVar(&w.paths, "paths", false, "list what each call path contributes")
+	f.BoolVar(&w.paths, "paths", false, "list the contribution of each call path")
 	cli.AddSeed(f, &w.seed)
 }
 

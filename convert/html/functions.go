@@ -9,11 +9,11 @@ import (
 type Function struct {
 	ID          reader.FuncID
 	Count, Open uint64 // calls that ended, and calls that did not
-	// Counted and Pruned are parts of Count. Counted calls were only counted. Pruned calls were
+	// Counted and Pruned are parts of Count. Counted the recording has only call counts. Pruned calls were
 	// dropped by the recorder; their time is in Total and in no other number.
 	Counted, Pruned uint64
 	Total, Self     uint64 // time during which a call was open, and that without the calls that it made
-	// Blocked and Queued are the parts of Self off the processor. They count only with
+	// Blocked and Queued are the parts of Self off CPU. They count only with
 	// Options.OffCPU.
 	Blocked, Queued uint64
 	// Of the durations of the calls that ended, except Counted and Pruned.

@@ -23,7 +23,7 @@ type Options struct {
 	Notes []string
 	// Left is the number of calls that did not fit into the page.
 	Left uint64
-	// OffCPU says that times off the processor are known. They are shown as events.
+	// OffCPU says that off-CPU times are known. They are shown as events.
 	OffCPU bool
 	// Functions, if not nil, are the sums of all selected calls, including those that are
 	// not in the page. Without them, the page adds up its own calls.
@@ -129,7 +129,7 @@ func (r *Recording) event(t *thread, index int, tsc uint64, text string) {
 	r.texts += int64(len(text))
 }
 
-// offCPU describes a time off the processor that ends.
+// offCPU describes a off-CPU time that ends.
 func (o *Options) offCPU(g *calls.Gap) string {
 	c := reader.Clock{Frequency: o.Frequency}
 	var parts []string
@@ -141,7 +141,7 @@ func (o *Options) offCPU(g *calls.Gap) string {
 			parts = append(parts, part.what+c.Format(part.ticks))
 		}
 	}
-	return "was off the processor: " + strings.Join(parts, ", ")
+	return "was off CPU: " + strings.Join(parts, ", ")
 }
 
 // leave ends the innermost call.

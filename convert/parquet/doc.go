@@ -42,7 +42,7 @@ type Options struct {
 	// last record.
 	Clock      reader.Clock
 	Base, Last uint64
-	// OffCPU says that the trace tells when threads were off the processor, and calls.Options
+	// OffCPU says that the trace tells when threads were off CPU, and calls.Options
 	// says so, too.
 	OffCPU bool
 	// ThreadName and ProcessName return the names of a thread and of its process, or "".
@@ -96,7 +96,7 @@ type Summary struct {
 	Threads             int // of the trace
 	Losses, LostRecords int64
 	Process             *reader.Process // nil if unknown
-	OffProcessor        string          // why times off the processor are unknown
+	OffProcessor        string          // why off-CPU times are unknown
 	Caveats             []string
 }
 
@@ -123,7 +123,7 @@ func Check(r io.ReaderAt, size int64, samePartition bool, identity string) error
 	case version == "":
 		return errors.New("xray did not write this file")
 	case version != strconv.Itoa(Version):
-		return fmt.Errorf("its tables have version %s, and this xray writes version %d", version, Version)
+		return fmt.Errorf("its tables have version %s, but this xray writes version %d", version, Version)
 	case samePartition && values[traceKey] != identity:
 		return errOtherTrace
 	}

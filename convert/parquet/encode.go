@@ -191,7 +191,7 @@ func (e *groupEncoder) ends(g *group) {
 	e.StringOf(parquetfile.Keyed{Keys: keys}, names)
 }
 
-// waits encodes times on and off the processor.
+// waits encodes times on and off CPU.
 func (e *groupEncoder) waits(g *group, length, self times) {
 	if !e.opts.OffCPU {
 		for range 8 {
@@ -234,7 +234,7 @@ func (e *groupEncoder) off(g *group, off func(*rowWait) uint64) {
 	e.usedOnly(keys, values)
 }
 
-// onCPU encodes all times minus those off the processor.
+// onCPU encodes all times minus those off CPU.
 func (e *groupEncoder) onCPU(g *group, all times, off func(*rowWait) uint64) {
 	if len(g.waits) == 0 {
 		e.nanos(all)

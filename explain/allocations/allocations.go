@@ -1,6 +1,6 @@
-// Package allocations finds out from calls of the C library which call paths allocate
-// memory, what is live at the end, what lives only a moment, and what is copied because a
-// block had to move.
+// Package allocations analyzes the C library's allocation calls: which call paths allocate
+// memory, how much is live at the end, how much is short-lived, and how much is copied because
+// a block had to move.
 //
 // An [Analysis] sees the calls of all threads in time order, see calls.InOrder, since blocks
 // are often freed by other threads than those that allocated them.

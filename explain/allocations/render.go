@@ -63,9 +63,9 @@ func (r *Report) Body(v View) []report.Node {
 
 func (r *Report) head() string {
 	if r.Total.Blocks+r.Frees == 0 {
-		return "The trace has no calls of malloc or other allocators. Record them with xray record --libcalls=alloc."
+		return "The trace has no calls of malloc or other allocators. Record the program with xray record --libcalls=alloc."
 	}
-	return fmt.Sprintf("%s of %s were allocated on %s. %s of %s were live at the end. At most %s were in use at a time. Allocating took %s, and %s %s.",
+	return fmt.Sprintf("%s of %s were allocated on %s. %s of %s were live at the end. At most %s were in use at once. Allocating took %s, and %s %s.",
 		label.Count(r.Total.Blocks, "block", "blocks"), label.Bytes(r.Total.Bytes), label.Count(uint64(len(r.Paths)), "call path", "call paths"),
 		label.Count(r.Total.LiveBlocks, "block", "blocks"), label.Bytes(r.Total.LiveBytes), label.Bytes(r.Peak),
 		r.Clock.Format(r.Total.Ticks), label.Count(r.Frees, "free", "frees"), r.Clock.Format(r.FreeTicks))

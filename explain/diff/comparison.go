@@ -75,7 +75,7 @@ type unit struct {
 type tally struct{ duration, times float64 }
 
 // amounts are of a node in a unit, or their mean over units. Times are in ns, or in ticks
-// if the frequency of the clock is unknown.
+// if the clock frequency is unknown.
 type amounts struct {
 	calls, self float64
 	subtree     float64 // self time, including all paths below
@@ -113,7 +113,7 @@ func (c *Comparison) Add(to Side, a *Analysis, r Run) error {
 		if r.Clock.Known() {
 			with, without = without, with
 		}
-		return fmt.Errorf("%s does not state the frequency of its clock, but %s does: their times cannot be compared; "+
+		return fmt.Errorf("%s does not state its clock frequency, but %s does, so times cannot be compared: "+
 			"record both with the same recorder", without, with)
 	}
 	if c.rooted && a.durations[0].Count() == 0 {

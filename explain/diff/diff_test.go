@@ -366,7 +366,7 @@ func TestClocksThatDoNotCompare(t *testing.T) {
 		t.Error(err)
 	}
 	err := add(diff.B, "new.xray", 0)
-	want := "new.xray does not state the frequency of its clock, but old.xray does"
+	want := "new.xray does not state its clock frequency, but old.xray does"
 	if err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Error(err)
 	}

@@ -1,5 +1,5 @@
-// Package diff compares the runs of two sides, A and B, of a program: what got slower, by
-// how much, where, and how certain that is.
+// Package diff compares two groups of runs of a program, A and B: what got slower, by how
+// much, where, and how certain that is.
 //
 // The steps:
 //

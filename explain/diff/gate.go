@@ -41,17 +41,17 @@ func ParseGate(text string, rooted bool) (Gate, error) {
 	case isQuantile:
 		q, err := strconv.ParseFloat(digits, 64)
 		if err != nil || !(q >= 0 && q <= 100) {
-			return g, fmt.Errorf("%q: invalid percentile %q: use for example p99", text, metric)
+			return g, fmt.Errorf("%q: invalid percentile %q: write it like p99", text, metric)
 		}
 		g.quantile = q / 100
 	case metric != "calls" && metric != "self" && metric != "total":
-		return g, fmt.Errorf("%q: unknown metric %q: use calls, self, total or a percentile, for example p99", text, metric)
+		return g, fmt.Errorf("%q: unknown metric %q: use calls, self, total or a percentile like p99", text, metric)
 	}
 	switch {
 	case g.isQuantile() && rooted && g.functions != nil:
 		return g, fmt.Errorf("%q: with --root, percentiles are those of the root: omit the function", text)
 	case g.isQuantile() && !rooted && g.functions == nil:
-		return g, fmt.Errorf("%q: name a function, for example %s:parse.*:+5%%, or pass --root", text, metric)
+		return g, fmt.Errorf("%q: name a function, as in %s:parse.*:+5%%, or pass --root", text, metric)
 	case metric == "calls" && rooted && g.functions == nil:
 		return g, fmt.Errorf("%q: calls are counted within a call of the root: name a function", text)
 	}

@@ -104,7 +104,7 @@ func TestSureBesideAnUnsureWhole(t *testing.T) {
 	c := comparison{root: isHandle}
 	r := c.compare(t, side(1, 5, noisy(1000, new(int))), side(2, 5, noisy(1500, new(int))))
 	head := string(r.Body(diff.View{})[0].(report.Paragraph))
-	if !strings.Contains(head, "but that is not significant") || !strings.Contains(head, " significant: parse() itself is slower") &&
+	if !strings.Contains(head, "but the difference is not significant") || !strings.Contains(head, " significant: parse() itself is slower") &&
 		!strings.Contains(head, ", parse() itself is slower") {
 		t.Error(head)
 	}

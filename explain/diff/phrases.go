@@ -61,7 +61,7 @@ func (p *phrases) answer() string {
 		}
 		return text
 	case whole.Known && !whole.Significant():
-		return fmt.Sprintf("%s %s time in B, but that is not significant: %s.%s", what, p.moreOrLess(whole), times, p.significant())
+		return fmt.Sprintf("%s %s time in B, but the difference is not significant: %s.%s", what, p.moreOrLess(whole), times, p.significant())
 	}
 	text := fmt.Sprintf("%s %s time in B: %s.", what, p.moreOrLess(whole), times)
 	var leading []string
@@ -137,9 +137,9 @@ func (p *phrases) basis() string {
 	case "":
 		return text + "There are no confidence intervals."
 	case "runs":
-		return text + fmt.Sprintf("The 95%% intervals are from %s resamples of runs.", label.Grouped(uint64(p.Folds)))
+		return text + fmt.Sprintf("The 95%% confidence intervals are from %s resamples of runs.", label.Grouped(uint64(p.Folds)))
 	}
-	return text + fmt.Sprintf("The 95%% intervals are from %s resamples of %d and %d blocks of %s.", label.Grouped(uint64(p.Folds)),
+	return text + fmt.Sprintf("The 95%% confidence intervals are from %s resamples of %d and %d blocks of %s.", label.Grouped(uint64(p.Folds)),
 		p.Units[A], p.Units[B], p.Clock.Format(uint64(p.Block)))
 }
 

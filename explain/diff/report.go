@@ -174,20 +174,20 @@ func (b *builder) resample() {
 		r.Resampled = "runs"
 	case fewest >= minBlocks:
 		r.Resampled = "blocks"
-		b.note("There are fewer than %d runs on a side. xray resamples blocks of %s instead. The intervals do not include "+
+		b.note("A or B has fewer than %d runs, so xray resamples blocks of %s instead. The confidence intervals do not include "+
 			"differences between whole runs.", minRuns, r.Clock.Format(uint64(r.Block)))
 	default:
-		b.note("There are fewer than %d runs on a side, and they are shorter than %d seconds. That is too little for confidence "+
-			"intervals. Give more runs.", minRuns, minBlocks)
+		b.note("A or B has fewer than %d runs, and they are shorter than %d seconds. That is too little data for confidence "+
+			"intervals. Pass more runs.", minRuns, minBlocks)
 	}
 	if r.Resampled != "" {
 		b.sampler = newResampler(sides, r.Folds, r.Seed)
 	}
 	if !b.c.joined() {
-		b.note("The sides have no function but the root in common. Pass the names of each side with -m1 and -m2.")
+		b.note("A and B have no function in common except the root. Pass the names of each side with -m1 and -m2.")
 	}
 	if !r.Clock.Known() {
-		b.note("The traces do not state the frequency of their clock. Times are in ticks.")
+		b.note("The traces do not state their clock frequency, so times are in ticks.")
 	}
 }
 

@@ -171,7 +171,7 @@ func (a *Analysis) rootSums(s *calls.Sums) error {
 }
 
 var errFoldedRoot = errors.New("calls of the root have no call paths of their own, because there were too many: " +
-	"sum up the traces with a larger --path-memory")
+	"summarize the traces again with a larger --path-memory")
 
 func (s *sum) addSum(p *calls.Sum) {
 	s.calls += p.Count + p.Open

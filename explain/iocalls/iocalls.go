@@ -1,5 +1,5 @@
-// Package iocalls finds out from calls of the C library which files and sockets a program
-// used, how many bytes it moved, how long that took, and on whose behalf.
+// Package iocalls analyzes the C library's I/O calls: which files and sockets a program used,
+// how many bytes it read and wrote, how long that took, and which call paths did it.
 //
 // The recorder records these calls with the descriptor and the result, and what a descriptor
 // stands for before the call that first uses it. [NewNames] collects these events in a first

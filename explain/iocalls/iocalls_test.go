@@ -94,7 +94,7 @@ func TestShardingChangesNothing(t *testing.T) {
 	}
 }
 
-// Times off the processor belong to the calls in which threads were blocked or waited to run.
+// Off-CPU times belong to the calls in which threads were blocked or waited to run.
 func TestTimesOffCPU(t *testing.T) {
 	trace := schedtrace.Open(t, []string{"100 +10 200 +20(3) 900 !600/100 910 -20 1000 +21(1) 1700 !650/0 1710 -21 1800 !50/50 1900 -10", "100 +20(4) 150 -20"}, nil)
 	off := &reader.Clock{Frequency: 1e9}

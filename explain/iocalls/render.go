@@ -34,7 +34,7 @@ func (r *Report) Body(v View) []report.Node {
 
 func (r *Report) head() string {
 	if r.Total.Calls+r.Total.Open+r.Wait.Calls+r.Wait.Open == 0 {
-		return "The trace has no calls of the C library for files and sockets. Record them with xray record --libcalls."
+		return "The trace has no I/O calls of the C library. Record the program with xray record --libcalls."
 	}
 	blocked := ""
 	if r.OffCPU {

@@ -51,7 +51,7 @@ type Path struct {
 // longest first.
 type Report struct {
 	Clock reader.Clock
-	// OffCPU says that the trace tells when threads were off the processor.
+	// OffCPU says that the trace tells when threads were off CPU.
 	OffCPU bool
 	Files  []File
 	Paths  []Path // of calls for one descriptor

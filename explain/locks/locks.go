@@ -1,5 +1,5 @@
-// Package locks finds out from the calls of lock functions who waited for which lock, who
-// held it at that time, and in which order locks are taken.
+// Package locks analyzes the calls of lock functions: which threads waited for which lock,
+// which threads held it at that time, and in which order locks are taken.
 //
 // [Analyze] makes several passes over a trace: the first finds the functions, the last
 // visits the calls of all threads in time order. With a limit on call paths, passes between

@@ -50,13 +50,13 @@ func (r *Report) Body(names symbolize.Names, v View) []report.Node {
 		body = append(body, report.People{&report.Section{Title: fmt.Sprintf("%d. %s", i+1, d.name(&shown[i])), Body: d.details(&shown[i])}})
 	}
 	body = append(body, d.cycles()...)
-	return append(body, d.edges("order", r.Edges).Titled("Locks taken while another was held").Top(v.Paths), d.stuck(), report.Notes(d.notes()))
+	return append(body, d.edges("order", r.Edges).Titled("Locks taken while holding another").Top(v.Paths), d.stuck(), report.Notes(d.notes()))
 }
 
 // head is the report in a sentence.
 func (d *describer) head() string {
 	if d.NoFunctions {
-		return "No called function was recognized as a lock function. Name lock functions with --lock REGEXP."
+		return "xray recognized no lock function among the called functions. Name lock functions with --lock REGEXP."
 	}
 	var taken, contended uint64
 	var waiting quantile.Sum
@@ -119,7 +119,7 @@ func (d *describer) locks() report.Node {
 	columns = append(columns,
 		report.Flag("approximate", func(l *numbered) bool { return l.Waits.Approximate || l.Holds.Approximate }).ForPrograms(),
 		report.Count("convoy_count", func(l *numbered) uint64 { return l.Queued.Count }).Titled("convoys").Least(),
-		report.Time("convoy_total", func(l *numbered) uint64 { return l.Queued.Ticks }).Titled("together").Least(),
+		report.Time("convoy_total", func(l *numbered) uint64 { return l.Queued.Ticks }).Titled("convoy time").Least(),
 		report.Sum("no_holder", func(l *numbered) quantile.Sum { return l.Free() }).ForPrograms(),
 		report.Sum("queued", func(l *numbered) quantile.Sum { return l.Queuing }).ForPrograms().When(d.Wakers),
 		report.Thread("longest_hold", func(l *numbered) reader.Thread { return l.Longest.Thread }).Missing(free).ForPrograms(),
@@ -154,13 +154,13 @@ func (d *describer) details(l *LockReport) []report.Node {
 			d.Clock.Format(l.Longest.Start-min(l.Longest.Start, d.First)), d.view.Threads.Of(l.Longest.Thread), label.Path(d.names, l.Longest.Path, 0))))
 	}
 	if l.Queuing != (quantile.Sum{}) {
-		body = append(body, report.Paragraph(fmt.Sprintf("Waiters were in the run queue for %s (%s) of the waiting.",
+		body = append(body, report.Paragraph(fmt.Sprintf("For %s (%s) of the waiting, the waiter was runnable but not running.",
 			report.Duration(d.Clock, l.Queuing), label.Percent(l.Queuing.Float64(), l.Waits.Sum.Float64()))))
 	}
 	if len(l.Blame) > 0 {
 		body = append(body, d.blame(l).Top(d.view.Paths))
 		if free := l.Free(); free != (quantile.Sum{}) {
-			body = append(body, report.Paragraph(fmt.Sprintf("%s (%s) of the waiting has no recorded holder. Threads woke up late, or holds were not recorded.",
+			body = append(body, report.Paragraph(fmt.Sprintf("%s (%s) of the waiting has no recorded holder. Either threads woke up late, or the holds were not recorded.",
 				report.Duration(d.Clock, free), label.Percent(free.Float64(), l.Waits.Sum.Float64()))))
 		}
 	}
@@ -236,7 +236,7 @@ func convoys(l *LockReport) *report.TableNode {
 
 // cycles are tables of edges for people, and one table of such tables for programs.
 func (d *describer) cycles() []report.Node {
-	section := &report.Section{Title: "Locks taken in an order that can deadlock"}
+	section := &report.Section{Title: "Lock orders that can deadlock"}
 	for i := range d.Cycles {
 		section.Body = append(section.Body, d.edges("edges", d.Cycles[i].Edges))
 	}
@@ -297,7 +297,7 @@ func (d *describer) notes() []string {
 	add(d.Handed, "lock was", "locks were", "released by another thread than the one that took it.")
 	add(d.Orphans, "unlock was", "unlocks were", "of a lock without a recorded holder.")
 	if d.Dropped {
-		list = append(list, "There are too many locks to keep apart. The rest are combined by lock function.")
+		list = append(list, "There are too many locks to show separately. The rest are combined by lock function.")
 	}
 	return list
 }

@@ -66,7 +66,7 @@ type Set struct {
 	Every   uint64
 	Outside uint64 // events with a key that were recorded outside of all calls
 	Pause   uint64 // minimum pause between requests of a key
-	// OffKnown says that the times off the processor are known, see [NewWaits].
+	// OffKnown says that the off-CPU times are known, see [NewWaits].
 	OffKnown bool
 }
 

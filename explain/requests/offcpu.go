@@ -7,11 +7,11 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// Waits is a pass that finds the times off the processor on the critical paths of requests.
+// Waits is a pass that finds the off-CPU times on the critical paths of requests.
 // It is an analysis, and needs calls.Options.OffCPU and no filter. All shards share one:
 // each thread is seen by one of them.
 //
-// Records tell how long a thread was off the processor between two of them. The time counts
+// Records tell how long a thread was off CPU between two of them. The time counts
 // as the last before the thread noticed, first blocked, then in the run queue.
 type Waits struct{ threads map[int]*stretches }
 
@@ -54,7 +54,7 @@ func NewWaits(set *Set) *Waits {
 	return w
 }
 
-// Calls takes the next times off the processor of a thread.
+// Calls takes the next off-CPU times of a thread.
 func (w *Waits) Calls(b *calls.Batch) error {
 	t := w.threads[b.Index]
 	if t == nil {

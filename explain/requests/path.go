@@ -36,7 +36,7 @@ type Part struct {
 	Step
 	Start, End uint64
 	Segment    int // in Request.Segments: the one that runs or comes next
-	// Off is the part of the time in which the thread of the segment was off the processor,
+	// Off is the part of the time in which the thread of the segment was off CPU,
 	// if Set.OffKnown. It is 0 for queues.
 	Off calls.Off
 }

@@ -72,13 +72,13 @@ func (r *Report) notes() []string {
 	var notes []string
 	add := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
 	if r.Every > 1 {
-		add("There are too many requests to keep. This is a sample: the requests of one in %s keys.", label.Grouped(r.Every))
+		add("There are too many requests to keep. The report covers a sample: the requests of one in %s keys.", label.Grouped(r.Every))
 	}
 	if r.Cut > 0 {
 		add("%s unfinished at the end of the trace and not counted.", count(r.Cut, "more request was", "more requests were"))
 	}
 	if r.Reused > 0 {
-		add("%s used again. A key that returns after a pause of more than %s starts another request.", count(r.Reused, "key was", "keys were"),
+		add("%s used again. A key that reappears after more than %s starts a new request.", count(r.Reused, "key was", "keys were"),
 			r.Clock.Format(r.Pause))
 	}
 	if r.Outside > 0 {
@@ -210,7 +210,7 @@ func (r *Report) comparison(v View) report.Node {
 	text := fmt.Sprintf("Slow requests (%s): %s, %s on average. Usual requests (p25 to p75): %s, %s on average. Difference to explain: %s.",
 		c.Rule, label.Grouped(uint64(c.Slow)), mean(c.SlowMean), label.Grouped(uint64(c.Usual)), mean(c.UsualMean), mean(excess))
 	if len(c.Steps) == 0 {
-		text = fmt.Sprintf("Slow requests (%s): %d. Usual requests: %d. There is nothing to compare.", c.Rule, c.Slow, c.Usual)
+		text = fmt.Sprintf("Slow requests (%s): %d. Usual requests: %d. There are too few requests to compare.", c.Rule, c.Slow, c.Usual)
 	}
 	columns := append([]report.Column[StepDifference]{
 		report.Mean("difference", func(s *StepDifference) float64 { return s.SlowMean - s.UsualMean }).Signed(),

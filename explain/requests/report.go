@@ -78,7 +78,7 @@ type Comparison struct {
 type StepDifference struct {
 	Step
 	SlowMean, UsualMean float64
-	// Blocked and Queued are the differences of the mean times off the processor, if
+	// Blocked and Queued are the differences of the mean off-CPU times, if
 	// Set.OffKnown.
 	Blocked, Queued float64
 	// Dominates is the number of slow requests in which it is most of the extra time.
@@ -140,7 +140,7 @@ func (r *Request) times() map[Step]uint64 {
 	return m
 }
 
-// offs returns the times off the processor in each step of a request.
+// offs returns the off-CPU times in each step of a request.
 func (r *Request) offs() map[Step]calls.Off {
 	if r.off == nil {
 		return nil

@@ -1,13 +1,13 @@
 // Package requests traces requests across threads: which calls worked on each, in what
 // order, and what it waited for in between.
 //
-// A request has a key. A time in which a thread works on a request is a segment. [Options]
+// A request has a key. A segment is a time in which a thread works on one request. [Options]
 // say where keys come from. The steps are:
 //
 //  1. [Collector], an analysis, collects segments. If there are too many, it keeps those
-//     of a part of the keys, which depends only on the keys.
-//  2. [Collector.Requests] groups the segments by key. A key that returns after a long
-//     pause is another request.
+//     of some of the keys; the choice depends only on the keys.
+//  2. [Collector.Requests] groups the segments by key. A key that reappears after a long
+//     pause is a new request.
 //  3. Each request is divided along its critical path, see [Request.Path], into runs,
 //     queues and handoffs, which add up to its duration.
 //  4. [Set.Report] sums up. [Trees], a second pass, finds what was called in the

@@ -36,7 +36,7 @@ type Call struct {
 	Depth              int // in the segment
 	First              uint64
 	Calls, Total, Self uint64
-	// Off is the part of Self in which the thread was off the processor, if
+	// Off is the part of Self in which the thread was off CPU, if
 	// calls.Options.OffCPU was set.
 	Off calls.Off
 }

@@ -32,7 +32,7 @@ func (r *Report) Body(names symbolize.Names, v View) []report.Node {
 	head := fmt.Sprintf("%s, %s from %s.", label.Count(uint64(len(r.Threads)), "thread", "threads"),
 		r.Clock.Format(r.To-r.From), r.Clock.Format(r.From-min(r.From, v.Base)))
 	if len(r.Threads) > 0 {
-		head += fmt.Sprintf(" Each character of a strip stands for %s.", r.Clock.Format(r.Cell))
+		head += fmt.Sprintf(" Each character of a strip covers %s.", r.Clock.Format(r.Cell))
 	}
 	body := []report.Node{
 		report.Paragraph(head),
@@ -53,7 +53,7 @@ func (r *Report) Body(names symbolize.Names, v View) []report.Node {
 	}
 	body = append(body, r.functions(v), r.silences(v), r.gaps())
 	if r.Stalled.Count > 0 {
-		body = append(body, report.Paragraph(fmt.Sprintf("Half of the threads or more were silent at the same time %s, for %s in total. The machine stalled, or all threads waited for one thing.",
+		body = append(body, report.Paragraph(fmt.Sprintf("At least half of the threads were silent at the same time %s, for %s in total. Either the machine stalled, or the threads waited for the same thing.",
 			label.Count(r.Stalled.Count, "time", "times"), r.Clock.Format(r.Stalled.Ticks))))
 	}
 	return append(body, r.stalls())
@@ -229,7 +229,7 @@ func (s *strips) draw(w io.Writer, width int) error {
 	}
 	var text strings.Builder
 	if n := len(s.Threads) - len(shown); n > 0 {
-		fmt.Fprintf(&text, "(and %s that lived shorter; use --thread, or --format csv or json)\n", label.Count(uint64(n), "thread", "threads"))
+		fmt.Fprintf(&text, "(and %s that lived shorter; to see them, use --thread, or --format csv or json)\n", label.Count(uint64(n), "thread", "threads"))
 	}
 	text.WriteByte('\n')
 	for _, f := range s.Funcs {
@@ -237,12 +237,12 @@ func (s *strips) draw(w io.Writer, width int) error {
 			fmt.Fprintf(&text, "%s  %s\n", sign, label.Func(s.names, f.Func))
 		}
 	}
-	waiting := "waiting, judging by function names"
+	waiting := "waiting, according to function names"
 	if s.OffCPU {
 		waiting = "waiting: blocked or asleep"
 	}
 	for state, words := range [...]string{
-		Busy: "other functions", Other: "other calls are open", Queued: "queued: the thread waits for a processor", Waiting: waiting,
+		Busy: "other functions", Other: "other calls are open", Queued: "queued: the thread is runnable but not running", Waiting: waiting,
 		Silent: "silent: a call is open, but nothing was recorded for more than " + s.Clock.Format(s.Gap),
 		Absent: "absent: no call is open",
 	} {

@@ -3,17 +3,17 @@
 //
 // The time of a thread, from its first record to its last, is divided into
 //
-//   - [Waiting]: a call is open of a function that waits, judging by its name;
+//   - [Waiting]: a function is open that waits, according to its name;
 //   - [Silent]: a call is open, but nothing was recorded for longer than a given gap:
 //     a function computes without calling anything, or the thread is stopped;
 //   - [Busy]: one of the functions that are shown is open, and neither applies;
 //   - [Other]: only calls of functions that are not shown are open;
 //   - [Absent]: no call is open.
 //
-// If the trace says when threads were off the processor (Options.OffCPU), nothing is
-// inferred. Then a thread is [Waiting] while it is blocked in a call, [Queued] while it
-// waits for a processor, and never Silent. Within a time without records, it is assumed to
-// be off the processor at the end, first blocked and then queued.
+// If the trace has off-CPU times (Options.OffCPU), nothing is inferred. Then a thread is
+// [Waiting] while it is blocked in a call, [Queued] while it is runnable but not running, and
+// never Silent. Within a time without records, it is assumed to be off CPU at the end, first
+// blocked and then queued.
 //
 // These sums are exact. For pictures, the time of the trace is divided into cells, and each
 // cell of a thread shows what it did most of the time. Runs of equal cells are merged.
@@ -261,7 +261,7 @@ func (a *Analysis) measure(th *thread) {
 	th.held = held
 }
 
-// offUntil adds the times off the processor that end up to a time, and returns the others.
+// offUntil adds the off-CPU times that end up to a time, and returns the others.
 func (a *Analysis) offUntil(th *thread, gaps []calls.Gap, tsc uint64) []calls.Gap {
 	for ; len(gaps) > 0 && gaps[0].To <= tsc; gaps = gaps[1:] {
 		g := &gaps[0]

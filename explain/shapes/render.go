@@ -49,7 +49,7 @@ func (r *Report) Body(names symbolize.Names, v View) []report.Node {
 		report.Table("shapes", list,
 			report.String("shape", func(s *Shape) string { return fmt.Sprintf("%016x", s.ID) }),
 			report.Count("count", func(s *Shape) uint64 { return s.Count }),
-			report.Count("count_error", func(s *Shape) uint64 { return s.Error }).ForPeople().Titled("at most too high by").When(r.Full),
+			report.Count("count_error", func(s *Shape) uint64 { return s.Error }).ForPeople().Titled("count too high by up to").When(r.Full),
 			report.Count("count_error", func(s *Shape) uint64 { return s.Error }).ForPrograms(),
 			report.Share("share", func(s *Shape) float64 { return r.share(s.Count) }),
 			report.Time("p50", func(s *Shape) uint64 { return s.Median }).About(approximate),
@@ -72,14 +72,14 @@ func approximate(s *Shape) bool { return s.Approximate }
 
 // head is the sentence above the table.
 func (r *Report) head(shown int) report.Paragraph {
-	text := label.Count(r.Invocations, "invocation", "invocations") + " on " + label.Count(uint64(r.Threads), "thread", "threads") +
+	text := label.Count(r.Invocations, "call", "calls") + " on " + label.Count(uint64(r.Threads), "thread", "threads") +
 		" have " + label.Count(uint64(len(r.Shapes)), "shape", "shapes") + "."
 	if shown < len(r.Shapes) {
 		text += fmt.Sprintf(" The table has %d: the most common one, then the rarest ones.", shown)
 	}
 	if r.Full {
-		text += fmt.Sprintf(" There are more shapes than --max-shapes allows. The table has all shapes with more than %s.",
-			label.Count(r.Invocations/uint64(len(r.Shapes)), "invocation", "invocations"))
+		text += fmt.Sprintf(" There are more shapes than --max-shapes allows. The table includes every shape with more than %s.",
+			label.Count(r.Invocations/uint64(len(r.Shapes)), "call", "calls"))
 	}
 	return report.Paragraph(text)
 }

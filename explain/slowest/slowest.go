@@ -3,11 +3,10 @@
 //
 // It takes two passes over the calls of a trace:
 //
-// 1. Search keeps the slowest invocations, and the durations of all. 2. Trees, made of the
-// result of Found, keeps what the slowest called, numbers them,
-//
-//	and averages over the usual ones: those from the first to the third
-//	quartile of duration.
+//  1. Search keeps the slowest invocations, and the durations of all.
+//  2. Trees, made from the result of Found, keeps the call trees of the slowest
+//     invocations, numbers them, and averages over the usual ones: those with
+//     durations from the first to the third quartile.
 //
 // Other packages find who held the locks that they waited for, and add it to the report
 // with Report.AddWait.

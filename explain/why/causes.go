@@ -46,7 +46,7 @@ type lead struct {
 type evidence struct {
 	*model
 	slow   []rootCall
-	offCPU bool // it is known when threads were off the processor
+	offCPU bool // it is known when threads were off CPU
 	// Time in the run queue or waiting for the recorder is no function's, and set apart. By slow
 	// call:
 	excess     []float64 // without it

@@ -23,7 +23,7 @@ type plan struct {
 	lost     lossPoints
 	origins  []Origin // nil unless the files are of several machines
 	slow     uint64   // minimum duration of slow calls
-	offCPU   bool     // the trace says when threads were off the processor
+	offCPU   bool     // the trace says when threads were off CPU
 	// Of durations without the time in the run queue, if offCPU is set:
 	ownSlow uint64 // minimum of slow calls
 	low     uint64 // limits of usual calls
@@ -41,10 +41,10 @@ type hole struct {
 	start, end    uint64
 	before, after reader.FuncID // calls before and after it; 0 for none
 	lock          uint64        // address of the lock that was waited for; 0 if unknown
-	off           uint64        // ticks of it off the processor
+	off           uint64        // ticks of it off CPU
 }
 
-// ticks returns the time on the processor, as far as that is known.
+// ticks returns the CPU time, as far as that is known.
 func (h hole) ticks() uint64 { return h.end - h.start - h.off }
 
 // visit is what one call of the root did on one path.
@@ -159,7 +159,7 @@ type siblings struct {
 	firstStart  uint64
 	first, last reader.FuncID
 	lastEnd     uint64
-	firstOff    uint64 // ticks off the processor of the caller before the first
+	firstOff    uint64 // ticks off CPU of the caller before the first
 	longest     hole
 }
 
@@ -322,7 +322,7 @@ func (c *cohorts) visit(t *opened, n node) *visit {
 
 // hole returns the longest time of a call without calls, and adds the call to its caller's
 // siblings. Calls come as they end, so those that it made came before. off is how long the
-// thread was off the processor since the last of these.
+// thread was off CPU since the last of these.
 func (t *opened) hole(call *calls.Call, leaf bool, off uint64) hole {
 	end := call.Start + call.Duration
 	longest := hole{start: call.Start, end: end, off: off}

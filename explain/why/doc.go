@@ -8,7 +8,7 @@
 //     slow calls and the usual ones.
 //  3. For every call path below the root, calls and self time are added up over
 //     the usual cohort and kept for every slow call.
-//  4. Where time was lost between two events, it finds who had the lock that was waited
+//  4. Where time was lost between two events, it finds who held the lock that was waited
 //     for, or what other threads did then and hardly ever at other times.
 //  5. The calls that the report shows get their numbers in the trace.
 //
@@ -27,10 +27,10 @@
 // exactly. If usual calls hardly ever take a path, everything in its subtree is one amount
 // instead, the new path: sum of s - n(parent)r(p)v(p).
 //
-// If the trace says when threads were off the processor, s is without the time in the run
+// If the trace has off-CPU times, s is without the time in the run
 // queue and that in which threads waited for the recorder. Their differences are amounts of
-// their own, preempted and recorder, and no function's. "Slower" is then divided into time
-// on the processor and time blocked, each with its own u(p).
+// their own, preempted and recorder, and no function's. "Slower" is then divided into CPU
+// time and blocked time, each with its own u(p).
 //
 // Amounts are grouped into causes by kind and function. A cause is named only if chance and
 // the scheduler are unlikely explanations.

@@ -265,7 +265,7 @@ func (d *durations) root(c *calls.Call, thread int, foreign uint64) {
 	}
 }
 
-// waited returns the time off the processor of a call, by its index in the batch, and the
+// waited returns the off-CPU time of a call, by its index in the batch, and the
 // waits of the calls after it.
 func waited(waits []calls.Wait, call int) (calls.Off, []calls.Wait) {
 	if len(waits) == 0 || waits[0].Call != call {

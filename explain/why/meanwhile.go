@@ -466,7 +466,7 @@ func (c *cover) isSignificant(total uint64, share float64, count, candidates int
 const coincidence = 1e-3
 
 // mayWait reports whether a lead may wait for another thread. One that is known to have been
-// on the processor only waits if its name says so: for a spinlock.
+// on CPU only waits if its name says so: for a spinlock.
 func (e *evidence) mayWait(l *lead) bool {
 	switch l.kind {
 	case Blocked:

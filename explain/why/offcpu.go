@@ -2,11 +2,11 @@ package why
 
 import "github.com/xray-tools/xray/reader/calls"
 
-// foreign returns the part of a time off the processor that no function can do anything about:
+// foreign returns the part of a off-CPU time that no function can do anything about:
 // in the run queue, waiting for the recorder, or while an interrupt ran.
 func foreign(o calls.Off) uint64 { return o.Queued + o.Recorder + o.Interrupted }
 
-// openOff describes an open call's time off the processor.
+// openOff describes an open call's off-CPU time.
 type openOff struct {
 	off   uint64 // ticks since the last call that it made
 	block span   // the longest time blocked
@@ -14,7 +14,7 @@ type openOff struct {
 
 func (s span) ticks() uint64 { return s.to - s.from }
 
-// gap adds a time off the processor to the call that was open then. Of a gap that has several
+// gap adds a off-CPU time to the call that was open then. Of a gap that has several
 // parts, the thread was blocked by the program first, then by the recorder, and then in the run
 // queue.
 func (c *cohorts) gap(t *opened, g *calls.Gap) {
@@ -52,7 +52,7 @@ func (t *opened) close(call *calls.Call, insideLock bool) openOff {
 	return o
 }
 
-// offBefore returns how long the caller was off the processor between the previous call
+// offBefore returns how long the caller was off CPU between the previous call
 // that it made and this one, which ended.
 func (t *opened) offBefore(call *calls.Call) uint64 {
 	if call.Depth == 0 || int(call.Depth) > len(t.off) {

@@ -12,7 +12,7 @@ import (
 	"github.com/xray-tools/xray/report"
 )
 
-// switched takes the thread off the processor: first blocked, then in the run queue.
+// switched takes the thread off CPU: first blocked, then in the run queue.
 func (t *thread) switched(blocked, queued uint64) {
 	t.now += blocked + queued
 	t.event(reader.Custom, 0)
@@ -89,7 +89,7 @@ func TestRecorderIsNotNamed(t *testing.T) {
 	}
 }
 
-// Causes on the processor or by blocking are found even if preemption costs slow calls far more.
+// Causes on CPU or by blocking are found even if preemption costs slow calls far more.
 func TestCauseAmongPreempted(t *testing.T) {
 	for _, blocked := range []bool{false, true} {
 		p := newProgram(4)
@@ -141,7 +141,7 @@ func TestBlockedForHolder(t *testing.T) {
 	}
 }
 
-// Time on the processor is not waiting, whatever other threads do at the time.
+// CPU time is not waiting, whatever other threads do at the time.
 func TestComputingDoesNotWait(t *testing.T) {
 	p := newProgram(4)
 	p.requests(3000, func(t *thread, _ int) { t.call(row, 2000); t.call(work, 1000, t.outlast) })

@@ -22,11 +22,11 @@ type phrases struct {
 const (
 	restText      = "the rest: lost at scattered points (scheduler, page faults, noise)"
 	restKnownText = "the rest: lost at scattered points (interrupts, page faults, noise)"
-	preemptedText = "preempted: ready to run, but waiting for a processor"
+	preemptedText = "preempted: runnable, but waiting for a CPU"
 	recorderText  = "waiting for the recorder"
 
 	restInterruptsText = "the rest: lost at scattered points (page faults, noise)"
-	interruptedText    = "interrupted: an interrupt ran on the processor of the thread"
+	interruptedText    = "interrupted: an interrupt ran on the thread's CPU"
 )
 
 // explained reports whether there were two cohorts to compare.
@@ -102,7 +102,7 @@ func (t *phrases) answer() string {
 	}
 	text := ""
 	if len(texts) > 0 {
-		text = fmt.Sprintf("Why %s is slow at times: %s.", t.rootLabel(), strings.Join(texts, "; "))
+		text = fmt.Sprintf("Why %s is sometimes slow: %s.", t.rootLabel(), strings.Join(texts, "; "))
 	}
 	if len(t.Causes) == 0 && len(t.Suspects) == 0 {
 		if text != "" {
@@ -246,7 +246,7 @@ func (t *phrases) details(c *Cause) string {
 		common = append(common, t.association(&c.Associations[i]))
 	}
 	if len(common) > 0 {
-		list = append(list, "The affected calls have in common: "+strings.Join(common, "; ")+".")
+		list = append(list, "What the affected calls have in common: "+strings.Join(common, "; ")+".")
 	}
 	const most = 3
 	var along []string
@@ -258,7 +258,7 @@ func (t *phrases) details(c *Cause) string {
 		along = append(along, t.phrase(&Cause{Kind: a.Kind, Func: a.Func}))
 	}
 	if len(along) > 0 {
-		list = append(list, "This goes along with it: "+strings.Join(along, "; ")+".")
+		list = append(list, "It coincides with: "+strings.Join(along, "; ")+".")
 	}
 	return strings.Join(list, " ")
 }
@@ -267,13 +267,13 @@ func (t *phrases) details(c *Cause) string {
 func (c *Cause) likelihood() string {
 	switch {
 	case c.blocks:
-		return "It is known that the thread was blocked, so the scheduler does not explain it."
+		return "The trace shows that the thread was blocked, so scheduling does not explain it."
 	case !c.ByChance:
-		return "The scheduler cannot explain it, since it makes no calls."
+		return "Scheduling does not explain it, because it adds no calls."
 	case c.Chance < 1e-9:
-		return "It is unlikely to be chance (p < 1e-9)."
+		return "Chance is an unlikely explanation (p < 1e-9)."
 	}
-	return fmt.Sprintf("It is unlikely to be chance (p = %s).", chance(c.Chance))
+	return fmt.Sprintf("Chance is an unlikely explanation (p = %s).", chance(c.Chance))
 }
 
 // chance formats a probability.
@@ -307,7 +307,7 @@ func (t *phrases) holder(c *Cause) string {
 			text += fmt.Sprintf(" Most of that time it is in %s (%s).", t.label(h.Self), percent(h.SelfShare))
 		}
 		if h.Evidence == ByFunction {
-			text += fmt.Sprintf(" No lock addresses were logged, so %s is assumed to take one lock.", t.label(c.Func))
+			text += fmt.Sprintf(" The trace has no lock addresses, so xray assumes that %s takes a single lock.", t.label(c.Func))
 		}
 	}
 	if h.Cause > 0 {

@@ -34,7 +34,7 @@ func (how recording) String() string {
 	return [...]string{"ours", "ours-pruned", "basic", "basic-pruned", "fdr"}[how]
 }
 
-// showsPreemption reports whether the traces say when threads were off the processor.
+// showsPreemption reports whether the traces say when threads were off CPU.
 func (how recording) showsPreemption() bool { return how == ours || how == oursPruned }
 
 // planted is a recorded program with a known cause.

@@ -322,7 +322,7 @@ func (p *phrases) exemplar(e *Exemplar, cause int, view View) report.Node {
 	s := &report.Section{Title: p.exemplarTitle(e, cause), Body: []report.Node{p.tree(e)}}
 	if e.Number > 0 {
 		commands := p.commands(e, view)
-		s.Body = append(s.Body, report.Paragraph("To look at what all threads did at that time:"),
+		s.Body = append(s.Body, report.Paragraph("To see what all threads did at that time:"),
 			&report.Drawing{Text: func(w io.Writer, _ int) error {
 				_, err := fmt.Fprintf(w, "%s\n%s\n", commands[0], commands[1])
 				return err

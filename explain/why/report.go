@@ -80,8 +80,8 @@ type CausePath struct {
 	Share float64         // of the excess
 	// Usual is per invocation. Affected is per invocation that the cause dominates. Their
 	// time includes all callees if Callees is set, as on new paths. If the trace tells when
-	// threads were off the processor, it is without the run queue, of a function that is
-	// slower only that on the processor, and of one that is blocked only that.
+	// threads were off CPU, it is without the run queue, of a function that is
+	// slower only that on CPU, and of one that is blocked only that.
 	Usual, Affected Amount
 	Callees         bool
 }
@@ -161,27 +161,27 @@ func (e *explainer) report(d *durations, c *cohorts) *Report {
 	case c.usual.count == 0 || len(c.slow) == 0:
 		warn("The durations differ too little to tell slow calls from usual ones.")
 	case c.slowCount < fewSlow:
-		warn("There are only %d slow calls. Rare causes among them are not reported.", c.slowCount)
+		warn("There are only %d slow calls, too few to report rare causes.", c.slowCount)
 	}
 	if uint64(len(c.slow)) < c.slowCount {
-		warn("xray looked at a sample of %d of the %d slow calls.", len(c.slow), c.slowCount)
+		warn("xray analyzed a sample of %d of the %d slow calls.", len(c.slow), c.slowCount)
 	}
 	if p := d.pruned(e); p > 0 && o.Pruned > 0 {
-		warn("The recorder left out calls shorter than %s. When they were is unknown, and their time is their callers' time.",
+		warn("The recorder dropped calls shorter than %s. It is unknown when they ran, and their time counts for their callers.",
 			o.Clock.Format(p))
 	} else if p > 0 {
-		warn("No call is shorter than %s, so the recorder seems to have left out short calls. Their number is unknown, and their "+
-			"time is their callers' time.", o.Clock.Format(p))
+		warn("No call is shorter than %s, so the recorder probably dropped short calls. Their number is unknown, and their "+
+			"time counts for their callers.", o.Clock.Format(p))
 	} else if p := d.shortest(e); p > 0 {
-		warn("Hardly any call is shorter than %s. If the recorder left out short calls, their number is unknown, and a cause may "+
+		warn("Hardly any call is shorter than %s. If the recorder dropped short calls, their number is unknown, and a cause may "+
 			"name their callers instead.", o.Clock.Format(p))
 	}
 	if p := d.pruned(e); p > 0 && d.sample.Count() > 0 && d.sample.Quantile(0.005) < 2*p {
-		warn("Calls of the root that are shorter than %s are missing, so the usual calls are too long. Record with a threshold "+
+		warn("Calls of the root that are shorter than %s are missing, so the usual calls seem longer than they are. Record with a threshold "+
 			"below the usual duration of the root.", o.Clock.Format(p))
 	}
 	if d.partial > 0 {
-		warn("%s left out because records are missing within.", callsOfRoot(uint64(d.partial), "was", "were"))
+		warn("%s ignored because records are missing inside.", callsOfRoot(uint64(d.partial), "was", "were"))
 	}
 	if d.truncated > 0 {
 		warn("%s still open at the end of the trace.", callsOfRoot(uint64(d.truncated), "was", "were"))
@@ -206,7 +206,7 @@ func (e *explainer) fill(r *Report, c *cohorts, ev *evidence, f found) {
 			r.Interrupted, interrupted.By = interrupted, e.interruptedBy(ev.slow)
 		}
 		if r.Preempted.Recorder >= preemptedShare {
-			r.Warnings = append(r.Warnings, "Threads waited for the recorder. Record fewer calls, or with --ring or --drop.")
+			r.Warnings = append(r.Warnings, "Threads waited for the recorder. Record fewer calls, or use --ring or --drop.")
 		}
 	}
 	for n := range ev.n {

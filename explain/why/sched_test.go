@@ -29,7 +29,7 @@ func scheduled(events []reader.SchedEvent) why.Options {
 	return o
 }
 
-// away are the events of a time off the processor. woken is 0 if the thread was preempted.
+// away are the events of a off-CPU time. woken is 0 if the thread was preempted.
 func away(out, woken, in uint64, by uint32, flags reader.SchedFlags) []reader.SchedEvent {
 	state := byte('R')
 	if woken != 0 {

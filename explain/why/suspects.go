@@ -85,7 +85,7 @@ func (e *evidence) needed(l *lead) int {
 
 // suspicion describes a suspect.
 func (t *phrases) suspicion(s *Suspect) string {
-	text := fmt.Sprintf("Probably %s (%s of the lost time). This is not proven, because ", t.suspected(s), percent(s.Share))
+	text := fmt.Sprintf("Probably %s (%s of the lost time). This is not certain: ", t.suspected(s), percent(s.Share))
 	switch s.Doubt {
 	case Few:
 		are := "are"
@@ -98,10 +98,10 @@ func (t *phrases) suspicion(s *Suspect) string {
 	case Disturbance:
 		text += fmt.Sprintf("interrupts, page faults and other disturbances could be the reason (p = %s).", chance(s.Chance))
 	case Preemption:
-		text += fmt.Sprintf("this trace does not show preemption (p = %s). Recordings by `xray record` show it, without --budget and --no-offcpu.", chance(s.Chance))
+		text += fmt.Sprintf("preemption could be the reason, and this trace does not show it (p = %s). Record with `xray record`, without --budget and --no-offcpu, to see preemption.", chance(s.Chance))
 	}
 	if s.Needed > 0 {
-		text += fmt.Sprintf(" About %d slow calls would decide.", s.Needed)
+		text += fmt.Sprintf(" About %d slow calls would settle it.", s.Needed)
 	}
 	return text
 }

@@ -213,9 +213,9 @@ func TestPrunedLeaves(t *testing.T) {
 				t.Errorf("row has its own part: %+v", d)
 			}
 		}
-		want := "The recorder left out calls shorter than 5.000us"
+		want := "The recorder dropped calls shorter than 5.000us"
 		if known == 0 {
-			want = "No call is shorter than 5.000us, so the recorder seems to have left out short calls"
+			want = "No call is shorter than 5.000us, so the recorder probably dropped short calls"
 		}
 		if len(r.Warnings) == 0 || !strings.HasPrefix(r.Warnings[0], want) {
 			t.Errorf("wrong warnings: %q", r.Warnings)
@@ -276,7 +276,7 @@ func TestTorn(t *testing.T) {
 	if r.Invocations != 279 || r.Slow.Count != 13 {
 		t.Errorf("got %d invocations, %d slow ones, want 279 and 13", r.Invocations, r.Slow.Count)
 	}
-	if want := "1 call of the root was left out because records are missing within."; len(r.Warnings) == 0 ||
+	if want := "1 call of the root was ignored because records are missing inside."; len(r.Warnings) == 0 ||
 		!strings.Contains(strings.Join(r.Warnings, "\n"), want) {
 		t.Errorf("wrong warnings: %q", r.Warnings)
 	}

@@ -144,7 +144,7 @@ func (e *explainer) rooted() calls.Options {
 	return calls.Options{Paths: true, Roots: e.opts.Root, Budget: e.budget, OffCPU: e.opts.Calls.OffCPU}
 }
 
-// facts reports whether it is known when threads were off the processor.
+// facts reports whether it is known when threads were off CPU.
 func (e *explainer) facts() bool { return e.opts.Calls.OffCPU != nil }
 
 // microsecond returns a microsecond in ticks, or 1000 if the frequency is unknown.
@@ -332,8 +332,8 @@ func (e *explainer) explain(d *durations) (*Report, error) {
 	e.fill(r, c, ev, meanwhile)
 	if o := e.opts.Origins; o != nil {
 		r.Origins = o
-		r.Warnings = append(r.Warnings, fmt.Sprintf("The traces are of %d hosts. xray did not look for what other threads did at the same time, "+
-			"or for bursts. To do that, run xray why with the traces of one host.", hosts(o)))
+		r.Warnings = append(r.Warnings, fmt.Sprintf("The traces are from %d hosts. xray did not analyze what other threads did at the same time, "+
+			"and did not look for bursts. For these, run xray why with the traces of one host.", hosts(o)))
 		return r, nil
 	}
 	return r, e.number(r.exemplars())

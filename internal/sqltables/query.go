@@ -54,7 +54,7 @@ type Options struct {
 type TraceFile struct {
 	Process      *reader.Process // nil if unknown
 	Started      int64           // nanoseconds since 1970; 0 if unknown
-	OffProcessor string          // why times off the processor are unknown
+	OffProcessor string          // why off-CPU times are unknown
 }
 
 // PassOptions say what a pass needs.

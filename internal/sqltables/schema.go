@@ -105,9 +105,9 @@ var Tables = []Table{
 		Column{"arguments", texts, "logged arguments as a JSON array; NULL without any"},
 		Column{"result", integers, "recorded result of a call of the C library, as a signed number"},
 		Column{"ended", texts, "how it ended: exited, tail-exited, continued, inferred, truncated or left"},
-		Column{"cpu", integers, "`duration` without `blocked`, `queued` and `recorder`; NULL if the trace does not say when threads were off the processor"},
+		Column{"cpu", integers, "`duration` without `blocked`, `queued` and `recorder`; NULL if the trace has no off-CPU times"},
 		Column{"blocked", integers, "ns in which the thread slept or waited, in the call and those it made"},
-		Column{"queued", integers, "ns in which the thread could run and waited for a processor"},
+		Column{"queued", integers, "ns in which the thread was runnable but not running"},
 		Column{"recorder", integers, "ns in which the recorder blocked the thread"},
 		Column{"self_cpu", integers, "`self` without `self_blocked`, `self_queued` and `self_recorder`"},
 		Column{"self_blocked", integers, "part of `blocked` while no call was open inside"},
@@ -141,7 +141,7 @@ var Tables = []Table{
 		Column{"time", integers, "ns since the first record of the trace"},
 		Column{"kind", texts, "custom, typed or mark"},
 		Column{"type", integers, "type of a typed event"},
-		Column{"cpu", integers, "processor that the event was recorded on"},
+		Column{"cpu", integers, "CPU that the event was recorded on"},
 		Column{"depth", integers, "number of open calls"},
 		Column{"function_id", integers, "`function_id` of the innermost open call"},
 		Column{"function", texts, "`function` of that call"},
@@ -152,7 +152,7 @@ var Tables = []Table{
 	)},
 	{"traces", "a trace file", []Column{
 		{"trace", texts, "name of the trace file"},
-		{"unit", texts, "unit of times: ns, or ticks if the frequency of the clock is unknown"},
+		{"unit", texts, "unit of times: ns, or ticks if the clock frequency is unknown"},
 		{"frequency", integers, "ticks per second"},
 		{"started", integers, "wall-clock time of the first record, in ns since 1970"},
 		{"host", texts, "name of the machine"},
@@ -160,7 +160,7 @@ var Tables = []Table{
 		{"program", texts, "its executable"},
 		{"build_id", texts, "build ID of the executable"},
 		{"command", texts, "its command line as a JSON array"},
-		{"off_processor", texts, "why times off the processor are unknown; NULL if they are known"},
+		{"off_processor", texts, "why off-CPU times are unknown; NULL if they are known"},
 	}},
 }
 

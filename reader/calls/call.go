@@ -11,11 +11,11 @@ type End uint8
 
 const (
 	Exited End = iota // the function returned
-	// TailExited: the function left through a tail call, which is not part of the call. Or the
-	// tail call is part of it, and left through one that is not.
+	// TailExited: the function ended in a tail call, which is not part of the call. Or the tail
+	// call is part of it, and itself ended in a tail call that is not.
 	TailExited
-	// Continued: the function left through a tail call, which is part of the call. The two
-	// end together. See Options.Continue.
+	// Continued: the function ended in a tail call, which is part of the call. The two end
+	// together. See Options.Continue.
 	Continued
 	// Inferred: the call has no exit record. The exit of an outer call ended it, because of
 	// an unrecorded tail call, an exception or a longjmp that the recorder did not note, or
@@ -24,8 +24,8 @@ const (
 	// Truncated: still open when its thread's records end. It lasts until the last record
 	// of the thread.
 	Truncated
-	// Left: an exception, a longjmp or the like left the call without a return. The recorder
-	// noted the time, or the call lasts until the entry of one that it cannot have made. See
+	// Left: an exception, a longjmp or similar left the call without returning. The recorder
+	// noted the time, or the call lasts until the entry of a call that it cannot have made. See
 	// Options.CanCall.
 	Left
 	// Ends is the number of ways to end.
@@ -72,7 +72,7 @@ type Batch struct {
 	// Opens are the calls that were opened since the previous batch, in time order; only
 	// with Options.Opens.
 	Opens []Open
-	// Waits are the times off the processor of those of Calls that have any, in the order of
+	// Waits are the off-CPU times of those of Calls that have any, in the order of
 	// Calls, and Gaps the single times since the previous batch, in time order; only with
 	// Options.OffCPU. What calls that are open have is in a later batch.
 	Waits []Wait

@@ -22,7 +22,7 @@ type Event struct {
 	Data  []byte
 }
 
-// Mark returns the event as a mark, or false if it is none.
+// Mark returns the event as a mark, or false if it is not a mark.
 func (e *Event) Mark() (reader.Mark, bool) {
 	if e.Kind != reader.Custom {
 		return reader.Mark{}, false

@@ -2,8 +2,8 @@ package calls
 
 import "github.com/xray-tools/xray/reader"
 
-// Filter selects calls. The zero value selects all. Calls that are not selected are still
-// part of the calls around them: their durations and self times do not change.
+// Filter selects calls. The zero value selects all. The time of a call that is not selected
+// still counts for its callers: their durations and self times do not change.
 type Filter struct {
 	// From and To limit the entries of calls, in ticks: From <= start < To. If To is 0,
 	// there is no upper limit.

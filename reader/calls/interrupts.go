@@ -37,7 +37,7 @@ func newInterrupts(list []Stretch) *interrupts {
 	return in
 }
 
-// end adds the interrupts of a call that ended to its times off the processor.
+// end adds the interrupts of a call that ended to its off-CPU times.
 func (in *interrupts) end(c *Call, w *frameWait) {
 	end := c.Start + c.Duration
 	for ; in.next < len(in.list) && in.list[in.next].From < end; in.next++ {
@@ -53,7 +53,7 @@ func (in *interrupts) end(c *Call, w *frameWait) {
 	// Not only those since the previous end: the calls inside have taken theirs.
 	first := sort.Search(in.next, func(i int) bool { return in.list[i].From >= c.Start })
 	total := in.before[in.next] - in.before[first]
-	// Times off the processor by the kernel's clocks may include some of it.
+	// Off-CPU times by the kernel's clocks may include some of it.
 	w.self.Interrupted = min(self, c.Self-min(c.Self, w.self.Sum()))
 	w.total.Interrupted = min(total, c.Duration-min(c.Duration, w.total.Sum()))
 }

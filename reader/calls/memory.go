@@ -37,7 +37,7 @@ func CheckMemory(sink any, most int64) error {
 	return nil
 }
 
-// Held sums up what those of the sinks hold that are a [Holder].
+// Held returns the number of bytes that all sinks that implement [Holder] hold together.
 func Held(sinks ...any) (bytes int64) {
 	for _, s := range sinks {
 		if h, ok := s.(Holder); ok {

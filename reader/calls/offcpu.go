@@ -2,13 +2,13 @@ package calls
 
 import "github.com/xray-tools/xray/reader"
 
-// Off is time that a thread was off the processor, in ticks.
+// Off is the off-CPU time of a thread, in ticks.
 type Off struct {
 	Blocked uint64 // it slept or waited for something
 	Queued  uint64 // it could run, and waited for a processor in the run queue
 	// Recorder is the time in which it was blocked by the recorder, not by the program.
 	Recorder uint64
-	// Interrupted is the time in which interrupts ran on the thread's processor. It is 0 unless
+	// Interrupted is the time in which interrupts ran on the thread's CPU. It is 0 unless
 	// Options.Interrupts is set, and in a [Gap].
 	Interrupted uint64
 }
@@ -26,18 +26,18 @@ func (o *Off) Add(p Off) {
 	o.Interrupted = addSaturating(o.Interrupted, p.Interrupted)
 }
 
-// Wait is the time that the thread was off the processor during a call.
+// Wait is the off-CPU time of the thread during a call.
 type Wait struct {
 	Call  int // index in Batch.Calls
 	Self  Off // while no call was open inside it. At most Call.Self.
 	Total Off // at most Call.Duration
 }
 
-// Gap is a time in which the thread was off the processor, once or several times: between
+// Gap is a time in which the thread was off CPU, once or several times: between
 // two records of the thread, so during the call that was innermost then.
 type Gap struct {
 	// From is the time of the record before, and To that at which the thread noticed. Both
-	// are as Call.Start. The thread was off the processor for a part of this time.
+	// are as Call.Start. The thread was off CPU for a part of this time.
 	From, To uint64
 	Off
 	// Known says that Off is known, and QueueKnown that its division is. Unknown times are 0,
@@ -85,7 +85,7 @@ func (s *OffStats) merge(o *OffStats) {
 	s.Unqueued += o.Unqueued
 }
 
-// frameWait is the time off the processor of the open call at a depth.
+// frameWait is the off-CPU time of the open call at a depth.
 type frameWait struct {
 	depth       int
 	self, total Off
@@ -140,7 +140,7 @@ func (r *rare) wait(depth int) *frameWait {
 	return &r.waits[n-1]
 }
 
-// settle passes the times off the processor of the calls that ended since the last time to
+// settle passes the off-CPU times of the calls that ended since the last time to
 // the batch and to their callers.
 func (s *shard) settle(th *thread) {
 	in := s.interrupts(th)

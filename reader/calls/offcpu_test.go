@@ -219,7 +219,7 @@ func TestGapsAfterTailExits(t *testing.T) {
 }
 
 // The interrupts in a call are its own if they are in none that it makes. They do not change the
-// other times off the processor, and all together are at most the call's time.
+// other off-CPU times, and all together are at most the call's time.
 func TestInterruptsOfCalls(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := drawSwitches(t)

@@ -38,7 +38,7 @@ func NewPaths() *Paths {
 	return &Paths{nodes: make([]pathNode, 1, 64), table: make([]PathID, 128)}
 }
 
-// Len is one more than the largest id.
+// Len is one more than the largest ID.
 func (p *Paths) Len() int { return len(p.nodes) }
 
 // Func is the last function of the path: 0 for the root, and [reader.Folded] for paths

@@ -7,7 +7,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Pile is nested calls of a function. The zero value is none.
+// Pile describes nested calls of a function. The zero value has none.
 type Pile struct {
 	Calls uint64 // at least 8
 	Func  reader.FuncID

@@ -37,7 +37,7 @@ func (s inOrder) Each(_ int, fn func(int, *reader.Block) error) error {
 	return nil
 }
 
-// Code is what the machine code of a program shows of its calls. The zero value knows nothing.
+// Code has information about calls from the machine code of a program. The zero value has none.
 type Code struct {
 	// Continue, if not nil, reports whether a function may end with a tail call of another one
 	// that is recorded. If that is entered next, it is inside the call that it continues, which
@@ -67,8 +67,8 @@ type Options struct {
 	Roots func(reader.FuncID) bool
 	// Budget limits the tree of call paths. nil is no limit.
 	Budget *PathBudget
-	// Memory limits what the sinks of a run hold together, in bytes, if they are a [Holder], and
-	// the stacks of open calls. If that is too much, the error is a [*MemoryError]. 0 is no limit.
+	// Memory limits the memory of a run in bytes: what all sinks that implement [Holder] hold, and
+	// the stacks of open calls. Beyond it, Run returns a [*MemoryError]. 0 means no limit.
 	Memory int64
 	// Nested sets Call.Nested.
 	Nested bool
@@ -78,7 +78,7 @@ type Options struct {
 	// OffCPU, if not nil, sets Batch.Waits and Batch.Gaps. It is the clock of the trace,
 	// which converts the kernel's times.
 	OffCPU *reader.Clock
-	// Interrupts, if not nil, returns when interrupts ran on the processor of a thread, in its
+	// Interrupts, if not nil, returns when interrupts ran on the CPU of a thread, in its
 	// place. Stretches are disjoint, in the order of time, and must not change. With OffCPU, they
 	// are in Batch.Waits. It is called concurrently unless Shards is 1.
 	Interrupts func(reader.Thread) []Stretch
@@ -171,7 +171,7 @@ type Stats struct {
 	// end of a thread. Without exit records, deep recursion looks the same as calls that
 	// were left without the recorder seeing it.
 	Pile, OpenPile Pile
-	// Off sums up the times off the processor, if Options.OffCPU is set.
+	// Off sums up the off-CPU times, if Options.OffCPU is set.
 	Off OffStats
 	// First and Last are the smallest and largest timestamps, if Events is not 0.
 	First, Last uint64

@@ -9,7 +9,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Sums are the calls of a thread that the recorder summed up, so that there is no [Batch]
+// Sums has the calls of a thread of which the recorder kept only sums, so there is no [Batch]
 // of them. A sink must not retain it.
 type Sums struct {
 	Thread      reader.Thread
@@ -23,7 +23,7 @@ type Sums struct {
 	Folds []Sum
 }
 
-// Sum is the calls of one path. If the filter dropped them, or if the path is only the
+// Sum has the sums of the calls of one path. If the filter dropped them, or if the path is only the
 // caller of others, Count and Open are 0. Times are in ticks.
 type Sum struct {
 	Func, Caller reader.FuncID // Caller is 0 for outermost calls, and [reader.Folded] if it is unknown
@@ -43,7 +43,7 @@ type Sum struct {
 	Inferred, Left, TailExited, Continued uint64
 	// Open is the number of calls that had not ended. They last until Sums.Last.
 	Open, OpenTotal, OpenSelf uint64
-	// SelfOff is the part of Self and OpenSelf off the processor, with Options.OffCPU. TotalOff
+	// SelfOff is the part of Self and OpenSelf off CPU, with Options.OffCPU. TotalOff
 	// adds what is in the paths below, and is 0 in folds.
 	SelfOff, TotalOff Off
 	// Nested is the part of Total in calls made while another call of Func was open, and
@@ -62,8 +62,8 @@ func (s *Sum) AddDurations(to *quantile.Sample) {
 	to.AddBins(s.Bins, false, s.Min, s.Max, sum)
 }
 
-// Spread returns of how many of the calls that ended more is known than their number and the sum
-// of their durations. Min, Max and AddDurations are of these calls.
+// Spread returns the number of ended calls whose durations are known individually or by bin. Min,
+// Max and AddDurations cover these calls.
 func (s *Sum) Spread() (n uint64) {
 	for _, calls := range s.Octaves {
 		n += calls
@@ -146,7 +146,7 @@ func RunSums(t *reader.Trace, opts Options, sink SumSink, stats *Stats) error {
 func FeedSums(s *Sums, filter *Filter, sink SumSink, stats *Stats) error {
 	f := newFilter(filter)
 	if f.From > 0 || f.To > 0 || f.MinDuration > 0 || f.Thread != nil {
-		return errors.New("a summary contains neither single calls nor threads: select by function or depth")
+		return errors.New("a summary contains neither individual calls nor threads: select by function or depth")
 	}
 	if f.MaxDepth > 0 && len(s.Folds) > 0 {
 		return ErrFoldedDepth
@@ -223,7 +223,7 @@ func sumsOf(p *reader.Profile, opts *Options) *Sums {
 	return s
 }
 
-// addOff adds the times off the processor. The kernel's clocks and the TSC may differ by a
+// addOff adds the off-CPU times. The kernel's clocks and the TSC may differ by a
 // little, so a time is at most the self time.
 func (s *Sums) addOff(p *reader.Profile, clock *reader.Clock) {
 	off := func(from *reader.ProfileOff, to *Sum) Off {
@@ -240,7 +240,7 @@ func (s *Sums) addOff(p *reader.Profile, clock *reader.Clock) {
 	s.addTotalOff()
 }
 
-// addTotalOff adds the times off the processor to those of callers.
+// addTotalOff adds the off-CPU times to those of callers.
 func (s *Sums) addTotalOff() {
 	for i := len(s.Paths) - 1; i >= 0; i-- { // callers come first
 		to := &s.Paths[i]

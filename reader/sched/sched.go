@@ -1,5 +1,5 @@
-// Package sched answers from a trace's scheduler events when a thread was off the processor,
-// why, what ran instead, and what woke it.
+// Package sched answers questions from a trace's scheduler events: when and why a thread was
+// off CPU, what ran instead, and what woke it.
 package sched
 
 import (

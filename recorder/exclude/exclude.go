@@ -1,4 +1,4 @@
-// Package exclude chooses functions that a recorder should leave out, so that recording
+// Package exclude chooses functions to exclude from a recording, so that its overhead
 // stays within a budget, and predicts the effect.
 //
 // An [Analysis] counts calls, from which [Analysis.Plan] chooses:
@@ -7,9 +7,9 @@
 //     all calls, and of the rest of recording, relative to the time that the
 //     program would have taken without.
 //   - The value of f is its self time without the cost of recording, which is what its row
-//     in a report shows. If f is left out, that becomes self time of its callers.
+//     in a report shows. If f is excluded, that becomes self time of its callers.
 //   - The function with the highest cost for its value goes first, but only after all
-//     functions that it calls: leaving out a leaf loses only its own row. If all remaining
+//     functions that it calls: excluding a leaf loses only its own row. If all remaining
 //     functions call functions that stay, it goes anyway.
 package exclude
 

@@ -149,7 +149,7 @@ func (n namer) gcc(id reader.FuncID) (text, why string) {
 	case s.Name == "":
 		return "", "its name is unknown"
 	case strings.ContainsAny(s.Name, "<$'"):
-		return symbolize.Shorten(s.Name), "GCC has its own names for templates and lambdas"
+		return symbolize.Shorten(s.Name), "GCC names templates and lambdas differently"
 	}
 	return symbolize.Shorten(s.Name), ""
 }

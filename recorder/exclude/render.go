@@ -61,7 +61,7 @@ func (p *Plan) Summary() string {
 	case p.Before.Calls == 0:
 		return "no call was recorded"
 	case len(p.Functions) == 0 && p.Before.Overhead() <= p.Budget:
-		return fmt.Sprintf("recording all %s costs %s, which is within the budget of %s", all, before, percent(p.Budget))
+		return fmt.Sprintf("recording all %s costs %s, within the budget of %s", all, before, percent(p.Budget))
 	case len(p.Functions) == 0:
 		s = fmt.Sprintf("recording all %s costs %s", all, before)
 	default:
@@ -70,9 +70,9 @@ func (p *Plan) Summary() string {
 	switch {
 	case p.After.Overhead() <= p.Budget:
 	case p.fits(&p.After):
-		s += fmt.Sprintf(", of which %s is not for calls", percent(overhead(p.Spent.Fixed, p.After.Time)))
+		s += fmt.Sprintf(", including %s that does not depend on calls", percent(overhead(p.Spent.Fixed, p.After.Time)))
 	default:
-		s += fmt.Sprintf(": more than the budget of %s, but no other function can be left out", percent(p.Budget))
+		s += fmt.Sprintf(": this exceeds the budget of %s, but no other function can be excluded", percent(p.Budget))
 	}
 	return s
 }
@@ -111,12 +111,12 @@ func (p *Plan) columns(v View) []report.Column[Recording] {
 		report.Time("writing", func(r *Recording) uint64 { return r.Writing }).ForPrograms(),
 		report.Time("waiting", func(r *Recording) uint64 { return r.Waiting }).ForPrograms(),
 		report.Time("writing", func(r *Recording) uint64 { return r.Writing }).Titled("CPU time to write the trace").ForPeople().When(p.Spent.Writing > 0),
-		report.Time("waiting", func(r *Recording) uint64 { return r.Waiting }).Titled("time threads wait for that").ForPeople().When(p.Spent.Waiting > 0),
+		report.Time("waiting", func(r *Recording) uint64 { return r.Waiting }).Titled("time threads wait for writing").ForPeople().When(p.Spent.Waiting > 0),
 		report.Bytes("size", func(r *Recording) uint64 { return r.Bytes }).Titled("size of the records"),
 		report.Number("bytes_per_second", bytes).ForPrograms().When(known),
 		report.Bytes("bytes_per_second", func(r *Recording) uint64 { return uint64(math.Round(bytes(r))) }).
 			Titled("size per second" + of).ForPeople().When(known),
-		report.Time("ring_span", func(r *Recording) uint64 { ticks, _ := p.horizon(r, v); return ticks }).Titled("time that a ring holds").
+		report.Time("ring_span", func(r *Recording) uint64 { ticks, _ := p.horizon(r, v); return ticks }).Titled("time that a ring covers").
 			Missing(func(r *Recording) bool { return r.Bytes == 0 }),
 		report.Share("covered", func(r *Recording) float64 { return r.Covered }).Titled("self time covered"),
 	}
@@ -146,7 +146,7 @@ func (p *Plan) notes(names symbolize.Names, v View) []string {
 	var notes []string
 	add := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
 	unit := p.Clock.Unit()
-	s := "A call costs " + probecost.Format(p.Call, p.Clock) + " " + unit
+	s := "Recording a call costs " + probecost.Format(p.Call, p.Clock) + " " + unit
 	if p.Cost.High > p.Cost.Low {
 		s += ", between " + probecost.Format(p.Cost.Low, p.Clock) + " and " + probecost.Format(p.Cost.High, p.Clock)
 	}
@@ -155,15 +155,15 @@ func (p *Plan) notes(names symbolize.Names, v View) []string {
 	}
 	add("%s.", s)
 	if p.Spent.Chunks > 0 {
-		add("Memory for records took %s.", p.Clock.Format(p.Spent.Chunks))
+		add("Managing memory for records took %s.", p.Clock.Format(p.Spent.Chunks))
 	}
 	if p.Spent.Fixed > 0 {
-		add("The recorder's start, exceptions and longjmp took %s.", p.Clock.Format(p.Spent.Fixed))
+		add("Starting the recorder and tracking exceptions and longjmp took %s.", p.Clock.Format(p.Spent.Fixed))
 	}
 	if p.CPU > 0 {
 		add("The overhead is relative to the other %s of CPU time.", p.Clock.Format(p.Before.Time))
 	} else {
-		add("The overhead is relative to %s: %s of wall time of %s, without the cost. The CPU time is unknown.",
+		add("The CPU time is unknown. The overhead is relative to %s: %s of wall time of %s, minus the recording cost.",
 			p.Clock.Format(p.Before.Time), p.Clock.Format(p.Time), label.Count(uint64(p.Threads), "thread", "threads"))
 	}
 	add("The ring of each thread has %s.", label.Count(v.Ring, "byte", "bytes"))
@@ -183,7 +183,7 @@ func (p *Plan) marked(names symbolize.Names) []string {
 	for _, id := range p.Marked[:min(len(p.Marked), most)] {
 		list = append(list, label.Func(names, id))
 	}
-	s := "Marked xray_always_instrument, so they stay: " + strings.Join(list, ", ")
+	s := "Kept because they are marked xray_always_instrument: " + strings.Join(list, ", ")
 	if more := len(p.Marked) - most; more > 0 {
 		s += fmt.Sprintf(", and %d more", more)
 	}
@@ -200,7 +200,7 @@ func (p *Plan) functions(v View) *report.TableNode {
 		report.Count("callers", func(f *Function) uint64 { return uint64(f.Callers) }).Optional(),
 		report.Function("caller", func(f *Function) reader.FuncID { return f.Caller }).Missing(func(f *Function) bool { return f.Caller == 0 }).Titled("its time moves to"),
 		report.Function("function", func(f *Function) reader.FuncID { return f.ID }),
-	).Titled("Functions to leave out, highest cost per unit of information first").Top(v.Top)
+	).Titled("Functions to exclude, highest cost per unit of information first").Top(v.Top)
 }
 
 func percent(part float64) string {

@@ -40,7 +40,7 @@ static int fail_as_answered(const char *what, char *answer)
 static int command(const char *line, char *answer, size_t size)
 {
 	if (!line || !answer || size < 128)
-		return fail("the buffer for the answer needs at least 128 bytes", "");
+		return fail("the buffer for the response needs at least 128 bytes", "");
 	xr_init();
 	if (xr_command(line, NULL, 0, answer, size))
 		return fail("command failed: ", answer);

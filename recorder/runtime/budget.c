@@ -102,7 +102,7 @@ static void forget(uint64_t *limits)
 const char *xr_budget_start(uint32_t share)
 {
 	if (xr_limited && !own.on)
-		return "its observer has a budget for it";
+		return "its observer already controls its budget";
 	if (xr_observed())
 		return "its rings belong to an observer, so it cannot have a budget";
 	uint64_t *limits = own.limits ? (uint64_t *)own.limits : xr_map(XR_LIMITS_SIZE);

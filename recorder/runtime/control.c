@@ -344,7 +344,7 @@ static uint64_t recordings;
 /* The connection of whoever decides what is recorded within a budget, or null. */
 static const void *decider;
 
-static const char budget_modes[] = "a budget is for mode record or prune, without depth and windows";
+static const char budget_modes[] = "a budget requires mode record or prune, without depth and windows";
 
 static int has_budget_mode(const struct settings *m)
 {
@@ -373,7 +373,7 @@ static const char *start(struct request *r)
 	if (m.mode == XR_OFF)
 		return "start needs a mode that records";
 	if (every && !xr_control_runs())
-		return "windows need the recorder's thread: start the process with control=1";
+		return "windows need the control thread: start the process with control=1";
 	if (limited && (every || !has_budget_mode(&m)))
 		return budget_modes;
 	if (limited > 1000000)
@@ -514,7 +514,7 @@ static const char *filter(struct request *r)
 	if (wrong) {
 		static char why[48];
 		struct xr_text t = xr_text_in(why, sizeof why - 1);
-		xr_put_text(&t, "the filter is wrong in line ");
+		xr_put_text(&t, "the filter is invalid in line ");
 		xr_put_number(&t, wrong);
 		why[t.n] = 0;
 		return why;
@@ -588,7 +588,7 @@ static const char *objects(struct request *r)
 	if (r->nfds) {
 		why = give_data(r, &data);
 	} else if (data.cut || data.n + 64 > r->out->cap) {
-		why = "too many objects for an answer: pass a file";
+		why = "too many objects for a response: pass a file";
 	} else {
 		xr_put_comma(r->out);
 		xr_put(r->out, data.p + 1, data.n - 2); /* fields without the braces */
@@ -642,9 +642,9 @@ static const char *budget(struct request *r)
 	if (xr_root.mode == XR_OFF || xr_is_paused())
 		return "it is not recording";
 	if (look_ns > 100000000)
-		return "a look takes at most 100 ms";
+		return "a sample lasts at most 100 ms";
 	if (decider && decider != r->from)
-		return "its budget is taken care of already: end that xray watch or xray record first";
+		return "another xray watch or xray record already controls its budget: stop that one first";
 	decider = r->from;
 	xr_budget_apply(look_ns, &seen);
 	r->stay = 1;
@@ -705,7 +705,7 @@ static const char *run(struct request *r, char *line)
 	uint64_t signals = xr_block_signals();
 	xr_lock(XR_LOCK_CONTROL);
 	const char *unknown = unknown_word(r, c->words);
-	why = unknown ? with_word(unknown, "is a word that this command does not know") : c->run(r);
+	why = unknown ? with_word(unknown, "is not a word of this command") : c->run(r);
 	if (!r->silent)
 		xr_arena_publish();
 	xr_unlock(XR_LOCK_CONTROL);
@@ -734,7 +734,7 @@ static int command(const void *from, const char *line, const int *fds, int nfds,
 	if (copy && copy != room)
 		xr_unmap(copy, n + 1);
 	if (!why && t.cut)
-		why = "the answer is too long";
+		why = "the response is too long";
 	if (why) {
 		t.n = 0;
 		t.cut = 0;
@@ -805,7 +805,7 @@ static void let_go(struct client *c)
 	c->holds = 0;
 	xr_lock(XR_LOCK_CONTROL);
 	if (holds && holds == recordings && xr_root.mode != XR_OFF) {
-		note_change("stop: who recorded is gone", NULL);
+		note_change("stop: the recording process is gone", NULL);
 		xr_stop();
 	}
 	xr_unlock(XR_LOCK_CONTROL);

@@ -31,7 +31,7 @@ extern __thread uint32_t xr_own_table __attribute__((tls_model("initial-exec")))
  * 6.9). Returns whether it does. */
 int xr_leave_table(void);
 
-/* Remembers which file standard error is. */
+/* Notes which file is standard error. */
 void xr_remember_stderr(void);
 /* Writes to standard error, unless the program has replaced it. */
 void xr_write_stderr(const char *text, uint64_t n);

@@ -84,7 +84,7 @@ static void end_windows(const char *why)
 	xr_windows_end();
 	xr_unlock(XR_LOCK_CONTROL);
 	xr_restore_signals(signals);
-	xr_warn("there are no more windows, so nothing more is recorded", why);
+	xr_warn("no more windows will open, so recording has stopped", why);
 }
 
 /* Installs a filter, after ending the control thread if necessary. Under a filter for all

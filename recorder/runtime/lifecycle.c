@@ -94,7 +94,7 @@ static const char *set_recording(enum xr_mode mode, uint64_t threshold_ns, uint3
 	xr_threshold_ns = threshold_ns;
 	xr_root.threshold = threshold_ns ? xr_ticks(threshold_ns) : 0;
 	xr_root.depth = mode == XR_DEPTH ? depth : 0;
-	return xr_set_mode(mode) ? "this mode is not there" : NULL;
+	return xr_set_mode(mode) ? "this mode is not available" : NULL;
 }
 
 /* Sleds are off. The mode is the one from before the pause. */
@@ -108,7 +108,7 @@ static int wants_sleds(void) { return !paused && !xr_between_windows(); }
 const char *xr_start(enum xr_mode mode, uint64_t threshold_ns, uint32_t depth, int fd, uint64_t limit)
 {
 	if (xr_root.mode != XR_OFF)
-		return paused ? "it is recording already, and paused; stop it first" : "it is recording already; stop it first";
+		return paused ? "it is already recording, and paused; stop it first" : "it is already recording; stop it first";
 	if (!xr_root.nchunks)
 		return "no memory for the recorder";
 	uint64_t cpu = xr_cpu_ns(), now = xr_rdtsc();
@@ -244,7 +244,7 @@ static void share_rings(void)
 	xr_put_base_name(&t);
 	program[t.n] = 0;
 	if (xr_options.shm[0] != '/' || xr_share_begin(xr_options.shm, program))
-		xr_warn("the rings stay in memory: their folder must be a short absolute path", xr_options.shm);
+		xr_warn("the rings stay in memory: shm= must be a short absolute path", xr_options.shm);
 }
 
 /* In .data, not .bss, because the attaching process sets it in the object file. */

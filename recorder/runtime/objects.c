@@ -422,7 +422,7 @@ static int add(struct finding *f, int is_program)
 		xr_program_admit(o);
 		int err = o->nsleds ? xr_make_thunks(o) : 0;
 		if (err)
-			xr_refuse(o, "no memory near it", err);
+			xr_refuse(o, "no free memory near it", err);
 		else
 			o->state = XR_OBJECT_READY;
 	}

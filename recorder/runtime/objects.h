@@ -19,7 +19,7 @@ enum { XR_SLED_ENTRY, XR_SLED_EXIT, XR_SLED_TAIL, XR_SLED_ARG, XR_SLED_CUSTOM, X
 static inline uint64_t xr_sled_address(const struct xr_sled *s) { return (uintptr_t)&s->sled + s->sled; }
 static inline uint64_t xr_sled_function(const struct xr_sled *s) { return (uintptr_t)&s->function + s->function; }
 
-/* What the recorder keeps to itself about an object. Same index as the object. */
+/* Private data of the recorder about an object. Same index as the object. */
 struct xr_mapping {
 	uint64_t key;      /* identifies the mapping: hash of address, path and build ID */
 	uint64_t seg_first, seg_end; /* pages of the segment that holds the sleds */

@@ -121,7 +121,7 @@ static const char *why_not(void)
 	if (!xr_options.offcpu)
 		return "switched off (offcpu=0)";
 	if (xr_sys4(SYS_rseq, 0, 0, 0, 0) == -ENOSYS)
-		return "the kernel has no restartable sequences";
+		return "the kernel does not support restartable sequences";
 	if (libc_has_areas() && !__rseq_size)
 		return "the C library does not use restartable sequences (glibc.pthread.rseq=0)";
 	if (!libc_has_areas() && others_have_areas())

@@ -13,8 +13,9 @@ void xr_offcpu_init(void);
 /* Returns whether switches are noticed, so that trampolines can rely on it instead of the CPU's
  * number. */
 int xr_offcpu_on(void);
-/* Does without it, for this reason, until it is called with null. Then call xr_set_mode. Nothing may be
- * recorded meanwhile; the caller holds XR_LOCK_CONTROL. */
+/* Disables the detection of switches and notes the reason, or enables it if why is null. Call
+ * xr_set_mode afterwards. Nothing may be recorded in the meantime; the caller holds
+ * XR_LOCK_CONTROL. */
 void xr_offcpu_pause(const char *why);
 /* Sets xr_thread.rseq of the calling thread, and reads the kernel's counters so far. */
 void xr_offcpu_attach(struct xr_thread *t);

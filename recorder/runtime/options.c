@@ -118,7 +118,7 @@ static void read_options(const char *text)
 		int option = find_option(p);
 		const char *bad = NULL, *wrong = NULL;
 		if (option < 0)
-			warn_of_option(p, NULL, "is no option", p - option_text);
+			warn_of_option(p, NULL, "is not an option", p - option_text);
 		else if (!value)
 			warn_of_option(p, NULL, "has no value", p - option_text);
 		else if ((bad = xr_decode(value)))

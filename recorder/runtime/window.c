@@ -39,9 +39,9 @@ const char *xr_windows_check(enum xr_mode mode, uint64_t threshold_ns, int plann
 	if (!length_ns && !every_ns)
 		return NULL;
 	if (length_ns < LEAST || every_ns < length_ns + LEAST || every_ns >> 60)
-		return "a window must take at least 1 ms, and end at least 1 ms before the next one";
+		return "a window must last at least 1 ms and end at least 1 ms before the next one";
 	if (mode != XR_RECORD && mode != XR_PRUNE && mode != XR_COUNT)
-		return "windows are for the modes record, prune and count, without a limit of depth";
+		return "windows require mode record, prune or count, without a depth limit";
 	if (threshold_ns >= every_ns - length_ns)
 		return "the threshold must be shorter than the time between windows";
 	return NULL;

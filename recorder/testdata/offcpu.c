@@ -1,4 +1,4 @@
-/* Is off the processor for all the reasons there are, and prints what the kernel says of
+/* Is off CPU for all the reasons there are, and prints what the kernel says of
  * that, for each of its threads:
  *
  *   offcpu HOGS WHAT...    beside so many threads that only compute
@@ -8,7 +8,7 @@
  *
  *   WHAT tid OFF QUEUED VOLUNTARY INVOLUNTARY MINOR SIGNALS
  *
- * with ns off the processor and in the run queue between marks in the trace, the last "from"
+ * with ns off CPU and in the run queue between marks in the trace, the last "from"
  * and the last "to". */
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -124,7 +124,7 @@ function showFunction(parent, f) {
 		const marks = all ? all.quantiles : [0, 0.5, 0.9, 0.99, 0.999, 1].map(q => n ? quantile(whole, q) : 0);
 		left.append(plainTable(["total", "self", "share of all", "shortest", "median", "p90", "p99", "p99.9", "longest"], [[
 			showTotal(total), showSelf(total), showShare(total, time), ...(n ? marks.map(showTime) : [])]]));
-		if (all && meta.offCPU) left.append(plainTable(["self on the processor", "blocked", "in the run queue"],
+		if (all && meta.offCPU) left.append(plainTable(["self on CPU", "blocked", "in the run queue"],
 			[[Math.max(all.self - all.blocked - all.queued, 0), all.blocked, all.queued].map(showTime)]));
 		if (open) left.append(element("p", {class: "faint"}, `${showCount(open)} still open at the end: not in percentiles and histogram`));
 		if (all && all.pruned) left.append(element("p", {class: "faint"}, `${showCount(all.pruned)} dropped by the recorder: included only in the number of calls and in total`));

@@ -242,7 +242,7 @@ func checkSpeedscope(t testing.TB, data []byte, want uint64) {
 			at = e.At
 			if e.Type == "O" {
 				open = append(open, e.Frame)
-				if file.Shared.Frames[e.Frame].Name != "calls left out" {
+				if file.Shared.Frames[e.Frame].Name != "calls omitted" {
 					n++
 				}
 				continue

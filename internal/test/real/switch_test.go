@@ -128,7 +128,7 @@ func switchProcess(t *testing.T, s *session, p process, i int) bool {
 				args = args[:n-2] // its threads write no file
 				continue
 			}
-			if strings.Contains(string(out), "is recording already") {
+			if strings.Contains(string(out), "already recording") {
 				return false // it has executed itself since it was stopped
 			}
 			if exe, _ := os.Readlink(filepath.Join("/proc", pid, "exe")); exe != p.exe {

@@ -22,7 +22,7 @@ type Sleep struct {
 
 // Open returns a trace at 1 GHz. Each string is a thread. Its words alternate between times and
 // events: "100 +10" enters function 10 at 100, "+10(16)" with an argument, "-10" leaves it, and
-// "!400/50" notices 400 ns off the processor, 50 of them in the run queue.
+// "!400/50" notices 400 ns off CPU, 50 of them in the run queue.
 func Open(t *testing.T, threads []string, sleeps []Sleep) *reader.Trace {
 	t.Helper()
 	other := uint32(len(threads) + 1)

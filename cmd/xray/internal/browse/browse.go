@@ -149,7 +149,7 @@ func location(names symbolize.Names, fn reader.FuncID) string {
 	return ""
 }
 
-// threads sums up the functions of each thread. Those with the most time on the processor come
+// threads sums up the functions of each thread. Those with the most CPU time come
 // first.
 func threads(r *account.Report, names label.Threads) []tui.Thread {
 	var list []tui.Thread
@@ -215,11 +215,11 @@ func text(d *report.Doc, width int) ([]string, error) {
 // Source returns the lines of a function, if its file may be read.
 func Source(sources *session.Sources, names symbolize.Names, fn reader.FuncID) ([]string, error) {
 	if names == nil {
-		return nil, errors.New("its name is not known")
+		return nil, errors.New("its name is unknown")
 	}
 	symbol, ok := names.Func(fn)
 	if !ok || symbol.File == "" {
-		return nil, errors.New("the source file is not known: it takes debug information (-g)")
+		return nil, errors.New("the source file is unknown: compile with debug information (-g)")
 	}
 	data, err := sources.Text(symbol.File)
 	if err != nil {

@@ -105,7 +105,7 @@ func (c *clipper) clip(b *calls.Batch) (ended, within *calls.Batch) {
 	return &whole, &part
 }
 
-// gap adds a time off the processor.
+// gap adds a off-CPU time.
 func (c *clipper) gap(t *clippedThread, g *calls.Gap) {
 	from, to := max(g.From, c.From), min(g.To, c.To)
 	if from >= to || g.Depth == 0 {
@@ -123,7 +123,7 @@ func (c *clipper) goOn(t *clippedThread, depth int, from uint64, sleeping bool) 
 	}
 }
 
-// limit returns a time off the processor of at most a number of ticks.
+// limit returns a off-CPU time of at most a number of ticks.
 func limit(o calls.Off, ticks uint64) calls.Off {
 	o.Blocked = min(o.Blocked, ticks)
 	o.Queued = min(o.Queued, ticks-o.Blocked)

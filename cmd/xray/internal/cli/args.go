@@ -61,7 +61,7 @@ func Operands(usage string, n int, more bool) cobra.PositionalArgs {
 		case len(args) < n:
 			return Usagef("give %s", usage)
 		case len(args) > n && !more:
-			return Usagef("unexpected argument %q: give only %s", args[n], usage)
+			return Usagef("unexpected argument %q: pass only %s", args[n], usage)
 		case slices.Contains(args, ""):
 			return Usagef("the file name is empty")
 		}

@@ -50,7 +50,7 @@ func AddTitle(f *pflag.FlagSet, title *string, where string) {
 
 // AddSlow adds --slow, the rule that tells slow calls from others. *rule is the default.
 func AddSlow(f *pflag.FlagSet, rule *string) {
-	f.StringVar(rule, "slow", *rule, "slow calls are those above a percentile (p99), top:100, or >5ms: `RULE`")
+	f.StringVar(rule, "slow", *rule, "treat calls as slow by `RULE`: above a percentile (p99), top:100, or >5ms")
 }
 
 // Share is the value of a flag that takes a percentage. It is a fraction from 0 to 1.
@@ -217,7 +217,7 @@ func (w *Window) Type() string { return "window" }
 func (w *Window) Set(s string) error {
 	length, every, ok := strings.Cut(s, "/")
 	if !ok {
-		return Usagef("%q is not a window: write 1s/60s to record for a second of every minute", s)
+		return Usagef("%q is not a window: write 1s/60s to record 1 second of every minute", s)
 	}
 	v := Window{}
 	var err error
@@ -228,7 +228,7 @@ func (w *Window) Set(s string) error {
 	case err != nil:
 		return err
 	case v.Length == 0 || v.Length >= v.Every:
-		return Usagef("%q: the window must be longer than 0, and shorter than the time from one to the next", s)
+		return Usagef("%q: the window must be longer than 0 and shorter than the period", s)
 	}
 	*w = v
 	return nil

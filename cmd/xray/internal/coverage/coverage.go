@@ -95,7 +95,7 @@ func read(in io.ReaderAt, size int64, sleds []symbolize.Sled, name func(string) 
 		return nil, err
 	}
 	if file.Type == elf.ET_REL {
-		return nil, errors.New("functions of object files have no addresses yet: give the linked program or shared object")
+		return nil, errors.New("functions of object files have no addresses yet: pass the linked program or shared object")
 	}
 	b := &binary{file: file, sleds: make(map[uint64][]symbolize.Sled), name: name}
 	for _, s := range sleds {

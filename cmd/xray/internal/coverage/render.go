@@ -59,7 +59,7 @@ func (r *Report) reasons() (list []reason) {
 		list = append(list, reason{Reason(i), n, [...]string{
 			Short:   "they are short and have no loop: use a smaller -fxray-instruction-threshold",
 			Never:   "an attribute (xray_never_instrument) or a compiler list excludes them",
-			Plain:   "no function of their compilation unit has any: it was compiled without -fxray-instrument, or all are short",
+			Plain:   "no function of their compilation unit has sleds: it was compiled without -fxray-instrument, or all its functions are short",
 			Unknown: "unknown: there is no debug information (-g)",
 			Runtime: "they belong to LLVM's runtime, which the compiler links in",
 			Inlined: "they were inlined everywhere",
@@ -69,7 +69,7 @@ func (r *Report) reasons() (list []reason) {
 }
 
 func (r *Report) head() string {
-	text := fmt.Sprintf("%s %s: %s. %s marked xray_always_instrument. They take %s of code, and their tables %s, in a file of %s.",
+	text := fmt.Sprintf("%s %s: %s. %s marked xray_always_instrument. Sleds take %s of code, and their tables %s, in a file of %s.",
 		label.Count(r.Functions, "function has", "functions have"), label.Count(r.Sleds, "sled", "sleds"),
 		percent(r.Functions, r.Functions+uint64(len(r.Without))-r.Counts[Inlined]-r.Counts[Runtime]), label.Count(r.Always, "function is", "functions are"),
 		label.Bytes(r.CodeBytes), label.Bytes(r.TableBytes), label.Bytes(r.FileBytes))

@@ -12,7 +12,7 @@ import (
 func (s *Session) Again() (*Session, error) {
 	files := s.Trace.Files()
 	if slices.Contains(files, "-") {
-		return nil, cli.Usagef("standard input can be read only once, and this needs it twice at the same time: write the trace to a file")
+		return nil, cli.Usagef("standard input can be read only once, but this command reads the trace twice: save it to a file first")
 	}
 	t, err := s.OpenTrace(files...)
 	if err != nil {

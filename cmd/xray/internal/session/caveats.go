@@ -21,7 +21,7 @@ const (
 	defaultDepth     = 64
 )
 
-// ShortTicks returns defaultThreshold in ticks, or 0 if the frequency of the clock is unknown.
+// ShortTicks returns defaultThreshold in ticks, or 0 if the clock frequency is unknown.
 func (s *Session) ShortTicks() uint64 {
 	return s.Clock.Frequency / uint64(time.Second/defaultThreshold)
 }
@@ -69,7 +69,7 @@ func (s *Session) Caveats(run *Run) []string {
 	list = append(list, s.budgetCaveats()...)
 	list = append(list, s.windowCaveats(stats)...)
 	numbers := cmp.Or(run.PrunedIn, "Count and total")
-	const charged = "Counts are too low, and the time of missing calls is self time of their callers."
+	const charged = "Counts are too low, and the time of missing calls counts as self time of their callers."
 	if pruned > 0 {
 		what := "during part of the recording"
 		if len(thresholds) > 0 {
@@ -77,8 +77,8 @@ func (s *Session) Caveats(run *Run) []string {
 		}
 		switch {
 		case run.PrunedFiles > 0 && run.PrunedFiles == pruned:
-			add("The recorder dropped %s calls %s%s, unless they contain a longer call. %s include them. Min, max and percentiles are of the "+
-				"other calls. Their time is self time of their callers.", label.Grouped(dropped), what, s.inFiles(pruned), numbers)
+			add("The recorder dropped %s calls %s%s, unless they contain a longer call. %s include them, and their time counts as self time of their callers. "+
+				"Min, max and percentiles cover only the recorded calls.", label.Grouped(dropped), what, s.inFiles(pruned), numbers)
 		case summed == pruned:
 			add("%s calls are missing%s: the recorder dropped those %s, unless they contain a longer call. %s",
 				label.Grouped(dropped), s.inFiles(pruned), what, charged)
@@ -87,14 +87,14 @@ func (s *Session) Caveats(run *Run) []string {
 		}
 	}
 	if n := run.PrunedFiles; n > 0 && n < pruned {
-		add("%s include the dropped calls of %d of these files. The others hold only the end of the recording.", numbers, n)
+		add("%s include the dropped calls of %d of these files. The others contain only the end of the recording.", numbers, n)
 	}
 	if lost > 0 {
-		add("%s missing%s: the recorder lost them. `xray info` says why. A call whose exit is missing ends with its caller.",
+		add("%s missing%s: the recorder lost them. Run `xray info` to see why. A call whose exit is missing ends with its caller.",
 			are(lost, "record"), s.inFiles(lossy))
 	}
 	if len(depths) > 0 {
-		add("Calls are missing%s: the recorder dropped calls more than %d deep. Their time is self time of their callers.",
+		add("Calls are missing%s: the recorder dropped calls more than %d deep. Their time counts as self time of their callers.",
 			s.inFiles(len(depths)), slices.Min(depths))
 	}
 	if stats == nil {
@@ -149,8 +149,8 @@ func (s *Session) budgetCaveats() []string {
 		estimated = estimated || guessed > 0
 	}
 	if unknown > 0 {
-		list = append(list, fmt.Sprintf("Calls are missing%s, and the trace does not say how many: the recording has a budget, and the trace was made before its end, or xray was killed. "+
-			"The time of missing calls is self time of their callers.", s.inFiles(unknown)))
+		list = append(list, fmt.Sprintf("An unknown number of calls is missing%s: the recording has a budget, and the trace was made before its end, or xray was killed. "+
+			"The time of missing calls counts as self time of their callers.", s.inFiles(unknown)))
 	}
 	if n == 0 || missing == 0 {
 		return list
@@ -159,8 +159,8 @@ func (s *Session) budgetCaveats() []string {
 	if estimated {
 		about = "about "
 	}
-	return append(list, fmt.Sprintf("Calls are missing%s: the recording had a budget of %g%% of the CPU time, and left out %s%s calls of %s. "+
-		"A function without calls may have been called while it was not recorded. The time of missing calls is self time of their callers.",
+	return append(list, fmt.Sprintf("Calls are missing%s: the recording had a budget of %g%% of the CPU time and did not record %s%s calls of %s. "+
+		"A function without calls may have been called while it was not being recorded. The time of missing calls counts as self time of their callers.",
 		s.inFiles(n), float64(share)/1e4, about, label.Grouped(missing), label.Count(functions, "function", "functions")))
 }
 
@@ -225,7 +225,7 @@ func (s *Session) windowCaveats(stats *calls.Stats) []string {
 	case n > 1:
 		words = fmt.Sprintf("%d of %d files have windows", n, len(s.Trace.Files()))
 	}
-	text := "The recording has windows: " + words + ". Counts, times and shares are of the windows."
+	text := "The recording has windows: " + words + ". Counts, times and shares cover only the windows."
 	if ends {
 		text += " The rings held only the last records of each thread."
 	}
@@ -233,7 +233,7 @@ func (s *Session) windowCaveats(stats *calls.Stats) []string {
 		text += fmt.Sprintf(" Calls open at the end include those open at the end of a window (%s).", label.Count(stats.Cut, "call", "calls"))
 	}
 	if stats != nil && stats.Before > 0 {
-		text += fmt.Sprintf(" The report has no calls that were open when a window began: %s.", label.Count(stats.Before, "call", "calls"))
+		text += fmt.Sprintf(" The report excludes calls that were open when a window began (%s).", label.Count(stats.Before, "call", "calls"))
 	}
 	return []string{text}
 }
@@ -275,11 +275,11 @@ func foldedCaveat(stats *calls.Stats) (list []string) {
 		return nil
 	}
 	if n := stats.FoldedInProfile; n > 0 {
-		list = append(list, fmt.Sprintf("The program has more call paths than the recorder keeps. The others are folded into nodes named (folded), "+
+		list = append(list, fmt.Sprintf("The program has more call paths than the recorder keeps. The others are combined into nodes named (folded), "+
 			"which have %s. Counts and times of functions are exact.", label.Count(n, "call", "calls")))
 	}
 	if n := stats.Folded - stats.FoldedInProfile; n > 0 {
-		list = append(list, fmt.Sprintf("The trace has more call paths than --path-memory has room for. The lightest are folded into nodes named (folded), "+
+		list = append(list, fmt.Sprintf("The trace has more call paths than fit into --path-memory. The lightest are combined into nodes named (folded), "+
 			"which have %s.", label.Count(n, "call", "calls")))
 	}
 	return list

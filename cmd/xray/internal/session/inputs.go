@@ -59,13 +59,13 @@ func (i *Inputs) AddFlags(f *pflag.FlagSet) {
 	i.scope.add(f, i.Scope)
 	if i.PathMemory {
 		i.memory = 384 << 20
-		cli.AddSize(f, &i.memory, "path-memory", "use at most `SIZE` for the tree of call paths; fold the lightest subtrees if it is larger")
+		cli.AddSize(f, &i.memory, "path-memory", "use at most `SIZE` of memory for the call-path tree; fold the lightest subtrees if it needs more")
 	}
 	i.tables = DefaultTableMemory
-	cli.AddSize(f, &i.tables, "table-memory", "use at most `SIZE` for each table of functions, threads and the like; fail if it is larger")
+	cli.AddSize(f, &i.tables, "table-memory", "use at most `SIZE` of memory for each table, such as functions or threads; fail if one needs more")
 	if i.Siblings {
 		f.BoolVarP(&i.siblings, "deduce-sibling-calls", "d", true,
-			"let an exit end the calls made inside its function; =false takes only exits of the innermost call")
+			"let the exit of a function end the calls inside it; =false matches only exits of the innermost call")
 	}
 }
 
@@ -107,8 +107,8 @@ type MapPair [2][]string
 
 // AddFlags adds --instr-map-1 and --instr-map-2, also known as -m1 and -m2.
 func (m *MapPair) AddFlags(f *pflag.FlagSet) {
-	f.StringArrayVar(&m[0], "instr-map-1", nil, "take names of the first side from `FILE` (-m1)")
-	f.StringArrayVar(&m[1], "instr-map-2", nil, "take names of the second side from `FILE` (-m2)")
+	f.StringArrayVar(&m[0], "instr-map-1", nil, "read names for A from `FILE` (-m1)")
+	f.StringArrayVar(&m[1], "instr-map-2", nil, "read names for B from `FILE` (-m2)")
 }
 
 // Open opens the traces on the command line and finds names for their functions. The caller

@@ -153,7 +153,7 @@ func (s *Session) joinMachines(f *NameFlags) (joined bool, err error) {
 		return false, nil
 	}
 	if slices.Contains(files, "-") {
-		return false, errors.New("standard input cannot be one of traces of several machines or builds: save it to a file first")
+		return false, errors.New("standard input cannot be used with traces from other machines or builds: save it to a file first")
 	}
 	m := &machines{Trace: s.Trace, origins: origins}
 	if err := m.open(s, f); err != nil {
@@ -201,7 +201,7 @@ func (m *machines) open(s *Session, f *NameFlags) error {
 		}
 		m.files = append(m.files, machineFile{build: b, clock: reader.Clock{Frequency: frequency}})
 		if (frequency == 0) != (m.files[0].clock.Frequency == 0) {
-			return fmt.Errorf("%s does not state the frequency of its clock, or %s does not: analyze them separately", path, m.Files()[0])
+			return fmt.Errorf("only one of %s and %s states its clock frequency: analyze them separately", path, m.Files()[0])
 		}
 	}
 	return nil

@@ -31,12 +31,12 @@ type NameFlags struct {
 // AddFlags adds the flags.
 func (f *NameFlags) AddFlags(flags *pflag.FlagSet) {
 	flags.StringArrayVarP(&f.maps, "instr-map", "m", nil,
-		"take names from `FILE`: the traced binary, or a map that extract wrote; N=FILE is for shared object N")
+		"read names from `FILE`, the traced binary or a map from xray extract; N=FILE is for shared object N")
 	flags.StringArrayVar(&f.objects, "object", nil,
-		"take names of shared object N from `N=FILE`; auto numbers the objects that the program is linked with; repeatable")
+		"read names of shared object N from the file in `N=FILE`; auto finds and numbers the objects that the program is linked with; repeatable")
 	f.DebugFlags.AddFlags(flags)
 	f.TraceFlags.AddFlags(flags)
-	flags.BoolVar(&f.ignoreBuildID, "ignore-build-id", false, "also take names from files of another build; they may be wrong")
+	flags.BoolVar(&f.ignoreBuildID, "ignore-build-id", false, "read names even if the build ID of a file does not match; names may be wrong")
 	f.AddForReports(flags)
 }
 
@@ -45,12 +45,12 @@ type StyleFlags struct{ Style string }
 
 // AddForReports adds the flag for reports, which show short names to people by default.
 func (f *StyleFlags) AddForReports(flags *pflag.FlagSet) {
-	cli.AddChoice(flags, &f.Style, "names", "", "style of function names (default short for people, full for programs)", "full", "short", "mangled")
+	cli.AddChoice(flags, &f.Style, "names", "", "`STYLE` of function names (default short in reports, full in data formats)", "full", "short", "mangled")
 }
 
 // AddFlags adds the flag for other outputs, which have full names by default.
 func (f *StyleFlags) AddFlags(flags *pflag.FlagSet) {
-	cli.AddChoice(flags, &f.Style, "names", "", "style of function names (default full)", "full", "short", "mangled")
+	cli.AddChoice(flags, &f.Style, "names", "", "`STYLE` of function names (default full)", "full", "short", "mangled")
 }
 
 // AddDemangle adds the flags of llvm-xray. The last one on the command line wins.
@@ -71,13 +71,13 @@ type DebugFlags struct {
 // AddFlags adds the flags.
 func (f *DebugFlags) AddFlags(flags *pflag.FlagSet) {
 	f.AddDirs(flags)
-	flags.StringVar(&f.sysroot, "sysroot", "", "look below `DIR` for the binaries that the trace names")
+	flags.StringVar(&f.sysroot, "sysroot", "", "look under `DIR` for the binaries that the trace names")
 }
 
 // AddDirs adds --symbols alone.
 func (f *DebugFlags) AddDirs(flags *pflag.FlagSet) {
 	more := func(dir string) error { f.Symbols = append(f.Symbols, dir); return nil }
-	flags.Func("symbols", "look in `DIR` for binaries and debug files, by build ID (.build-id/xx/...), path and name; repeatable", more)
+	flags.Func("symbols", "search `DIR` for binaries and debug files by build ID (.build-id/xx/...), path and name; repeatable", more)
 }
 
 // Options returns the options for loading names from a file. It downloads debug files if
@@ -137,7 +137,7 @@ func (f *NameFlags) given() (files map[int]string, auto bool, err error) {
 			return cli.Usagef("%s: the file name is empty", flag)
 		}
 		if files[object] != "" {
-			return cli.Usagef("two maps for object %d: specify the number of each object, for example --object 1=libcodec.so", object)
+			return cli.Usagef("two maps for object %d: pass the number of each object, for example --object 1=libcodec.so", object)
 		}
 		files[object] = path
 		return nil

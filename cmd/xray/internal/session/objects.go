@@ -75,7 +75,7 @@ func (s *Session) warnOfOrder(search symbolize.Search) {
 			continue
 		}
 		s.Say("warning: object %d was given as %s; by the order of constructors it is %s, "+
-			"and names may be wrong: --object auto takes that order", i+1, t.Object().Path, path)
+			"and names may be wrong: --object auto uses that order", i+1, t.Object().Path, path)
 	}
 }
 

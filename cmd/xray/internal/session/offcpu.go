@@ -18,14 +18,14 @@ func (s *Session) OffCPU() *reader.Clock {
 	return &s.Clock
 }
 
-// NoOffCPU returns why the trace does not say when threads were off the processor, or "" if it
+// NoOffCPU returns why the trace does not say when threads were off CPU, or "" if it
 // does.
 func (s *Session) NoOffCPU() string {
 	if !s.Clock.Known() {
-		return "the trace does not state the frequency of its clock, so times off the processor are unknown"
+		return "the trace does not state its clock frequency, so off-CPU times are unknown"
 	}
 	if s.summed != nil && !s.summed.set.KnowsOffCPU() {
-		return "not all of the traces that were summed up say when threads were off the processor"
+		return "some of the summarized traces have no off-CPU times"
 	}
 	for i, file := range s.Trace.Files() {
 		r := s.Trace.Recording(i)
@@ -33,28 +33,28 @@ func (s *Session) NoOffCPU() string {
 			continue
 		}
 		if r != nil && r.Process.NoOffCPU != "" {
-			return fmt.Sprintf("%s does not say when threads were off the processor: %s", file, r.Process.NoOffCPU)
+			return fmt.Sprintf("%s has no off-CPU times: %s", file, r.Process.NoOffCPU)
 		}
-		return fmt.Sprintf("%s does not say when threads were off the processor: record it with `xray record`", file)
+		return fmt.Sprintf("%s has no off-CPU times: record it with `xray record`", file)
 	}
 	return ""
 }
 
-// offCPUCaveats returns caveats about the times off the processor.
+// offCPUCaveats returns caveats about the off-CPU times.
 func offCPUCaveats(stats *calls.Stats, clock reader.Clock) (list []string) {
 	if stats == nil {
 		return nil
 	}
 	if n := stats.Off.Unknown; n > 0 {
-		list = append(list, fmt.Sprintf("%s off the processor have an unknown length, because a seccomp filter was in place. They count as time on the processor.",
-			label.Count(n, "time", "times")))
+		list = append(list, fmt.Sprintf("%s an unknown length because a seccomp filter was in place. They count as CPU time.",
+			label.Count(n, "off-CPU period has", "off-CPU periods have")))
 	}
 	if n := stats.Off.Unqueued; n > 0 {
-		list = append(list, fmt.Sprintf("For %s off the processor, the kernel did not say how long the thread waited for a processor. They count as blocked.",
-			label.Count(n, "time", "times")))
+		list = append(list, fmt.Sprintf("For %s, the kernel did not say how long the thread was runnable. They count as blocked.",
+			label.Count(n, "off-CPU period", "off-CPU periods")))
 	}
 	if ticks := stats.Off.Recorder; ticks > 0 {
-		list = append(list, fmt.Sprintf("Threads waited %s for the recorder. This counts neither as blocked nor as time on the processor.", clock.Format(ticks)))
+		list = append(list, fmt.Sprintf("Threads waited %s for the recorder. This time counts neither as blocked nor as CPU time.", clock.Format(ticks)))
 	}
 	return list
 }

@@ -35,7 +35,7 @@ func (o *Output) AddFlags(f *pflag.FlagSet, own ...string) *cli.Choice {
 	}
 	cli.AddOutput(f, &o.Path)
 	f.BoolVar(&o.wide, "wide", false, "do not fit tables to the width of the terminal")
-	return cli.AddChoice(f, &o.Format, "format", "f", "output format", append(formats, own...)...)
+	return cli.AddChoice(f, &o.Format, "format", "f", "output `FORMAT`", append(formats, own...)...)
 }
 
 // format returns the chosen format, or the one that the name of the output selects.

@@ -51,7 +51,7 @@ func (s *Session) numbered(root func(reader.FuncID) bool, number uint64) (start,
 			return 0, 0, err
 		}
 		if count := census.Count(); n > count {
-			return 0, 0, fmt.Errorf("there is no invocation %d: the trace has %d", number, count)
+			return 0, 0, fmt.Errorf("there is no call %d: the trace has %d", number, count)
 		}
 		part := census.Part(n)
 		n -= part.Before

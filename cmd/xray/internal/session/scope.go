@@ -127,7 +127,7 @@ func (s *Session) ChooseFuncs(flag, text string) (func(reader.FuncID) bool, erro
 		case found.Load():
 			return ""
 		case s.Names == nil:
-			return fmt.Sprintf("no function matches --%s %q: without a map (-m), functions are called by number, like #18", flag, re)
+			return fmt.Sprintf("no function matches --%s %q: without a map (-m), functions are named by number, like #18", flag, re)
 		}
 		note := fmt.Sprintf("no function that was called matches --%s %q", flag, re)
 		lock.Lock()
@@ -153,7 +153,7 @@ func (s *Session) ChooseFuncs(flag, text string) (func(reader.FuncID) bool, erro
 // NeedRoot returns an error if --root was not given, or is not a regular expression.
 func NeedRoot(text string) error {
 	if text == "" {
-		return cli.Usagef("give --root REGEXP: the function whose calls to look at")
+		return cli.Usagef("pass --root REGEXP to select the function to analyze")
 	}
 	_, err := Regexp("root", text)
 	return err
@@ -161,7 +161,7 @@ func NeedRoot(text string) error {
 
 // AddRoot adds --root.
 func AddRoot(flags *pflag.FlagSet, root *string) {
-	flags.StringVar(root, "root", "", "look at the outermost calls of functions that match `REGEXP`")
+	flags.StringVar(root, "root", "", "select the outermost calls of functions that match `REGEXP`")
 }
 
 // chooseThreads makes a filter from --thread flags. It returns nil if there are none.
@@ -246,7 +246,7 @@ func ParseTicks(flag, text string, c reader.Clock) (uint64, error) {
 		return 0, cli.Usagef("--%s: %q is not a time: write 1.5s, 200ms, 3us or 1000ticks", flag, text)
 	}
 	if !c.Known() {
-		return 0, cli.Usagef("--%s: the trace does not state the frequency of its clock: write %q in ticks, as in 1000ticks", flag, text)
+		return 0, cli.Usagef("--%s: the trace does not state its clock frequency: write %q in ticks, as in 1000ticks", flag, text)
 	}
 	hi, lo := bits.Mul64(uint64(d), c.Frequency)
 	if hi >= uint64(time.Second) {

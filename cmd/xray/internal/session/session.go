@@ -264,9 +264,9 @@ func (s *Session) OnlySums() string {
 		switch r := s.Trace.Recording(i); {
 		case r == nil:
 		case len(r.Counters) > 0:
-			return "calls were only counted"
+			return "the recording has only call counts"
 		case len(r.Profiles) > 0:
-			return "calls were only summed up by call path"
+			return "the recording has only sums per call path"
 		}
 	}
 	return ""

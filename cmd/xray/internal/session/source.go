@@ -19,12 +19,12 @@ type SourceFlags struct {
 func (f *SourceFlags) AddFlags(flags *pflag.FlagSet, usage string) {
 	flags.BoolVar(&f.Source, "source", false, usage)
 	flags.StringArrayVar(&f.roots, "source-root", nil,
-		"with --source: also read source files below `DIR`, not only below the binary's compilation directory; repeatable")
+		"with --source: also read source files under `DIR`, not only under the binary's compilation directory; repeatable")
 }
 
 // AddRoots adds only --source-root, for commands that always show source code.
 func (f *SourceFlags) AddRoots(flags *pflag.FlagSet) {
-	flags.StringArrayVar(&f.roots, "source-root", nil, "also read source files below `DIR`, not only below the binary's compilation directory; repeatable")
+	flags.StringArrayVar(&f.roots, "source-root", nil, "also read source files under `DIR`, not only under the binary's compilation directory; repeatable")
 }
 
 // Check rejects flags that contradict each other.
@@ -51,7 +51,7 @@ func (s *Session) Sources(f *SourceFlags) (*Sources, error) {
 	}
 	if s.packed {
 		if len(f.roots) > 0 {
-			return nil, cli.Usagef("--source-root: the names are from the trace, and so is the source code: pass the traced binary with -m")
+			return nil, cli.Usagef("--source-root does not apply to names and source code from the trace: pass the traced binary with -m")
 		}
 		return &Sources{s: s}, nil
 	}
@@ -117,16 +117,16 @@ func (s *Sources) Tell() {
 		return
 	}
 	for _, path := range s.files.Failed(sourcefiles.ErrChanged) {
-		warn("warning: %s has changed since it was compiled: its MD5 differs from the line table's; it is omitted", path)
+		warn("warning: %s is omitted because it has changed since it was compiled: its MD5 differs from the one in the line table", path)
 	}
 	if newer := s.files.Newer(); len(newer) > 0 {
-		warn("warning: newer than the program, and may differ from what was compiled: %s; the line table has no MD5 to check", cli.ShortList(newer, 4))
+		warn("warning: newer than the program and possibly different from the compiled source: %s; the line table has no MD5 to check", cli.ShortList(newer, 4))
 	}
 	for _, c := range []struct {
 		paths []string
 		why   string
 	}{
-		{s.files.Failed(sourcefiles.ErrOutside), "outside the binary's compilation directory; --source-root DIR allows files below DIR"},
+		{s.files.Failed(sourcefiles.ErrOutside), "outside the binary's compilation directory; --source-root DIR allows files under DIR"},
 		{s.files.Failed(sourcefiles.ErrUnknown), "the binary was found by a path in the trace, and no build ID confirms it: pass it with -m"},
 		{s.files.Failed(sourcefiles.ErrKind), "no text files of at most 16 MB"},
 		{s.files.Unread(), "not on this machine, or not readable"},

@@ -48,7 +48,7 @@ func (s *Session) NeedCalls(flag string, given bool) error {
 	if s.summed == nil || !given {
 		return nil
 	}
-	return cli.Usagef("--%s needs single calls, and a summary has only sums: pass traces", flag)
+	return cli.Usagef("--%s needs individual calls, but a summary has only sums: pass traces", flag)
 }
 
 // openSummaries opens summaries, and sums up the traces among the inputs.
@@ -58,7 +58,7 @@ func (i *Inputs) openSummaries(s *Session, paths []string) error {
 		if err != nil {
 			return err
 		}
-		return fmt.Errorf("%s is a summary, and %s needs single calls: pass traces", remote.Name(path), s.Command)
+		return fmt.Errorf("%s is a summary, but %s needs individual calls: pass traces", remote.Name(path), s.Command)
 	}
 	if err := i.sumUp(s); err != nil {
 		return err
@@ -78,7 +78,7 @@ func (i *Inputs) openSummaries(s *Session, paths []string) error {
 // sumUp makes a session one that has only sums.
 func (i *Inputs) sumUp(s *Session) error {
 	if i.scope.choosesSingleCalls() {
-		return cli.Usagef("a summary contains neither single calls nor threads: select calls by --func and --max-depth, or use a trace")
+		return cli.Usagef("a summary contains neither individual calls nor threads: select with --func and --max-depth, or use a trace")
 	}
 	if i.group {
 		return cli.Usagef("--group-templates does not apply to summaries")
@@ -347,7 +347,7 @@ func (f *summaryFile) Close() {
 func (s *summed) feed(scope Scope, sink any, stats *calls.Stats) error {
 	to, ok := sink.(calls.SumSink)
 	if !ok {
-		return errors.New("a summary does not contain single calls: use a trace")
+		return errors.New("a summary does not contain individual calls: use a trace")
 	}
 	s.counts = nil
 	return s.set.Each(func(g *summary.Group, sums *calls.Sums) error {
@@ -364,11 +364,11 @@ func (s *summed) feed(scope Scope, sink any, stats *calls.Stats) error {
 func (s *Session) summedCaveats(run *Run) []string {
 	list := append(slices.Clone(run.Caveats), s.summed.caveats.List(s.summed.traces)...)
 	if known, self := s.summed.set.OffCPU(); known > 0 && known < self {
-		list = append(list, fmt.Sprintf("Where threads were is known for %s of self time. The rest counts as time on the processor.",
+		list = append(list, fmt.Sprintf("Off-CPU times are known for %s of self time. The rest counts as CPU time.",
 			label.Percent(float64(known), float64(self))))
 	}
 	if run.Stats != nil && run.Stats.Folded > 0 {
-		list = append(list, fmt.Sprintf("The programs have more call paths than the recorder or --path-memory keeps. The lightest are folded into nodes named (folded), "+
+		list = append(list, fmt.Sprintf("The programs have more call paths than the recorder or --path-memory keeps. The lightest are combined into nodes named (folded), "+
 			"which have %s. Counts and times of functions are exact.", label.Count(run.Stats.Folded, "call", "calls")))
 	}
 	return list

@@ -24,21 +24,21 @@ type timeFlags struct {
 
 func (f *timeFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.from, "from", "",
-		"only calls that begin at or after `TIME` since the trace's start: 1.5s, 200ms, 1000ticks")
+		"only calls that begin at or after `TIME` since the start of the trace: 1.5s, 200ms, 1000ticks")
 	flags.StringVar(&f.to, "to", "", "only calls that begin before `TIME`")
 	flags.StringVar(&f.last, "last", "", "only calls that begin in the last `TIME` of the trace")
 	flags.StringVar(&f.around, "around", "",
-		"only calls that begin during this one: `ROOT#N`, or ROOT#slowest:1; ROOT is a regular expression")
-	flags.StringVar(&f.margin, "margin", "", "with --around: and `TIME` before and after")
+		"only calls that begin during one call: `ROOT#N`, or ROOT#slowest:1; ROOT is a regular expression")
+	flags.StringVar(&f.margin, "margin", "", "with --around: also `TIME` before and after")
 }
 
 // check rejects flags that contradict each other.
 func (f *timeFlags) check() error {
 	switch {
 	case f.around != "" && f.from+f.to+f.last != "":
-		return cli.Usagef("--around selects the time: leave out --from, --to and --last")
+		return cli.Usagef("--around cannot be used with --from, --to and --last")
 	case f.last != "" && f.from+f.to != "":
-		return cli.Usagef("--last selects the time: leave out --from and --to")
+		return cli.Usagef("--last cannot be used with --from and --to")
 	case f.around == "" && f.margin != "":
 		return cli.Usagef("--margin requires --around")
 	}
@@ -71,7 +71,7 @@ func (f *timeFlags) spans(s *Session) ([]convert.Span, error) {
 	span := convert.Span{From: saturatingAdd(all.First, from)}
 	if all.Last >= all.First && span.From > all.Last {
 		s.Note(func() string {
-			return fmt.Sprintf("nothing is at or after --from %s: the trace lasts %s, and times count from its start",
+			return fmt.Sprintf("the trace has nothing at or after --from %s: it lasts %s, and times count from its start",
 				f.from, s.Clock.Format(all.Last-all.First))
 		})
 	}
@@ -132,7 +132,7 @@ func (f *timeFlags) spansAround(s *Session) ([]convert.Span, error) {
 		return nil, err
 	}
 	if len(found.Slowest) == 0 {
-		return nil, fmt.Errorf("--around %s: there is no such call in the trace", f.around)
+		return nil, fmt.Errorf("--around %s: the trace has no such call", f.around)
 	}
 	var spans []convert.Span
 	for _, v := range found.Slowest {
@@ -140,7 +140,7 @@ func (f *timeFlags) spansAround(s *Session) ([]convert.Span, error) {
 	}
 	if spans = joined(spans); len(spans) > 1 && !f.apart {
 		return nil, cli.Usagef("--around %s: these calls are at %d separate times, but %s supports only one: "+
-			"pass it the output of xray slice, or choose a call by its number, which xray slowest shows",
+			"pass it the output of xray slice, or select one call by the number that xray slowest shows",
 			f.around, len(spans), s.Command)
 	}
 	return spans, nil

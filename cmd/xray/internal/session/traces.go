@@ -25,8 +25,8 @@ type TraceFlags struct {
 // AddFlags adds the flags.
 func (f *TraceFlags) AddFlags(flags *pflag.FlagSet) {
 	f.maxThreads, f.arrivals = reader.DefaultMaxThreads, &arrivals{}
-	cli.AddCount(flags, &f.maxThreads, "max-threads", "", 1, "accept traces of up to `N` threads, which may take N times 3 KB of memory")
-	flags.StringVar(&f.clockRate, "clock-rate", "", "ticks per second of the clock of traces that do not state it, such as 2.5GHz: `RATE`")
+	cli.AddCount(flags, &f.maxThreads, "max-threads", "", 1, "accept traces with up to `N` threads; each thread can take 3 KB of memory")
+	flags.StringVar(&f.clockRate, "clock-rate", "", "assume a clock of `RATE` ticks per second (for example 2.5GHz) for traces that do not state it")
 }
 
 // OpenTrace opens the traces on the command line. Errors name the flags that help.

@@ -18,7 +18,7 @@ type Data struct {
 	// Observed is the time in which the calls were made, if numbers are to be shown per second. 0
 	// shows sums.
 	Observed uint64
-	// OffCPU says that it is known when threads were off the processor.
+	// OffCPU says that it is known when threads were off CPU.
 	OffCPU bool
 	// Missing is the number of calls that ended in the time that is shown, and whose beginnings are
 	// not known. They are in no other number.
@@ -45,7 +45,7 @@ type Function struct {
 	Octaves         []uint64
 }
 
-// cpu is the part of Self on the processor.
+// cpu is the part of Self on CPU.
 func (f *Function) cpu() uint64 { return f.Self - min(f.Self, f.Blocked+f.Queued) }
 
 // Thread is a thread with its calls.

@@ -140,7 +140,7 @@ func (m *Model) function(fn reader.FuncID) list {
 	}
 	f := m.names[fn]
 	if f == nil {
-		say(Dim, "no call of it is in what is shown")
+		say(Dim, "the selected part has no call of this function")
 		f = &Function{ID: fn, Name: m.name(fn)}
 	}
 	if f.Location != "" {
@@ -149,7 +149,7 @@ func (m *Model) function(fn reader.FuncID) list {
 	shown, _ := m.fitting()
 	items = append(items, item{text: strings.TrimSuffix(m.titles(shown), m.titleOf(len(columns)-1)), style: Heading}, item{text: m.cells(f, shown)})
 	if f.Open > 0 {
-		say(Dim, "%s not ended. The time so far is in self and total.", label.Count(f.Open, "call has", "calls have"))
+		say(Dim, "%s still open. self and total include the time so far.", label.Count(f.Open, "call has", "calls have"))
 	}
 	callers, callees := m.neighbors(fn)
 	unit := ""

@@ -20,7 +20,7 @@ func Open() (tcell.Screen, error) {
 		err = screen.Init()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the terminal cannot be used: %w", err)
+		return nil, fmt.Errorf("cannot use the terminal: %w", err)
 	}
 	return screen, nil
 }
