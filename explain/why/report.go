@@ -279,15 +279,20 @@ func (r *Report) exemplars() []*Exemplar {
 }
 
 // Shown selects n exemplars: the most typical ones of every cause in turn, or typical slow
-// calls if no cause is named. The numbers are those of the causes, from 1, or 0.
+// calls if no cause is named. Each call is there once. The numbers are those of the causes, from 1, or 0.
 func (r *Report) Shown(n int) (list []*Exemplar, causes []int) {
+	add := func(e *Exemplar, cause int) {
+		if !slices.ContainsFunc(list, func(o *Exemplar) bool { return o.Thread == e.Thread && o.Start == e.Start }) {
+			list, causes = append(list, e), append(causes, cause)
+		}
+	}
 	for i := range r.Exemplars {
-		list, causes = append(list, &r.Exemplars[i]), append(causes, 0)
+		add(&r.Exemplars[i], 0)
 	}
 	for turn := range exemplarsOfCause {
 		for i := range r.Causes {
 			if of := r.Causes[i].Exemplars; turn < len(of) {
-				list, causes = append(list, &of[turn]), append(causes, i+1)
+				add(&of[turn], i+1)
 			}
 		}
 	}
