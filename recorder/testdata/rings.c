@@ -33,6 +33,7 @@ struct xr_root xr_root = {
 	.thread_size = sizeof(struct xr_thread), .object_size = sizeof(struct xr_object),
 };
 void xr_counters_dump(void (*put)(void *, const void *, uint64_t), void *to) { (void)put, (void)to; }
+uint32_t xr_limited;
 int xr_budget_is_own(void) { return 0; }
 void xr_budget_dump(uint64_t from, int complete, void (*put)(void *, const void *, uint64_t), void *to) { (void)from, (void)complete, (void)put, (void)to; }
 void xr_profile_dump(void (*put)(void *, const void *, uint64_t), void *to) { (void)put, (void)to; }
