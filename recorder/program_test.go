@@ -79,7 +79,7 @@ func TestInspectRefusesOtherMachines(t *testing.T) {
 	if err := os.WriteFile(path, data, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Inspect(path); err == nil || !strings.Contains(err.Error(), "EM_AARCH64") {
+	if _, err := Inspect(path); err == nil || !strings.Contains(err.Error(), "is a program for aarch64: ") {
 		t.Errorf("got error %v", err)
 	}
 	if err := os.WriteFile(path, data[:100], 0o777); err != nil {
