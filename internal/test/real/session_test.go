@@ -211,8 +211,12 @@ var endings = []ending{
 		return err
 	}},
 	{"KILL", func(s *session) error {
-		for _, p := range s.programs() {
-			syscall.Kill(p.pid, syscall.SIGKILL) // some end by themselves when the outermost does
+		// The outermost may be about to fork another one when it is killed.
+		for all := s.programs(); len(all) > 0; all = s.programs() {
+			for _, p := range all {
+				syscall.Kill(p.pid, syscall.SIGKILL) // some end by themselves when the outermost does
+			}
+			time.Sleep(time.Millisecond)
 		}
 		return nil
 	}},
