@@ -268,9 +268,13 @@ uint32_t xr_budget_take_left(uint64_t sp, uint32_t *ids, uint32_t most)
 {
 	struct xr_thread *t = xr_tls;
 	uint32_t n = 0;
-	while (n < most && is_left(t->top - 1, sp))
-		if (!((--t->top)->id & GIVEN_UP))
-			ids[n++] = t->top->id;
+	while (n < most && is_left(t->top - 1, sp)) {
+		/* A signal handler may overwrite what is beyond the top. */
+		uint64_t id = __atomic_load_n(&t->top[-1].id, __ATOMIC_RELAXED);
+		__atomic_store_n(&t->top, t->top - 1, __ATOMIC_RELEASE);
+		if (!(id & GIVEN_UP))
+			ids[n++] = id;
+	}
 	return n;
 }
 

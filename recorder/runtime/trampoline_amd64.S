@@ -319,8 +319,8 @@ slow:
 	/* With a budget: counts an entry, and records it unless its function's limit is reached. A
 	 * function that is off has the limit 0: while a look counts its calls, that costs no more
 	 * registers than are free. A recorded call is noted with the place of its return address, so
-	 * that its exit is recorded, and no other. The cursor of these notes moves before the note is
-	 * written: a signal handler in between leaves it as it is. */
+	 * that its exit is recorded, and no other. A signal handler may come before the cursor of these
+	 * notes moves, and overwrite the note, or after that, and compare it. So it is written twice. */
 	.macro BUDGET_ENTER name, kind, next
 	BEGIN	\name
 	shrl	$4, %r10d
@@ -346,8 +346,10 @@ slow:
 	movq	XR_THREAD_TOP(%r11), %rdx
 	cmpq	XR_THREAD_END(%r11), %rdx
 	jae	6f
-	addq	$16, XR_THREAD_TOP(%r11)
 	leaq	24(%rsp), %rax
+	movq	%rax, (%rdx)
+	movq	%r10, 8(%rdx)
+	addq	$16, XR_THREAD_TOP(%r11)
 	movq	%rax, (%rdx)
 	movq	%r10, 8(%rdx)
 	.cfi_remember_state
