@@ -76,14 +76,11 @@ var linkFlags = []string{
 
 // Build compiles the runtime with the C compiler cc, unless that was done before, and returns its
 // place in the user's cache. If cc is empty, the compiler is $CC, or the first of cc, gcc and clang
-// that is installed. If several processes build at once, one compiles and the others wait for it.
-// The result stays in the cache.
+// that is installed. If none is, the cache may have what one of these has built for this version of
+// xray. If several processes build at once, one compiles and the others wait for it. The result stays
+// in the cache.
 func Build(ctx context.Context, cc string) (Library, error) {
 	if err := Supported(); err != nil {
-		return Library{}, err
-	}
-	c, err := findCompiler(ctx, cc)
-	if err != nil {
 		return Library{}, err
 	}
 	cache, err := os.UserCacheDir()
@@ -91,7 +88,21 @@ func Build(ctx context.Context, cc string) (Library, error) {
 		return Library{}, fmt.Errorf("no directory to keep the compiled recorder in: %w; set XDG_CACHE_HOME", err)
 	}
 	parent := filepath.Join(cache, "xray")
-	dir := filepath.Join(parent, "recorder-"+c.key())
+	usual := filepath.Join(parent, "recorder-"+sourcesKey())
+	c, err := findCompiler(ctx, cc)
+	if errors.Is(err, errNoCompiler) {
+		if dir, err := filepath.EvalSymlinks(usual); err == nil {
+			return Library{dir}, nil
+		}
+	}
+	if err != nil {
+		return Library{}, err
+	}
+	dir := usual + "-" + c.key()
+	if cc == "" && os.Getenv("CC") == "" {
+		// A compiler that was asked for may be for another libc. An error only matters where there is none.
+		defer func() { _ = os.Symlink(filepath.Base(dir), usual) }()
+	}
 	if _, err := os.Stat(dir); err == nil {
 		return Library{dir}, nil
 	}
@@ -147,9 +158,11 @@ func findCompiler(ctx context.Context, cc string) (*compiler, error) {
 			return newCompiler(ctx, []string{name})
 		}
 	}
-	return nil, errors.New("no C compiler found, but xray must compile the recorder once: " +
-		"install cc, gcc or clang (on Debian and Ubuntu: apt install gcc), or set CC to a compiler")
+	return nil, errNoCompiler
 }
+
+var errNoCompiler = errors.New("no C compiler found, but xray must compile the recorder once: " +
+	"install cc, gcc or clang (on Debian and Ubuntu: apt install gcc), set CC to a compiler, or copy ~/.cache/xray from a machine where this version of xray has recorded")
 
 func newCompiler(ctx context.Context, command []string) (*compiler, error) {
 	path, err := exec.LookPath(command[0])
@@ -174,8 +187,8 @@ func (c *compiler) flags() []string {
 	return compileFlags
 }
 
-// key identifies all that the result of a build depends on. Two names of one program, as cc and gcc
-// often are, have the same key.
+// key identifies the compiler and how it is used. Two names of one program, as cc and gcc often are,
+// have the same key.
 func (c *compiler) key() string {
 	h := sha256.New()
 	program := c.command[0]
@@ -184,6 +197,12 @@ func (c *compiler) key() string {
 	}
 	_, version, _ := strings.Cut(c.version, " ") // GCC says first by which name it was called
 	fmt.Fprintf(h, "%q %q %q %q %q\n", program, c.command[1:], version, c.flags(), linkFlags)
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// sourcesKey identifies the sources of the runtime.
+func sourcesKey() string {
+	h := sha256.New()
 	// Embedded files can always be read.
 	_ = fs.WalkDir(sources(), ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -193,7 +212,7 @@ func (c *compiler) key() string {
 		fmt.Fprintf(h, "%s %d\n%s", path, len(data), data)
 		return err
 	})
-	return hex.EncodeToString(h.Sum(nil)[:16])
+	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
 // build compiles into dir.

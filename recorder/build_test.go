@@ -176,6 +176,28 @@ func TestBuildWithoutCompiler(t *testing.T) {
 	}
 }
 
+// Without a compiler, what one has built before serves, but not what one did that was asked for.
+func TestBuildFromCacheAlone(t *testing.T) {
+	testenv.Need(t, "cc", "ar")
+	emptyCache(t)
+	path := os.Getenv("PATH")
+	for _, cc := range []string{"cc", ""} {
+		t.Setenv("CC", "")
+		t.Setenv("PATH", path)
+		built, err := Build(context.Background(), cc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("PATH", t.TempDir())
+		found, err := Build(context.Background(), "")
+		if cc == "" && (err != nil || found != built) {
+			t.Errorf("got %v, %v, want %v", found, err, built)
+		} else if cc != "" && err == nil {
+			t.Errorf("got %v, which was built with a compiler that was asked for", found)
+		}
+	}
+}
+
 func TestBuildSaysWhatTheCompilerSaid(t *testing.T) {
 	testenv.Need(t, "sh")
 	cache := emptyCache(t)
