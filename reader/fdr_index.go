@@ -159,8 +159,11 @@ type lookahead struct {
 	end   int64     // of the piece
 }
 
-// aheadBytes limits the memory for pages and for what was found.
-const aheadBytes = 16 << 20
+// aheadBytes limits the memory for pages, and aheadBlocks, for each part, that for what was found.
+const (
+	aheadBytes  = 16 << 20
+	aheadBlocks = 1 << 14
+)
 
 func (a *lookahead) find(l *fdrLog, w *window, pos int64) (found, error) {
 	n := runtime.GOMAXPROCS(0)
@@ -201,7 +204,7 @@ func (a *lookahead) advance(l *fdrLog, pos int64, n int) error {
 					return err
 				}
 			}
-			for from < to {
+			for from < to && len(a.parts[i]) < aheadBlocks {
 				f, err := l.find(w, from)
 				if err != nil || !f.whole {
 					return err
