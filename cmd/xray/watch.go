@@ -301,12 +301,28 @@ func (w *watching) family(ctx context.Context, target string) error {
 		}
 	})
 	defer cancel()
-	if w.pid == "" && w.wait == "" {
+	if w.pid != "" || w.wait != "" {
+		return w.process(ctx, p)
+	}
+	for {
+		image := imageOf(p.PID)
 		if p, err = w.instrumented(ctx, p); err != nil || p == nil {
 			return err
 		}
+		// A shell may execute the program at this moment.
+		if err := w.process(ctx, p); err == nil || ctx.Err() != nil || !p.Alive() || imageOf(p.PID) == image {
+			return err
+		}
+		if p, err = w.reachable(ctx, target); err != nil || p == nil {
+			return err
+		}
 	}
-	return w.process(ctx, p)
+}
+
+// imageOf returns the file that a process executes, or "" if that is unknown.
+func imageOf(pid int) string {
+	path, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+	return path
 }
 
 // instrumented waits until a program that has no function to record, such as a shell, executes one that has.
@@ -337,23 +353,25 @@ func (w *watching) instrumented(ctx context.Context, p *recorder.Process) (*reco
 // reachable waits until the recorder of a process listens, or loads it into the process. It returns
 // nil if the process has ended.
 func (w *watching) reachable(ctx context.Context, target string) (*recorder.Process, error) {
-	const patience = 10 * time.Second
+	// A program that this one has started may be a shell that executes another one at this moment.
+	attaches := w.pid != "" || w.wait != ""
+	const patience, executing = 10 * time.Second, time.Second
 	for began := time.Now(); ; sleep(ctx, 5*time.Millisecond) {
 		p, err := recorder.Dial(target)
-		if err == nil {
-			_, err = p.Do(ctx, nil, "status")
+		if err != nil {
+			return nil, err
 		}
-		switch {
+		_, err = p.Do(ctx, nil, "status")
+		none := errors.Is(err, recorder.ErrNoRecorder)
+		switch waited := time.Since(began); {
 		case err == nil || ctx.Err() != nil:
 			return p, err
-		case !errors.Is(err, recorder.ErrNoRecorder):
-			return nil, err
-		case p.PID != 0 && !p.Alive():
+		case none && p.PID != 0 && !p.Alive():
 			return nil, nil
-		case w.pid != "" || w.wait != "":
+		case none && attaches:
 			p, _, err := w.reach(ctx, target, w.cc, w.ring)
 			return p, err
-		case time.Since(began) > patience:
+		case none && waited > patience, !none && (attaches || waited > executing):
 			return nil, err
 		}
 	}

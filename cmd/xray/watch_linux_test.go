@@ -200,38 +200,32 @@ func TestWatchByName(t *testing.T) {
 func TestWatchScript(t *testing.T) {
 	t.Parallel()
 	program := compileWatched(t)
-	dir := filepath.Join(t.TempDir(), "slow")
-	end := filepath.Join(t.TempDir(), "end")
-	if err := os.WriteFile(end, nil, 0o666); err != nil {
-		t.Fatal(err)
-	}
-	for _, script := range []string{"$0 $1 3000; exit 0", "sleep 1; exec $0 $1 1000"} {
-		w := exec.Command("xray", "watch", "--root", "^handle$", "--over", "100ms", "-o", dir, "--", "sh", "-c", script, program, end)
-		if said, err := w.CombinedOutput(); err != nil || !bytes.Contains(said, []byte("handle took")) {
-			t.Errorf("%s: %v\n%s", script, err, said)
-		}
-	}
-	dir = filepath.Join(t.TempDir(), "none")
-	for root, expected := range map[string]string{
-		"^handle$": "no function is instrumented: .* Waiting for a child process with instrumented functions",
-		"^other$":  "no function in .*/requests matches --root",
+	for _, c := range []struct {
+		root, script, expected string
+		status                 int
+	}{
+		{"^handle$", "$0 $1 1; exit 0", "handle took", 0},
+		{"^handle$", "sleep 1; exec $0 $1 1", "handle took", 0},
+		{"^handle$", "until [ -e $1 ]; do sleep 0.1; done", "no function is instrumented: .* Waiting for a child process with instrumented functions", 1},
+		{"^other$", "exec $0 $1 1", "no function in .*/requests matches --root", 1},
 	} {
-		script := "sleep 4"
-		if root == "^other$" {
-			script = "exec $0 $1 2000"
-		}
-		w := exec.Command("xray", "watch", "--root", root, "-o", dir, "--", "sh", "-c", script, program, end)
+		dir, end := filepath.Join(t.TempDir(), "slow"), filepath.Join(t.TempDir(), "end")
+		w := exec.Command("xray", "watch", "--root", c.root, "--over", "100ms", "-o", dir, "--", "sh", "-c", c.script, program, end)
 		var said lockedBuffer
 		w.Stderr = &said
 		if err := w.Start(); err != nil {
 			t.Fatal(err)
 		}
-		until(t, expected, func() bool { return regexp.MustCompile(expected).MatchString(said.String()) })
-		if err := w.Wait(); w.ProcessState.ExitCode() != 1 {
-			t.Errorf("%v\n%s", err, &said)
+		t.Cleanup(func() { _ = w.Process.Kill() })
+		until(t, c.expected, func() bool { return regexp.MustCompile(c.expected).MatchString(said.String()) })
+		if err := os.WriteFile(end, nil, 0o666); err != nil {
+			t.Fatal(err)
 		}
-		if _, err := os.Stat(dir); err == nil {
-			t.Error("an empty folder stays")
+		if err := w.Wait(); w.ProcessState.ExitCode() != c.status {
+			t.Errorf("%s: %v\n%s", c.script, err, &said)
+		}
+		if _, err := os.Stat(dir); err == nil && c.status != 0 {
+			t.Errorf("%s: an empty folder stays", c.script)
 		}
 	}
 }
