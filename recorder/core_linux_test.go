@@ -558,9 +558,17 @@ func TestRingsWithoutRoom(t *testing.T) {
 // The core of a process that recorded within a budget says that calls are missing.
 func TestCoreOfBudget(t *testing.T) {
 	program := buildProgram(t, "clang-22", "budget.c", "-O2", "-fxray-instruction-threshold=1")
-	cmd := exec.Command("sh", "-c", `ulimit -c unlimited; exec "$0" 1000000000`, program)
+	cmd := exec.Command(program, "1000000000")
 	cmd.Dir = t.TempDir()
 	startIdle(t, cmd, 1<<20)
+	var limit unix.Rlimit
+	if err := unix.Prlimit(cmd.Process.Pid, unix.RLIMIT_CORE, nil, &limit); err != nil {
+		t.Fatal(err)
+	}
+	limit.Cur = limit.Max
+	if err := unix.Prlimit(cmd.Process.Pid, unix.RLIMIT_CORE, &limit, nil); err != nil {
+		t.Fatal(err)
+	}
 	mustAsk(t, cmd.Process.Pid, "start mode=record limited=30000")
 	await(t, cmd.Process.Pid, "status", func(a map[string]any) bool { return a["ring_bytes"].(float64) > 0 })
 	_ = cmd.Process.Signal(syscall.SIGABRT)
