@@ -134,12 +134,11 @@ func (a budgetArena) inspect(b *budget) {
 		}
 		for ; s.inspected+1 < taken; s.inspected++ {
 			number := s.inspected + 1
-			place, ok := a.offset(a.u64(at+slotRingAt)+(number-1)%chunks*chunkSize, chunkSize)
-			if !ok {
+			there, same := a.copyChunk(data, at, chunks, number)
+			if !there {
 				break
 			}
-			copy(data, a.mem[place:place+chunkSize])
-			if fields(data).u64(0) != 2*number || a.u64(place) != 2*number {
+			if !same {
 				s.inspector = inspector{}
 				continue
 			}
@@ -160,16 +159,22 @@ func (a budgetArena) inspectCurrent(b *budget) {
 		if a.u32(at+slotStateAt) != slotLive || chunks == 0 || chunks > maxRingChunks || taken == 0 || a.u64(at+slotConsumedAt)+1 != taken {
 			continue
 		}
-		place, ok := a.offset(a.u64(at+slotRingAt)+(taken-1)%chunks*chunkSize, chunkSize)
-		if !ok {
-			continue
-		}
 		owner := a.u32(at + slotOwnerAt)
-		copy(data, a.mem[place:place+chunkSize])
-		if fields(data).u64(0) == 2*taken && a.u64(place) == 2*taken {
+		if _, same := a.copyChunk(data, at, chunks, taken); same {
 			b.mu.Lock()
 			b.follow(i, owner, taken, data, true)
 			b.mu.Unlock()
 		}
 	}
+}
+
+// copyChunk copies a chunk of the slot at a place, by its number. It reports whether there is one, and
+// whether it still was that chunk after the copy.
+func (a budgetArena) copyChunk(data []byte, at, chunks, number uint64) (there, same bool) {
+	place, ok := a.offset(a.u64(at+slotRingAt)+(number-1)%chunks*chunkSize, chunkSize)
+	if !ok {
+		return false, false
+	}
+	copy(data, a.mem[place:place+chunkSize])
+	return true, fields(data).u64(0) == 2*number && a.u64(place) == 2*number
 }

@@ -139,7 +139,7 @@ func (l *Live) describe(ctx context.Context, root *runtimeRoot) error {
 	r := *t.Recording(0)
 	l.since = r.Process.CPUFrom
 	for _, t := range l.threads {
-		t.scan.since = l.since
+		t.scan.begin(l.since)
 		t.scan.setRoots(&l.roots)
 	}
 	nameCalls(&r)

@@ -108,9 +108,8 @@ func (s *rootScan) inWindow(tsc uint64) bool {
 	return ok
 }
 
-// expire forgets the calls of a recording or of a window that has ended.
+// expire forgets the calls of a window that has ended.
 func (s *rootScan) expire() {
-	s.forgetEarlier()
 	if s.windows == nil || len(s.open) == 0 {
 		return
 	}

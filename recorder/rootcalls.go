@@ -77,9 +77,11 @@ func (s *rootScan) setRoots(r *Roots) {
 // lose forgets the open calls because records are missing.
 func (s *rootScan) lose() { s.open, s.more, s.clock, s.awaits = s.open[:0], 0, chunkClock{}, false }
 
-// forgetEarlier forgets the open calls of an earlier recording, which has ended without their exits.
-func (s *rootScan) forgetEarlier() {
-	if len(s.open) > 0 && s.open[0].start < s.since {
+// begin sets when the recording began. It forgets the open calls of an earlier one, which has ended
+// without their exits.
+func (s *rootScan) begin(since uint64) {
+	s.since = since
+	if len(s.open) > 0 && s.open[0].start < since {
 		s.open, s.more, s.awaits = s.open[:0], 0, false
 	}
 }
@@ -128,7 +130,6 @@ func (s *rootScan) function(word uint32, tsc uint64, each func(RootCall)) {
 			return
 		}
 	}
-	s.forgetEarlier()
 	switch {
 	case isEnter:
 		isRoot := int(id) < len(s.roots.Is) && s.roots.Is[id]

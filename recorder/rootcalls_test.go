@@ -117,17 +117,16 @@ func TestRootScanOfAnotherRecording(t *testing.T) {
 		functionWord(0, 2, 1), functionWord(functionExit, 2, 2), functionWord(0, 2, 3), functionWord(0, 2, 4),
 		functionWord(0, 2, 6), functionWord(functionExit, 2, 7), functionWord(0, 2, 8))
 	s := scanOf([]bool{2: true})
-	s.since = 1<<32 | 5
+	s.begin(1<<32 | 5)
 	var got []RootCall
 	s.scan(chunkOf(words...), chunkHeader, false, func(c RootCall) { got = append(got, c) })
 	if diff := cmp.Diff([]RootCall{{2, 5, 1<<32 | 6, 1<<32 | 7}}, got); diff != "" {
 		t.Error(diff)
 	}
-	if s.expire(); len(s.open) != 1 {
+	if len(s.open) != 1 {
 		t.Errorf("%d open calls, want that of the latest recording", len(s.open))
 	}
-	s.since = 1<<32 | 9
-	if s.expire(); len(s.open) != 0 {
+	if s.begin(1<<32 | 9); len(s.open) != 0 {
 		t.Errorf("%d open calls of a recording that is over", len(s.open))
 	}
 }
