@@ -127,7 +127,7 @@ func runNumbers(program string, args ...string) (map[string]int64, error) {
 
 // steps are the arguments for runs of testdata/steps.c.
 var steps = [][]string{
-	{"record"}, {"record", "arg"}, {"record", "toggle"}, {"prune"}, {"prune", "toggle"}, {"depth"},
+	{"record"}, {"record", "arg"}, {"record", "toggle"}, {"record", "budget"}, {"prune"}, {"prune", "toggle"}, {"depth"},
 }
 
 // checkSteps runs the program in all ways. Each run can be interrupted after about 45 instructions
@@ -220,6 +220,10 @@ func TestSignalsFindWrongOrders(t *testing.T) {
 		"PruneWithoutPuttingBack": {[]string{"prune"}, []edit{
 			{"trampoline_amd64.S", "6:	movq	%rdx, (%rcx)\n", "6:\n"},
 		}},
+		"NoteOnce": {[]string{"record", "budget"}, []edit{{
+			"trampoline_amd64.S",
+			"	addq	$16, XR_THREAD_TOP(%r11)\n	movq	%rax, (%rdx)\n	movq	%r10, 8(%rdx)\n", "	addq	$16, XR_THREAD_TOP(%r11)\n",
+		}}},
 		"PushesWithoutCFI": {[]string{"record"}, []edit{
 			{"trampoline_amd64.h", "	.cfi_adjust_cfa_offset 8\n	.cfi_rel_offset \\reg, 0\n", ""},
 			{"trampoline_amd64.h", "	.cfi_adjust_cfa_offset -8\n	.cfi_restore \\reg\n", ""},

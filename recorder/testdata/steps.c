@@ -2,9 +2,10 @@
  * signal handler that is recorded too, and looks at what is in the rings then. What a
  * storm of signals finds now and then, this finds always.
  *
- * With left, the recorder itself writes the exit of a call that was left by a jump.
+ * With left, the recorder itself writes the exit of a call that was left by a jump. With budget, all
+ * functions have limits that they do not reach.
  *
- * Usage: steps record|prune|depth [arg|toggle|handler|left] */
+ * Usage: steps record|prune|depth [arg|toggle|handler|left|budget] */
 #define _GNU_SOURCE
 #include <execinfo.h>
 #include <sched.h>
@@ -132,8 +133,13 @@ PLAIN int main(int argc, char **argv)
 		if (CPU_ISSET(i, &cpus) && n++)
 			CPU_CLR(i, &cpus);
 	sched_setaffinity(0, sizeof cpus, &cpus);
+	int with_budget = argc > 2 && !strcmp(argv[2], "budget");
+	if (with_budget && xr_budget_start(30000))
+		return 2;
 	if (!xr_parse_mode(argv[1], &mode) || xr_start(mode, threshold_ns, mode == XR_DEPTH ? 100 : 0, -1, 0))
 		return 2;
+	for (uint64_t id = 1; with_budget && id <= xr_root.max_function; id++)
+		xr_limits[id] = XR_UNLIMITED - 1;
 	int with_handler = argc > 2 && !strcmp(argv[2], "handler");
 	if (with_handler && (__xray_set_handler(handle) != 1 || __xray_patch() != 1))
 		return 2;
