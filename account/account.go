@@ -327,13 +327,14 @@ func (a *Analysis) Merge(other *Analysis) {
 			a.held += t.held
 		default:
 			to := a.tables[at]
+			places := make([]int, len(t.ids))
 			for i, id := range t.ids {
-				at := to.index(id)
-				to.durations.Merge(at, &t.durations, i)
+				places[i] = to.index(id)
 				if o := t.specials[i]; o != nil {
-					to.special(at).merge(o)
+					to.special(places[i]).merge(o)
 				}
 			}
+			to.durations.Merge(&t.durations, places)
 			a.measure(to)
 		}
 	}

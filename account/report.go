@@ -170,15 +170,18 @@ func (a *Analysis) Report(frequency uint64) *Report {
 			rows += len(t.ids)
 		}
 	}
-	r.Rows = slices.Grow(r.Rows, rows)
+	r.Rows = make([]Row, rows)
 	var of []probes // of the rows, if probes are counted
+	rows = 0
 	for _, t := range a.tables {
 		if t == nil {
 			continue
 		}
-		for i, id := range t.ids {
-			row := t.row(i)
-			row.Thread, row.Func = t.thread, id
+		first := r.Rows[rows:]
+		rows += len(t.ids)
+		t.durations.Each(func(i int, d *quantile.Sample) { first[i] = t.row(i, d) })
+		for i := range t.ids {
+			row := &first[i]
 			r.Calls += row.Count
 			r.Open += row.Open
 			r.Inferred += row.Inferred
@@ -188,7 +191,6 @@ func (a *Analysis) Report(frequency uint64) *Report {
 			r.Untimed += row.Untimed
 			r.Pruned += row.Pruned
 			r.UnrecordedCalls += row.Unrecorded.Calls()
-			r.Rows = append(r.Rows, row)
 			if a.prober != nil {
 				of = append(of, t.special(i).probes)
 			}
@@ -206,9 +208,9 @@ func (a *Analysis) Report(frequency uint64) *Report {
 	return r
 }
 
-func (t *table) row(at int) Row {
-	d := t.durations.Sample(at)
+func (t *table) row(at int, d *quantile.Sample) Row {
 	row := Row{
+		Thread: t.thread, Func: t.ids[at],
 		Count: d.Count(), Self: t.durations.Weight(at), Total: d.Sum(), Sum: d.Sum(),
 		Min: d.Min(), Max: d.Max(), Approximate: d.Approximate(), Coarse: d.Coarse(), Binned: d.Binned(),
 	}

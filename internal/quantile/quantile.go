@@ -32,6 +32,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"sync/atomic"
 	"unsafe"
 )
 
@@ -141,8 +142,10 @@ func (c *counted) measure() {
 	const perValue, perEntry = 24, 40
 	bytes := int64(unsafe.Sizeof(*c)) + int64(len(c.counts.low)+2*len(c.counts.high)+4*cap(c.fresh)) +
 		perValue*int64(c.table.used) + perEntry*int64(len(c.counts.top)+len(c.table.wide)+len(c.binned))
-	*c.meter += bytes - c.metered
-	c.metered = bytes
+	if bytes != c.metered {
+		atomic.AddInt64(c.meter, bytes-c.metered) // [Set.Each] shares the meter
+		c.metered = bytes
+	}
 }
 
 // addAll counts at least one value. It may reorder values.
@@ -280,7 +283,8 @@ func (c *counted) merge(o *counted) {
 	c.coarse = c.coarse || o.coarse
 	c.measure()
 	if o.meter != nil {
-		*o.meter, o.meter = *o.meter-o.metered, nil
+		atomic.AddInt64(o.meter, -o.metered)
+		o.meter = nil
 	}
 }
 

@@ -2,6 +2,10 @@ package quantile
 
 import (
 	"math"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"unsafe"
 )
 
@@ -171,14 +175,22 @@ func (s *Set) Sample(i int) *Sample {
 	if r.counted == nil && r.size == 0 {
 		return &Sample{Exact: s.Exact, pending: c.values[:c.n:c.n]}
 	}
+	buffer := s.room[r.end-buffers[r.size] : r.at]
 	if r.counted == nil {
-		s.empty(i)
+		return &Sample{Exact: s.Exact, pending: slices.Concat(buffer, c.values[:c.n])}
 	}
-	if r.counted != nil {
-		s.count(i)
-	}
-	start := r.end - buffers[r.size]
-	return &Sample{Exact: s.Exact, counted: r.counted, pending: s.room[start:r.at:r.at]}
+	s.count(i)
+	return &Sample{Exact: s.Exact, counted: r.counted}
+}
+
+// Each calls f with all samples, on all processors, and so concurrently and in any order. A sample
+// is valid until the set changes.
+func (s *Set) Each(f func(i int, sample *Sample)) {
+	inRanges(s.Len(), func(from, to int) {
+		for i := from; i < to; i++ {
+			f(i, s.Sample(i))
+		}
+	})
 }
 
 // Binned returns sample i for [Sample.AddOctaves] and [Sample.AddBins] alone. It is valid
@@ -188,18 +200,53 @@ func (s *Set) Binned(i int) *Sample {
 	return &Sample{Exact: s.Exact, counted: s.rest[i].counted}
 }
 
-// Merge adds sample j of other to sample i. Do not use sample j afterwards.
-func (s *Set) Merge(i int, other *Set, j int) {
-	s.rest[i].weight.AddSum(other.Weight(j))
-	o := other.Sample(j)
-	for _, v := range o.pending {
-		if !s.Add(i, uint64(v), 0) {
-			s.AddSlowly(i, uint64(v), 0)
+// Merge adds sample i of other to sample to[i], which must all be different. Do not use other
+// afterwards.
+func (s *Set) Merge(other *Set, to []int) {
+	// Samples share the buffers, so values that are not counted move one after the other.
+	for i, at := range to {
+		s.rest[at].weight.AddSum(other.Weight(i))
+		if other.rest[i].counted != nil {
+			continue
+		}
+		for _, v := range other.Sample(i).pending {
+			if !s.Add(at, uint64(v), 0) {
+				s.AddSlowly(at, uint64(v), 0)
+			}
 		}
 	}
-	if o.counted != nil {
-		s.count(i)
-		s.rest[i].counted.merge(o.counted)
+	inRanges(len(to), func(from, end int) {
+		for i := from; i < end; i++ {
+			if r := &other.rest[i]; r.counted != nil {
+				other.count(i)
+				s.count(to[i])
+				s.rest[to[i]].counted.merge(r.counted)
+				r.counted = nil // release its memory early
+			}
+		}
+	})
+}
+
+// inRanges calls f for ranges that make up 0 to n-1, on all processors.
+func inRanges(n int, f func(from, to int)) {
+	const most = 32 // samples differ much in size
+	workers := min(runtime.GOMAXPROCS(0), (n+most-1)/most)
+	if workers <= 1 {
+		f(0, n)
+		return
 	}
-	other.rest[j].counted = nil // release the memory of j early
+	var next atomic.Int64
+	var all sync.WaitGroup
+	for range workers {
+		all.Go(func() {
+			for {
+				to := int(next.Add(most))
+				if to-most >= n {
+					return
+				}
+				f(to-most, min(to, n))
+			}
+		})
+	}
+	all.Wait()
 }

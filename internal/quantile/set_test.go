@@ -15,7 +15,7 @@ func TestSetEqualsSamples(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 		exact := rapid.Bool().Draw(t, "exact")
-		const samples = 4
+		samples := rapid.SampledFrom([]int{4, 300}).Draw(t, "samples") // 300 are merged concurrently
 		want := make([]*Sample, samples)
 		weights := make([]Sum, samples)
 		sets := [2]*Set{{Exact: exact}, {Exact: exact}}
@@ -36,30 +36,40 @@ func TestSetEqualsSamples(t *testing.T) {
 			}
 			want[i].Add(v)
 			weights[i].Add(weight)
-			set := sets[r.IntN(2)]
-			if !set.Add(i, v, weight) {
-				set.AddSlowly(i, v, weight)
+			// In the second set, sample i has the next index.
+			set, at := sets[0], i
+			if r.IntN(2) == 1 {
+				set, at = sets[1], (i+1)%samples
+			}
+			if !set.Add(at, v, weight) {
+				set.AddSlowly(at, v, weight)
 			}
 			if r.IntN(500) == 0 {
 				octaves, lo, hi := []uint64{0, 0, 2, 1}, uint64(2), uint64(7)
 				want[i].AddOctaves(octaves, lo, hi, NewSum(12))
-				set.Binned(i).AddOctaves(octaves, lo, hi, NewSum(12))
-				set.AddWeight(i, 12)
+				set.Binned(at).AddOctaves(octaves, lo, hi, NewSum(12))
+				set.AddWeight(at, 12)
 				weights[i].Add(12)
 			}
 			if r.IntN(1000) == 0 {
-				set.Sample(i).Max() // queries must not change a sample
+				set.Sample(at).Max() // queries must not change a sample
 			}
 		}
+		to := make([]int, samples)
 		for i := range want {
-			sets[0].Merge(i, sets[1], i)
+			to[(i+1)%samples] = i
 		}
-		for i := range want {
-			for range 2 {
-				if diff := cmp.Diff(ask(want[i]), ask(sets[0].Sample(i))); diff != "" {
+		sets[0].Merge(sets[1], to)
+		for range 2 {
+			got := make([]answers, samples)
+			sets[0].Each(func(i int, s *Sample) { got[i] = ask(s) })
+			for i := range want {
+				if diff := cmp.Diff(ask(want[i]), got[i]); diff != "" {
 					t.Fatalf("sample %d (-sample +set):\n%s", i, diff)
 				}
 			}
+		}
+		for i := range want {
 			if got := sets[0].Weight(i); got != weights[i] {
 				t.Errorf("sample %d: weight %v, want %v", i, got, weights[i])
 			}
