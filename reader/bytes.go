@@ -24,6 +24,9 @@ func OpenInput(path string, stdin io.Reader, magic string) (*Input, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := in.closeFile(); err != nil {
+		return nil, errors.Join(err, in.close())
+	}
 	return &Input{in}, nil
 }
 

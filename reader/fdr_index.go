@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"runtime"
 	"slices"
 )
@@ -74,7 +75,7 @@ func (l *fdrLog) index() error {
 	if l.file.header.Recorder {
 		l.file.recording = &Recording{}
 	}
-	w := &window{in: l.file.in}
+	w := &window{in: l.file.in, file: l.file.in.file}
 	size := l.file.in.size
 	var lastWall uint64
 	var ahead lookahead
@@ -120,7 +121,7 @@ func (l *fdrLog) index() error {
 				return err
 			}
 		}
-		l.file.in.use(pos, max(end, f.start))
+		w.use(pos, max(end, f.start))
 		pos = max(end, f.start)
 	}
 	for _, lane := range l.order {
@@ -159,15 +160,15 @@ type lookahead struct {
 	end   int64     // of the piece
 }
 
-// aheadBytes limits the memory for pages, and aheadBlocks, for each part, that for what was found.
+// aheadBytes is the length of a piece. aheadBlocks limits the memory for what was found in a part.
 const (
-	aheadBytes  = 16 << 20
+	aheadBytes  = 64 << 20
 	aheadBlocks = 1 << 14
 )
 
 func (a *lookahead) find(l *fdrLog, w *window, pos int64) (found, error) {
 	n := runtime.GOMAXPROCS(0)
-	if n == 1 || !l.file.in.mapped {
+	if n == 1 || w.file == nil {
 		return l.find(w, pos)
 	}
 	if pos >= a.end {
@@ -198,7 +199,7 @@ func (a *lookahead) advance(l *fdrLog, pos int64, n int) error {
 		return l.file.in.guard(l.file.name, func() (err error) {
 			size := a.end - pos
 			from, to := pos+size*int64(i)/int64(n), pos+size*int64(i+1)/int64(n)
-			w := &window{in: l.file.in}
+			w := &window{in: l.file.in, file: l.file.in.file}
 			if i > 0 {
 				if from, err = l.nextBlockUpTo(w, from, to); err != nil {
 					return err
@@ -423,7 +424,7 @@ func (l *fdrLog) nextBlockUpTo(w *window, pos, end int64) (int64, error) {
 			}
 			i++
 		}
-		l.file.in.use(pos, pos+int64(i))
+		w.use(pos, pos+int64(i))
 		pos += int64(i)
 		if last {
 			return size, nil
@@ -452,7 +453,7 @@ func (l *fdrLog) gap(w *window, from, to int64) error {
 				bad = pos + int64(i) + 1 - first
 			}
 		}
-		l.file.in.use(pos, pos+int64(len(b)))
+		w.use(pos, pos+int64(len(b)))
 		pos += int64(len(b))
 	}
 	if bad > 0 {
@@ -500,16 +501,24 @@ func (l *fdrLog) head(w *window, start, end int64) (blockHead, error) {
 
 // window reads a file piecewise. What was read is valid until the next call.
 type window struct {
-	in  *input
-	buf []byte
-	pos int64
-	n   int
+	in   *input
+	file *os.File // read instead of in, unless nil
+	buf  []byte
+	pos  int64
+	n    int
+}
+
+// use is [input.use] for what was looked at.
+func (w *window) use(start, end int64) {
+	if w.file == nil {
+		w.in.use(start, end)
+	}
 }
 
 // at returns n bytes from pos on, or fewer at the end of the file.
 func (w *window) at(pos int64, n int) ([]byte, error) {
 	n = int(min(int64(n), w.in.size-pos))
-	if w.in.bytes != nil {
+	if w.file == nil && w.in.bytes != nil {
 		return w.in.bytes[pos : pos+int64(n)], nil
 	}
 	if pos < w.pos || pos+int64(n) > w.pos+int64(w.n) {
@@ -521,7 +530,11 @@ func (w *window) at(pos int64, n int) ([]byte, error) {
 		if len(w.buf) < want {
 			w.buf = make([]byte, want)
 		}
-		got, err := readFull(w.in, w.buf[:want], pos)
+		from := io.ReaderAt(w.in)
+		if w.file != nil {
+			from = w.file
+		}
+		got, err := readFull(from, w.buf[:want], pos)
 		if err == nil && got < want {
 			err = errShrinks
 		}

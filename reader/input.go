@@ -25,7 +25,10 @@ type input struct {
 	// bytes is the whole input, if it is in memory or mapped.
 	bytes  []byte
 	mapped bool
-	used   span // what was looked at since the last release
+	// file is what is mapped, until closeFile, or nil. Reading a few bytes of each block costs less
+	// than mapping their pages, and several processors do not wait for each other.
+	file *os.File
+	used span // what was looked at since the last release
 }
 
 // span is a part of a file that some bytes of have been looked at. It may be used
@@ -140,15 +143,24 @@ func (in *input) unmap() error {
 	}
 	b := in.bytes
 	in.bytes, in.mapped = nil, false
-	return munmap(b)
+	return errors.Join(munmap(b), in.closeFile())
 }
 
-// newFileInput maps a file if possible. Then the file may be closed: a process may open far
-// fewer files than it can map.
+// closeFile closes what is mapped. A process may open far fewer files than it can map.
+func (in *input) closeFile() error {
+	f := in.file
+	if f == nil {
+		return nil
+	}
+	in.file = nil
+	return f.Close()
+}
+
+// newFileInput maps a file if possible. Then the caller may close it.
 func newFileInput(name string, f *os.File, size int64) *input {
 	in := &input{ReaderAt: f, size: size, close: func() error { return nil }}
 	if in.bytes = mmap(f, size); in.bytes != nil {
-		in.mapped = true
+		in.mapped, in.file = true, duplicate(f)
 		in.ReaderAt, in.close = &mapping{in, name}, in.unmap
 	}
 	return in

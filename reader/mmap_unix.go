@@ -20,6 +20,15 @@ func mmap(f *os.File, size int64) []byte {
 	return b
 }
 
+// duplicate returns a file of its own for an open file, or nil if that is not possible.
+func duplicate(f *os.File) *os.File {
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	return os.NewFile(uintptr(fd), f.Name())
+}
+
 func munmap(b []byte) error { return unix.Munmap(b) }
 
 // release removes the pages of a mapping from the process's memory. They return when they

@@ -163,6 +163,7 @@ func (t *Trace) input(path string, opts Options) (name string, in *input, err er
 
 func (t *Trace) newFile(in *input, name string, number int32) (*file, error) {
 	f := &file{name: name, number: number}
+	opened := in
 	in, err := unframe(in, name, t.threads.max, &f.losses)
 	if err != nil {
 		return nil, err
@@ -221,7 +222,7 @@ func (t *Trace) newFile(in *input, name string, number int32) (*file, error) {
 		}
 	}
 	f.nameThreads()
-	return f, nil
+	return f, opened.closeFile()
 }
 
 // calibrate chooses the frequency of the file's clock. The recorder writes the header when
