@@ -164,11 +164,11 @@ func askAs(pid, user int, line string) string {
 }
 
 // After a process drops privileges, its old and new users can control it and others cannot. Its
-// open files stay open.
+// open files stay open, and the recorder's thread has the rights of the others.
 func TestDroppedPrivileges(t *testing.T) {
 	needOtherUsers(t)
 	for variant, f := range variants(t, "privileges.c") {
-		for _, what := range []string{"setuid", "seteuid", "threads"} {
+		for _, what := range []string{"setuid", "seteuid", "groups", "threads"} {
 			t.Run(variant+"/"+what, func(t *testing.T) {
 				dir := t.TempDir()
 				cmd := exec.Command(f.program, what)

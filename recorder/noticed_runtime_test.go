@@ -162,6 +162,58 @@ func TestOpenedObject(t *testing.T) {
 	}
 }
 
+// libc does not know the recorder's thread, so it believes that the program has one thread. Even so,
+// the thread switches sleds, also those of objects that are opened later.
+func TestOneThread(t *testing.T) {
+	t.Parallel()
+	testenv.Need(t, "clang-22")
+	plugin := buildPlugins(t, 1)[0]
+	f := noticing(t)
+	r := f.run(t, "control=1,start=0", f.program, "serve", plugin)
+	pid := r.cmd.Process.Pid
+	if line := r.line(t); line != "one thread" {
+		t.Errorf("libc believes that there are %s", line)
+	}
+	reach(t, pid)
+	if n := tasks(t, pid); n != 2 {
+		t.Errorf("got %d threads, want 2", n)
+	}
+	var paths []string
+	// Before the object is opened, after that, and again.
+	for i := range 3 {
+		stream, path := createFile(t)
+		paths = append(paths, path)
+		mustAsk(t, pid, "start mode=record stream=1", stream)
+		r.call(t)
+		mustAsk(t, pid, "stop")
+		if i > 0 {
+			r.call(t) // not recorded
+		}
+	}
+	r.stdin.Close()
+	for i, path := range paths {
+		got := readTrace(t, path)
+		if n := got.callsOf("noticed"); n != 1 {
+			t.Errorf("recording %d: got %d calls of the program, want 1", i, n)
+		}
+		if n := got.callsOf(filepath.Base(plugin)); n != 20 {
+			t.Errorf("recording %d: got %d calls of the object, want 20", i, n)
+		}
+	}
+	r.end(t)
+}
+
+// call has the program call its object.
+func (r *running) call(t *testing.T) {
+	t.Helper()
+	if _, err := r.stdin.Write([]byte{1}); err != nil {
+		t.Fatal(err)
+	}
+	if line := r.line(t); line != "called" {
+		t.Fatalf("the program printed %q", line)
+	}
+}
+
 // Threads have their final names, and the trace records all earlier ones.
 func TestThreadNames(t *testing.T) {
 	f := noticing(t)

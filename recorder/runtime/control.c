@@ -22,6 +22,7 @@
 #include "objects.h"
 #include "offcpu.h"
 #include "output.h"
+#include "rawthread.h"
 #include "syscall.h"
 #include "trace.h"
 #include "window.h"
@@ -31,7 +32,6 @@
 #define CLIENT_TIMEOUT 2000000000ull /* ns that a client has */
 #define LINGER 2000000000ull /* ns that the thread stays after the last recording in a process it was loaded into */
 #define FORK_DELAY 10000000 /* ns before a forked child listens */
-#define STACK_SIZE (33 << 12) /* which no thread of the program is likely to have */
 #define DEFAULT_THRESHOLD 5000 /* ns */
 
 /* One command with its words and descriptors. The answer in out is an object whose first field
@@ -766,6 +766,13 @@ struct client {
 	uint64_t holds;    /* the recording that ends with the connection; 0: none */
 };
 
+/* Users and groups of a thread: real, effective and saved. */
+enum { MOST_GROUPS = 65536 }; /* the kernel's limit */
+struct rights {
+	uint32_t uids[3], gids[3], groups[MOST_GROUPS];
+	int64_t ngroups;
+};
+
 static struct server {
 	struct xr_held listening;
 	struct client clients[16];
@@ -779,8 +786,15 @@ static struct server {
 	uint32_t heritable;  /* a child of the process that forks may have the thread, too */
 	int32_t error;       /* the reason for a failure */
 	uint32_t tid;
+	uint32_t pid;        /* of the process that has the thread */
+	uint32_t raw;        /* libc does not know the thread */
+	uint32_t ordinary;   /* libc has to know it */
+	uint32_t errand;     /* makes the thread take over rights; a futex */
+	struct rights rights;
 	pthread_t thread;
 } server = {.listening = {.fd = -1}};
+
+enum { POSTED = 1, TAKEN };
 
 /* States of the thread. */
 enum { NONE, STARTING, SERVING, FAILED };
@@ -1173,12 +1187,28 @@ static int is_unneeded(uint64_t now)
 	return 1;
 }
 
+/* Takes over the rights of a thread of the program. libc does this for its own threads. */
+static void run_errand(void)
+{
+	uint32_t posted = POSTED;
+	if (!__atomic_compare_exchange_n(&server.errand, &posted, TAKEN, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		return;
+	const struct rights *r = &server.rights;
+	/* Users last, because they may be all that allows to change the others. */
+	xr_sys2(SYS_setgroups, r->ngroups, (intptr_t)r->groups);
+	xr_sys3(SYS_setresgid, r->gids[0], r->gids[1], r->gids[2]);
+	xr_sys3(SYS_setresuid, r->uids[0], r->uids[1], r->uids[2]);
+	__atomic_store_n(&server.errand, 0, __ATOMIC_RELEASE);
+	xr_sys3(SYS_futex, (intptr_t)&server.errand, FUTEX_WAKE_PRIVATE, INT32_MAX);
+}
+
 static void serve_all(void)
 {
 	uint64_t looked = 0;
 	/* If a client could not be accepted, perhaps because there were no descriptors left, serve
 	 * others first. */
 	for (int listening = 1; !is_leaving();) {
+		run_errand();
 		if (xr_held_fd(&server.listening) < 0)
 			begin_listening("1"); /* the program closed it; a path may belong to another program by now */
 		wait_and_serve(listening, step_windows());
@@ -1206,18 +1236,22 @@ static void set_state(uint32_t state)
 	xr_sys3(SYS_futex, (intptr_t)&server.state, FUTEX_WAKE_PRIVATE, INT32_MAX);
 }
 
-static void *run_thread(void *none)
+static void run_thread(void)
 {
 	/* All signals belong to the program, except two of libc. With these, libc makes every
 	 * thread change its user, and ends threads. In a forked child they are blocked here. */
 	uint64_t blocked = ~(1ull << (32 - 1) | 1ull << (33 - 1));
-	xr_restore_signals(blocked);
-	(void)none;
+	xr_restore_signals(server.raw ? ~0ull : blocked);
 	xr_sys6(SYS_prctl, 15 /* PR_SET_NAME */, (intptr_t)"xray-ctl", 0, 0, 0, 0);
 	server.tid = xr_sys0(SYS_gettid);
 	xr_unsealed = 1;
-	if (server.delayed)
-		xr_sleep_ns(FORK_DELAY);
+	for (uint64_t until = xr_clock_ns(CLOCK_MONOTONIC) + FORK_DELAY; server.delayed; run_errand()) {
+		uint64_t now = xr_clock_ns(CLOCK_MONOTONIC);
+		if (now >= until)
+			break;
+		struct { int64_t s, ns; } left = {0, until - now};
+		xr_sys4(SYS_futex, (intptr_t)&server.errand, FUTEX_WAIT_PRIVATE, 0, (intptr_t)&left);
+	}
 	/* In a descriptor table of its own, the program does not see the thread's sockets and its
 	 * children do not inherit them. A visiting thread may end before the program. It keeps the
 	 * program's table, because from another table it could not close what the recorder opened
@@ -1227,7 +1261,7 @@ static void *run_thread(void *none)
 	server.error = begin_listening(server.where);
 	if (server.error) {
 		set_state(FAILED);
-		return NULL;
+		return;
 	}
 	set_state(SERVING);
 	serve_all();
@@ -1236,6 +1270,8 @@ static void *run_thread(void *none)
 		xr_windows_end();
 		xr_unlock(XR_LOCK_CONTROL);
 	}
+	if (server.raw)
+		xr_loader_dismiss();
 	for (int i = 0; i < CLIENTS; i++)
 		hang_up(&server.clients[i]);
 	xr_release(&server.listening);
@@ -1244,27 +1280,52 @@ static void *run_thread(void *none)
 		server.where = NULL;
 		set_state(NONE);
 	}
-	return NULL;
+}
+
+static void *run_pthread(void *none)
+{
+	run_thread();
+	return none;
+}
+
+/* Starts a thread of libc. */
+static int start_pthread(void)
+{
+	pthread_attr_t attr;
+	if (pthread_attr_init(&attr))
+		return ENOMEM;
+	pthread_attr_setstacksize(&attr, XR_PTHREAD_STACK);
+	int err = pthread_create(&server.thread, &attr, run_pthread, NULL);
+	pthread_attr_destroy(&attr);
+	return err;
+}
+
+/* Returns whether libc has to know the thread: unless functions of ours replace some of libc's, or if
+ * the thread looks for objects. */
+static int needs_pthread(void)
+{
+	return !&xr_interposes || server.visiting || server.ordinary || xr_has_late_objects() || xr_has_gcc_objects();
 }
 
 /* Starts the thread with all signals blocked, because they belong to the program. */
 static int start_thread(void)
 {
-	pthread_attr_t attr;
-	if (pthread_attr_init(&attr))
-		return -ENOMEM;
-	pthread_attr_setstacksize(&attr, STACK_SIZE);
 	for (int i = 0; i < CLIENTS; i++)
 		server.clients[i].at.fd = -1;
 	server.listening.fd = -1;
-	server.leave = 0;
+	server.leave = server.errand = 0;
+	server.pid = xr_sys0(SYS_getpid);
 	server.state = STARTING;
 	uint64_t signals = xr_block_signals();
 	struct xr_thread *t = xr_mute();
-	int err = pthread_create(&server.thread, &attr, run_thread, NULL);
+	server.raw = !needs_pthread();
+	int err = server.raw ? xr_raw_thread_start(run_thread) : 0;
+	if (err || !server.raw) {
+		server.raw = 0;
+		err = start_pthread();
+	}
 	xr_unmute(t);
 	xr_restore_signals(signals);
-	pthread_attr_destroy(&attr);
 	if (err)
 		server.state = NONE;
 	return -err;
@@ -1322,7 +1383,12 @@ static void end_thread(void)
 	__atomic_store_n(&server.leave, 1, __ATOMIC_RELEASE);
 	if (server.state == SERVING)
 		wake();
-	pthread_join(server.thread, NULL);
+	if (server.raw) {
+		xr_raw_thread_join();
+		xr_loader_end_help();
+	} else {
+		pthread_join(server.thread, NULL);
+	}
 	/* The thread counts as part of the process until the kernel has removed it. */
 	while (xr_sys3(SYS_tgkill, xr_sys0(SYS_getpid), server.tid, 0) != -ESRCH)
 		xr_sys0(SYS_sched_yield);
@@ -1343,7 +1409,7 @@ void xr_control_resume(void)
 	start_thread();
 }
 
-/* Returns the number of threads of the process, including the control thread, or 0 if unknown. */
+/* Returns the number of threads of the process, including the recorder's, or 0 if unknown. */
 static uint64_t count_threads(void)
 {
 	struct stat st;
@@ -1351,7 +1417,9 @@ static uint64_t count_threads(void)
 	return xr_sys2(SYS_stat, (intptr_t)"/proc/self/task", (intptr_t)&st) || st.st_nlink < 2 ? 0 : st.st_nlink - 2;
 }
 
-int xr_control_is_second(void) { return server.state != NONE && count_threads() == 2; }
+static uint64_t count_own_threads(void) { return server.state == NONE ? 0 : 1 + xr_loader_is_helped(); }
+
+int xr_control_is_second(void) { return server.state != NONE && count_threads() == 1 + count_own_threads(); }
 
 /* A child of several threads must not allocate memory for a thread: the program's allocator may
  * be locked. glibc gives a new thread the stack and the descriptor of one that is gone, like
@@ -1359,8 +1427,9 @@ int xr_control_is_second(void) { return server.state != NONE && count_threads() 
 int xr_control_fork(void)
 {
 	/* A seccomp filter may forbid to ask. */
-	int alone = !xr_sealed && count_threads() == (server.state == NONE ? 1 : 2);
-	server.heritable = !xr_sealed && (alone || server.state != NONE);
+	int alone = !xr_sealed && count_threads() == 1 + count_own_threads();
+	int inherits = server.state != NONE && (!server.raw || xr_loader_is_helped() || !needs_pthread());
+	server.heritable = !xr_sealed && (alone || inherits);
 	return alone;
 }
 
@@ -1376,6 +1445,57 @@ void xr_control_forked(void)
 		xr_release(&server.clients[i].at);
 	decider = NULL;
 	server.state = NONE;
+	xr_raw_thread_forked();
+}
+
+int xr_control_is_raw(void) { return server.raw && server.state != NONE; }
+
+void xr_control_see_objects(void)
+{
+	if (!xr_control_is_raw() || xr_is_sealed() || server.pid != (uint32_t)xr_sys0(SYS_getpid))
+		return;
+	xr_lock(XR_LOCK_PAUSE);
+	server.ordinary = 1;
+	if (server.state != NONE)
+		xr_loader_help();
+	xr_unlock(XR_LOCK_PAUSE);
+}
+
+static void await_errand(uint64_t until)
+{
+	uint32_t errand;
+	while ((errand = __atomic_load_n(&server.errand, __ATOMIC_ACQUIRE)) && xr_clock_ns(CLOCK_MONOTONIC) < until) {
+		struct { int64_t s, ns; } patience = {0, 1000000};
+		xr_sys3(SYS_futex, (intptr_t)&server.errand, FUTEX_WAKE_PRIVATE, INT32_MAX);
+		if (server.state == SERVING)
+			wake();
+		else if (server.state != STARTING)
+			return; /* the thread has ended */
+		xr_sys4(SYS_futex, (intptr_t)&server.errand, FUTEX_WAIT_PRIVATE, errand, (intptr_t)&patience);
+	}
+}
+
+void xr_control_follow_rights(void)
+{
+	/* A child of vfork shares this memory, but not the thread. */
+	if (!xr_control_is_raw() || xr_is_sealed() || server.pid != (uint32_t)xr_sys0(SYS_getpid))
+		return;
+	uint64_t signals = xr_block_signals();
+	xr_lock(XR_LOCK_PAUSE);
+	/* Nothing waits for long: the thread may itself wait for the loader, which the caller may have locked. */
+	uint64_t until = xr_clock_ns(CLOCK_MONOTONIC) + 200000000;
+	uint32_t posted = POSTED;
+	if (!__atomic_compare_exchange_n(&server.errand, &posted, 0, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		await_errand(until);
+	struct rights *r = &server.rights;
+	int64_t n = xr_sys2(SYS_getgroups, MOST_GROUPS, (intptr_t)r->groups);
+	r->ngroups = n < 0 ? 0 : n;
+	xr_sys3(SYS_getresuid, (intptr_t)&r->uids[0], (intptr_t)&r->uids[1], (intptr_t)&r->uids[2]);
+	xr_sys3(SYS_getresgid, (intptr_t)&r->gids[0], (intptr_t)&r->gids[1], (intptr_t)&r->gids[2]);
+	__atomic_store_n(&server.errand, POSTED, __ATOMIC_RELEASE);
+	await_errand(until);
+	xr_unlock(XR_LOCK_PAUSE);
+	xr_restore_signals(signals);
 }
 
 void xr_control_wanted(void)

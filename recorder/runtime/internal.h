@@ -556,6 +556,18 @@ int xr_control_pause(void);
 void xr_control_resume(void);
 /* Starts the control thread in a forked child that did not need one until now. */
 void xr_control_wanted(void);
+/* interpose.c: defined where the program's calls reach that file. */
+extern char xr_interposes __attribute__((weak));
+/* The size of the stacks of the recorder's threads in libc, which no thread of the program is likely to have. */
+#define XR_PTHREAD_STACK (33 << 12)
+/* Returns whether libc does not know the control thread. See rawthread.h. */
+int xr_control_is_raw(void);
+/* Makes sure that the control thread sees objects that the program opens, and may touch them. The
+ * caller holds no lock. */
+void xr_control_see_objects(void);
+/* Called after the program has changed its users or groups: the control thread then has those of
+ * the caller. */
+void xr_control_follow_rights(void);
 /* Returns the text for -errno. */
 const char *xr_errno_text(int64_t err);
 

@@ -3,12 +3,14 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <grp.h>
 #include <link.h>
 #include <linux/prctl.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "arena.h"
 #include "internal.h"
@@ -138,11 +140,7 @@ long xr_noticed_syscall(long number, long a, long b, long c, long d, long e)
 	}
 }
 
-/* Thread names. */
-
 #ifdef __GLIBC__
-
-static int (*real_setname)(pthread_t, const char *);
 
 /* Finds libc's function, which has one of several versions. */
 static void *real(const char *name)
@@ -153,6 +151,51 @@ static void *real(const char *name)
 		p = dlvsym(RTLD_NEXT, name, versions[i]);
 	return p;
 }
+
+/* Users and groups. libc changes those of all threads that it knows. */
+
+char xr_interposes = 1;
+
+/* By the constructor, because the functions may be called where dlvsym may not. */
+static void *real_rights[10];
+enum { SETUID, SETEUID, SETREUID, SETRESUID, SETGID, SETEGID, SETREGID, SETRESGID, SETGROUPS, INITGROUPS };
+
+__attribute__((constructor(101))) static void find_rights(void)
+{
+	static const char *const names[] = {
+		"setuid", "seteuid", "setreuid", "setresuid", "setgid", "setegid", "setregid", "setresgid", "setgroups", "initgroups",
+	};
+	for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
+		real_rights[i] = real(names[i]);
+}
+
+static int changed(int r)
+{
+	int saved = errno;
+	xr_control_follow_rights();
+	errno = saved;
+	return r;
+}
+
+#define CHANGE(function, which, ...) \
+	if (!real_rights[which]) \
+		find_rights(); /* another constructor is first */ \
+	return changed(((__typeof(&function))real_rights[which])(__VA_ARGS__))
+
+EXPORT int setuid(uid_t u) { CHANGE(setuid, SETUID, u); }
+EXPORT int seteuid(uid_t u) { CHANGE(seteuid, SETEUID, u); }
+EXPORT int setreuid(uid_t r, uid_t e) { CHANGE(setreuid, SETREUID, r, e); }
+EXPORT int setresuid(uid_t r, uid_t e, uid_t s) { CHANGE(setresuid, SETRESUID, r, e, s); }
+EXPORT int setgid(gid_t g) { CHANGE(setgid, SETGID, g); }
+EXPORT int setegid(gid_t g) { CHANGE(setegid, SETEGID, g); }
+EXPORT int setregid(gid_t r, gid_t e) { CHANGE(setregid, SETREGID, r, e); }
+EXPORT int setresgid(gid_t r, gid_t e, gid_t s) { CHANGE(setresgid, SETRESGID, r, e, s); }
+EXPORT int setgroups(size_t n, const gid_t *list) { CHANGE(setgroups, SETGROUPS, n, list); }
+EXPORT int initgroups(const char *user, gid_t group) { CHANGE(initgroups, INITGROUPS, user, group); }
+
+/* Thread names. */
+
+static int (*real_setname)(pthread_t, const char *);
 
 /* The ID of a thread's clock contains the kernel's thread ID. */
 static uint32_t kernel_id(pthread_t thread)
@@ -196,7 +239,9 @@ EXPORT __attribute__((noreturn)) void pthread_exit(void *value)
 void *(*xr_real_dlopen)(const char *, int);
 void *(*xr_real_dlsym)(void *, const char *);
 
-static int is_watching(void) { return xr_root.mode != XR_OFF && !__atomic_load_n(&xr_sealed, __ATOMIC_RELAXED); }
+static int is_interested(void) { return xr_root.mode != XR_OFF || xr_control_is_raw(); }
+
+static int is_watching(void) { return is_interested() && !__atomic_load_n(&xr_sealed, __ATOMIC_RELAXED); }
 
 /* Starts recording objects that were opened in the meantime. */
 static void look_for_objects(void)
@@ -204,10 +249,12 @@ static void look_for_objects(void)
 	int saved = errno;
 	uint64_t signals = xr_block_signals();
 	xr_lock(XR_LOCK_CONTROL);
-	if (xr_root.mode != XR_OFF && xr_rescan() > 0)
+	if (is_interested() && xr_rescan() > 0 && xr_root.mode != XR_OFF)
 		xr_stream_metadata();
 	xr_unlock(XR_LOCK_CONTROL);
 	xr_restore_signals(signals);
+	if (xr_has_late_objects())
+		xr_control_see_objects();
 	if (xr_root.nobjects)
 		xr_control_wanted();
 	errno = saved;
@@ -235,13 +282,9 @@ static int look_at_paths(struct dl_phdr_info *info, size_t size, void *arg)
 	return c->depends;
 }
 
-/* Returns whether dlopen gives the same result for any caller. If it does not, the call goes to
- * libc unchanged, and the next dlsym finds what it opened. */
-int xr_dlopen_for_any(const char *file, uint64_t caller)
+static int is_for_any(const char *file, uint64_t caller)
 {
 	int path = 0;
-	if (!is_watching() || !file)
-		return 0;
 	for (const char *p = file; *p; p++) {
 		if (*p == '$')
 			return 0;
@@ -251,6 +294,18 @@ int xr_dlopen_for_any(const char *file, uint64_t caller)
 	if (!path)
 		dl_iterate_phdr(look_at_paths, &c);
 	return path || !c.depends;
+}
+
+/* Returns whether dlopen gives the same result for any caller. If it does not, the call goes to
+ * libc unchanged, and the control thread or the next dlsym finds what it opened. */
+int xr_dlopen_for_any(const char *file, uint64_t caller)
+{
+	if (!is_watching() || !file)
+		return 0;
+	int any = is_for_any(file, caller);
+	if (!any)
+		xr_control_see_objects();
+	return any;
 }
 
 void *xr_dlopen_watched(const char *file, int mode)

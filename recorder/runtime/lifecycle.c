@@ -355,6 +355,10 @@ __attribute__((constructor(101))) static void begin(void)
 	if ((xr_options.dump || xr_windows_on()) && (!xr_options.control || xr_equal(xr_options.control, "0")))
 		xr_options.control = "1"; /* the control thread writes dumps, and opens and closes windows */
 	if (xr_options.control && !xr_equal(xr_options.control, "0")) {
+		xr_lock(XR_LOCK_CONTROL);
+		xr_rescan();
+		xr_discovered_first();
+		xr_unlock(XR_LOCK_CONTROL);
 		int err = xr_control_start(xr_options.control);
 		if (err)
 			xr_warn("this process cannot be controlled", xr_errno_text(err));

@@ -387,10 +387,24 @@ static int find_hooked(const struct dl_phdr_info *info, struct xr_object *o, int
 /* Static, because it is too large for the caller's stack. */
 static struct xr_object candidate;
 
+static int discovered_first, has_late;
+
+void xr_discovered_first(void) { discovered_first = 1; }
+
+int xr_has_gcc_objects(void)
+{
+	for (uint64_t i = 0; i < xr_root.nobjects; i++)
+		if (objects[i].state == XR_OBJECT_READY && !objects[i].nsleds)
+			return 1;
+	return 0;
+}
+
+int xr_has_late_objects(void) { return __atomic_load_n(&has_late, __ATOMIC_RELAXED); }
+
 static int add(struct finding *f, int is_program)
 {
 	struct xr_object *o = &candidate;
-	struct xr_mapping place = {.key = f->key, .seen = 1, .program = is_program, .absent = xr_last_scan};
+	struct xr_mapping place = {.key = f->key, .seen = 1, .program = is_program, .late = discovered_first, .absent = xr_last_scan};
 	xr_zero(o, sizeof *o);
 	f->fd = xr_open(is_program ? "/proc/self/exe" : f->name, O_RDONLY | O_CLOEXEC, 0);
 	if (f->fd < 0)
@@ -426,6 +440,7 @@ static int add(struct finding *f, int is_program)
 		else
 			o->state = XR_OBJECT_READY;
 	}
+	has_late |= discovered_first;
 	return 1;
 }
 

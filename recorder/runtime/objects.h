@@ -26,6 +26,7 @@ struct xr_mapping {
 	int prot;          /* of that segment */
 	int seen;          /* by the current discovery */
 	int program;       /* it is the program, and not a shared object */
+	int late;          /* it was opened after the program's start, and may be closed */
 	uint64_t absent;   /* TSC at which it was not loaded; 0 if its sleds are on, or were from the start */
 };
 extern struct xr_mapping xr_mappings[XR_MAX_OBJECTS];
@@ -37,9 +38,23 @@ extern uint64_t xr_last_scan;
  * takes this lock too, because otherwise a child could find the loader locked by a thread that
  * the child does not have. */
 void xr_with_loader(void (*what)(void *arg), void *arg);
+/* Returns whether the caller cannot lock the loader. Then xr_with_loader calls what(arg) without, and
+ * what may not touch late objects. See rawthread.h. */
+int xr_loader_is_barred(void);
+/* Starts a thread of libc, unless there is one, that locks the loader for the raw thread. */
+void xr_loader_help(void);
+int xr_loader_is_helped(void);
+/* Makes this thread end, and waits for that. */
+void xr_loader_dismiss(void);
+void xr_loader_end_help(void);
 /* Finds objects that were loaded or unloaded since the last call. Call it under xr_with_loader.
  * Returns how many changed. */
 int xr_discover(void);
+/* Objects that are found from now on are late. */
+void xr_discovered_first(void);
+int xr_has_late_objects(void);
+/* Returns whether an object's functions call hooks of GCC, by which they are discovered. */
+int xr_has_gcc_objects(void);
 /* Returns the dynamic section of an object, an array of ElfW(Dyn), or null if it has none.
  * Needs no lock. */
 struct dl_phdr_info;

@@ -809,6 +809,12 @@ static int switch_changed(struct xr_object *o, struct work *work)
 	return 1;
 }
 
+/* Whether an object's sleds can be switched now. */
+static int can_switch(uint64_t i)
+{
+	return xr_root.objects[i].state == XR_OBJECT_READY && !(xr_mappings[i].late && xr_loader_is_barred());
+}
+
 static void patch_all(void)
 {
 	int writing = 0, fresh = 0;
@@ -816,7 +822,7 @@ static void patch_all(void)
 		prepare_budget();
 	for (uint64_t i = 0; i < xr_root.nobjects; i++) {
 		works[i] = (struct work){0};
-		if (xr_root.objects[i].state == XR_OBJECT_READY)
+		if (can_switch(i))
 			work_on(&xr_root.objects[i], &works[i]);
 		writing |= works[i].writing;
 		fresh |= works[i].fresh;
@@ -834,7 +840,7 @@ static void patch_all(void)
 	for (uint64_t i = 0; i < xr_root.nobjects; i++)
 		note_recorded(&xr_root.objects[i]);
 	for (uint64_t i = 0; applied && xr_limited && i < xr_root.nobjects; i++)
-		if (xr_root.objects[i].state == XR_OBJECT_READY)
+		if (can_switch(i))
 			note_applied(&xr_root.objects[i]);
 }
 
@@ -846,6 +852,13 @@ struct update {
 static void update(void *arg)
 {
 	struct update *u = arg;
+	if (xr_loader_is_barred()) {
+		if (u->patch) {
+			patch_all();
+			xr_last_scan = patched_on ? xr_rdtsc() : 0;
+		}
+		return;
+	}
 	uint64_t now = xr_rdtsc(), changes = xr_loader_changes() + xr_gcc_functions();
 	if (changes != seen_changes || u->patch) {
 		seen_changes = changes;
@@ -860,13 +873,13 @@ static void update(void *arg)
 static void patch_changed(void *arg)
 {
 	int *result = arg;
-	int whole = !applied || seen_changes != xr_loader_changes() + xr_gcc_functions();
+	int whole = !applied || (!xr_loader_is_barred() && seen_changes != xr_loader_changes() + xr_gcc_functions());
 	struct work work;
 	int writing = 0;
 	for (uint64_t i = 0; !whole && i < xr_root.nobjects; i++) {
 		struct xr_object *o = &xr_root.objects[i];
 		work = (struct work){0};
-		if (o->state == XR_OBJECT_READY && !switch_changed(o, &work))
+		if (can_switch(i) && !switch_changed(o, &work))
 			whole = 1;
 		writing |= work.writing;
 		if (work.writing)

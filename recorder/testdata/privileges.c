@@ -1,8 +1,11 @@
 /* Starts with rights, and goes on without: privileges HOW. Ends with its standard input. */
 #define _GNU_SOURCE
+#include <dirent.h>
+#include <grp.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #define PLAIN __attribute__((xray_never_instrument))
@@ -21,6 +24,40 @@ PLAIN static void *wait_for_end(void *none)
 	return none;
 }
 
+/* Returns the lines of a thread about its users and groups. */
+PLAIN static const char *rights(const char *task, char *text, int size)
+{
+	char path[300];
+	snprintf(path, sizeof path, "/proc/self/task/%s/status", task);
+	FILE *f = fopen(path, "r");
+	text[0] = 0;
+	for (char line[4096]; f && fgets(line, sizeof line, f);)
+		if (!strncmp(line, "Uid:", 4) || !strncmp(line, "Gid:", 4) || !strncmp(line, "Groups:", 7))
+			strncat(text, line, size - strlen(text) - 1);
+	if (f)
+		fclose(f);
+	return text;
+}
+
+/* Returns whether all threads have the rights of this one. */
+PLAIN static int all_alike(void)
+{
+	static char mine[8192], other[8192];
+	char name[32];
+	int n = 0, alike = 1;
+	snprintf(name, sizeof name, "%d", getpid());
+	rights(name, mine, sizeof mine);
+	DIR *d = opendir("/proc/self/task");
+	for (struct dirent *e; d && (e = readdir(d));)
+		if (e->d_name[0] != '.') {
+			n++;
+			alike &= !strcmp(rights(e->d_name, other, sizeof other), mine);
+		}
+	if (d)
+		closedir(d);
+	return alike && n > 1 && *mine;
+}
+
 PLAIN int main(int argc, char **argv)
 {
 	pthread_t t;
@@ -29,9 +66,16 @@ PLAIN int main(int argc, char **argv)
 		work(i);
 	if (threads)
 		pthread_create(&t, NULL, wait_for_end, NULL);
-	/* libc has all threads change their user, the recorder's among them. */
+	/* libc has all its threads change their user. The recorder's does, too. */
+	if (!strcmp(argv[1], "groups")) {
+		gid_t groups[] = {7, 8};
+		if (setgroups(2, groups) || setresgid(9, 9, 9) || !all_alike() || initgroups("nobody", 10) || !all_alike())
+			return 1;
+	}
 	if (strcmp(argv[1], "seteuid") ? setuid(NOBODY) : seteuid(NOBODY))
 		return 1;
+	if (!all_alike())
+		return 3;
 	for (int i = 0; i < 10000; i++)
 		work(i);
 	printf("ready\n");
