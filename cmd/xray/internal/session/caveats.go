@@ -178,7 +178,7 @@ func WindowWords(r *reader.Recording, last uint64) string {
 	if ns := r.Process.WindowNS; ns > 0 {
 		of = " of " + time.Duration(ns).String()
 	}
-	return fmt.Sprintf("%s%s, %v in %v (%.2g%%)", label.Count(uint64(sums.Count), "window", "windows"), of, rounded(clock, sums.Ticks), rounded(clock, sums.Span),
+	return fmt.Sprintf("%s%s, %v in %v (%.3g%%)", label.Count(uint64(sums.Count), "window", "windows"), of, rounded(clock, sums.Ticks), rounded(clock, sums.Span),
 		100*float64(sums.Ticks)/float64(max(sums.Span, 1)))
 }
 
