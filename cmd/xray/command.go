@@ -101,7 +101,7 @@ func filesBelow(paths []string) (files []string, err error) {
 	for _, path := range paths {
 		st, err := os.Stat(path)
 		if err != nil || !st.IsDir() {
-			files = append(files, path) // an error is told when it is opened
+			files = append(files, path) // opening it reports the error
 			continue
 		}
 		n := len(files)

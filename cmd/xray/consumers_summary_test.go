@@ -38,6 +38,6 @@ func TestMergeInSQL(t *testing.T) {
 		}
 	}
 	if !bytes.Equal(files["ours"], files["DuckDB's"]) {
-		t.Errorf("what DuckDB merged becomes %d bytes, and what summarize merged %d others", len(files["DuckDB's"]), len(files["ours"]))
+		t.Errorf("the summaries merged by DuckDB (%d bytes) and by xray (%d bytes) differ", len(files["DuckDB's"]), len(files["ours"]))
 	}
 }

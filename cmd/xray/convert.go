@@ -169,7 +169,7 @@ func (c *conversion) write(s *session.Session, opts convert.Options, w io.Writer
 	return nil
 }
 
-// options returns the options for the trace. It takes passes over the trace.
+// options returns the options for the trace. It makes passes over the trace.
 func (c *conversion) options(s *session.Session) (convert.Options, error) {
 	opts := convert.Options{
 		Header: s.Header(), Names: s.Names, Files: s.Trace.Files(), Threads: c.perThread, Inlines: c.inlines, Absolute: c.absolute,

@@ -36,13 +36,13 @@ type ctl struct {
 	format string
 
 	process *recorder.Process
-	args    []string // behind the command
+	args    []string // after the command
 }
 
 // ctlCommand is one of the commands that a recorder understands.
 type ctlCommand struct {
 	name, args, short string
-	flags             []string // that it takes
+	flags             []string // those that it takes
 	run               func(*ctl, context.Context) error
 }
 
@@ -186,8 +186,8 @@ func checkCtlFlags(cmd *cobra.Command, c ctlCommand) error {
 	return nil
 }
 
-// do runs a command and prints the answer: unchanged with --format json, or else as the text
-// that say makes of it.
+// do runs a command and prints the answer: unchanged with --format json, otherwise as the text
+// that say writes.
 func (c *ctl) do(ctx context.Context, v any, command string, say func(io.Writer) error, files ...*os.File) error {
 	data, err := c.process.Do(ctx, v, command, files...)
 	if err != nil {
@@ -421,8 +421,8 @@ func (c *ctl) snapshot(ctx context.Context) error {
 	return c.say(data, text)
 }
 
-// addSched adds the scheduler events that xray record has of the process to a snapshot. It says why
-// there are none if the process is recorded with them.
+// addSched adds to a snapshot the scheduler events that xray record has collected for the process.
+// If the process is recorded with scheduler events but there are none, it returns the reason.
 func (c *ctl) addSched(ctx context.Context, file *os.File) (events uint64, why string, err error) {
 	t, err := reader.Open(reader.Options{}, file.Name())
 	if err != nil {

@@ -56,7 +56,7 @@ type listed struct {
 	PID     int              `json:"pid"` // 0 when unknown
 	Parent  int              `json:"parent"`
 	Command string           `json:"command"`
-	Status  *recorder.Status `json:"status"` // null when it was not to be had
+	Status  *recorder.Status `json:"status"` // null when unavailable
 	Error   string           `json:"error,omitempty"`
 }
 

@@ -36,7 +36,7 @@ type diffing struct {
 	top       int
 	seed      uint64
 	caveats   session.SharedCaveats
-	held      int64 // bytes of the runs that were read
+	held      int64 // memory of the runs read so far, in bytes
 }
 
 func (a *app) diffCommand() *cobra.Command {
@@ -177,7 +177,7 @@ func (d *diffing) add(s *session.Session, to *diff.Comparison, side diff.Side, n
 	s.TableMemory = max(all-d.held, 1)
 	sink, run, err := session.Analyze(s, scope, how, func() *diff.Analysis { return diff.NewAnalysis(options) })
 	if over := new(calls.MemoryError); errors.As(err, &over) {
-		over.Limit = all // of all runs
+		over.Limit = all // the limit for all runs
 	}
 	if err != nil {
 		return err

@@ -42,8 +42,8 @@ func addTimes(s *session.Session, opts *exclude.Options) {
 		for _, t := range r.Threads {
 			last = max(last, t.Last)
 		}
-		// The recorder saves times now and then, so those of a killed process are old. Assume
-		// that it went on at the same rate, but not for long.
+		// The recorder saves times now and then, so those of a killed process are outdated.
+		// Assume that it continued at the same rate, but not for long.
 		factor := float64(last-p.CPUFrom) / float64(p.CPUTo-p.CPUFrom)
 		if factor > 2 {
 			return

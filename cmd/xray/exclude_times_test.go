@@ -7,7 +7,7 @@ import (
 	"github.com/xray-tools/xray/recorder/exclude"
 )
 
-// The scale between two loads is that of most functions, so a polling loop does not distort it.
+// The scale between two loads is a median over functions, so a polling loop does not distort it.
 func TestBaselineScale(t *testing.T) {
 	sink := exclude.New()
 	for id, n := range map[reader.FuncID]uint64{1: 20, 2: 21, 3: 2000, 5: 7} {

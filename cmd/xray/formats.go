@@ -22,7 +22,7 @@ type traceFormat struct {
 	compressed  bool // by the writer itself
 	sources     bool // can show source code
 	inlines     bool // can show inlined functions
-	byThread    bool // each thread has its own blocks, so merging them has no use
+	byThread    bool // each thread has its own blocks, so threads are not merged
 	caveats     bool // the output includes the recorder's warnings about a single trace
 	// viewer is the program that opens the format. mostBytes is the largest file that it handles
 	// well.
@@ -170,7 +170,7 @@ func foldedStacks(c *conversion, s *session.Session, _ convert.Options, w io.Wri
 	return run, report.WriteFolded(w, s.Names, stack.FoldedView{})
 }
 
-// plainBytes copies a trace. What is compressed becomes what it was before.
+// plainBytes copies a trace and decompresses it.
 func plainBytes(c *conversion, s *session.Session, _ convert.Options, w io.Writer) (*session.Run, error) {
 	f := &c.scope.Filter
 	switch {
@@ -190,7 +190,7 @@ func plainBytes(c *conversion, s *session.Session, _ convert.Options, w io.Write
 // end, what the format could not represent.
 type recordWriter func(s *session.Session, opts convert.Options, w io.Writer) (convert.RecordWriter, func() []string, error)
 
-// whole is for formats that can hold everything.
+// whole is for formats that can represent everything.
 func whole[W convert.RecordWriter](newWriter func(io.Writer, convert.Options) W) recordWriter {
 	return func(_ *session.Session, opts convert.Options, w io.Writer) (convert.RecordWriter, func() []string, error) {
 		return newWriter(w, opts), func() []string { return nil }, nil

@@ -43,7 +43,7 @@ func (g *graphFlags) add(f *pflag.FlagSet) {
 // graphFormats are the formats of graphs besides those of all reports. The first is the default.
 var graphFormats = []string{"dot", "svg"}
 
-// graphColumn finds a column by its name here, or by that of account.
+// graphColumn finds a column by its name in graph or in account.
 func graphColumn(name string) (graph.Column, error) {
 	if name == "p99.9" {
 		return graph.P999, nil

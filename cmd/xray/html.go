@@ -145,13 +145,12 @@ func (a *allCalls) merge(other *allCalls) {
 	a.functions.Merge(other.functions)
 }
 
-// someCalls is allCalls for calls selected by time. It has no calls of which only sums are
-// known.
+// someCalls is allCalls for calls selected by time. It excludes calls that have only sums.
 type someCalls struct{ *allCalls }
 
 func (a someCalls) Merge(other someCalls) { a.merge(other.allCalls) }
 
-// addedCalls is allCalls with the calls of which only sums are known.
+// addedCalls is allCalls plus the calls that have only sums.
 type addedCalls struct{ *allCalls }
 
 func (a addedCalls) Merge(other addedCalls) { a.merge(other.allCalls) }
@@ -159,7 +158,7 @@ func (a addedCalls) Merge(other addedCalls) { a.merge(other.allCalls) }
 // Sums implements [calls.SumSink].
 func (a addedCalls) Sums(s *calls.Sums) error { return a.functions.Sums(s) }
 
-// sumUp takes a pass over all calls in scope.
+// sumUp makes a pass over all calls in scope.
 func sumUp(s *session.Session) (*allCalls, error) {
 	opts := calls.Options{Nested: true, OffCPU: s.OffCPU()}
 	all := func() *allCalls {

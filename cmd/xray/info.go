@@ -290,7 +290,7 @@ func (o *infoOutput) ends() string {
 		what string
 	}{
 		{o.Exited, "returned"}, {o.TailExited, "ended in a tail call"},
-		{o.Stats.Left, "ended by an exception or longjmp"}, {o.Stats.Inferred, "ended with their caller"}, {o.Stats.Truncated - o.Stats.Cut, "open at the end"},
+		{o.Stats.Left, "ended by an exception or longjmp"}, {o.Stats.Inferred, "without an exit record"}, {o.Stats.Truncated - o.Stats.Cut, "open at the end"},
 		{o.Stats.Cut, "open at the end of a window"},
 	} {
 		if p.n > 0 {

@@ -59,7 +59,7 @@ func recorderWords(r *reader.Recording) []report.Column[reader.Header] {
 		on = " on " + p.Host
 	}
 	if n := r.Pruned.Calls(); n > 0 {
-		pruned = fmt.Sprintf("calls %s of %s, of which the trace has only the sums", label.Grouped(n), label.Count(uint64(len(r.Pruned.Functions)), "function", "functions"))
+		pruned = fmt.Sprintf("%s of %s; the trace has only their sums", label.Count(n, "call", "calls"), label.Count(uint64(len(r.Pruned.Functions)), "function", "functions"))
 	}
 	return []report.Column[T]{
 		textFact[T]("recorder", "xray, version "+cmp.Or(p.Recorder, "unknown")),
@@ -75,7 +75,7 @@ func recorderWords(r *reader.Recording) []report.Column[reader.Header] {
 	}
 }
 
-// budgetWords says what a recording within a budget left out.
+// budgetWords describes the calls that a recording within a budget left out.
 func budgetWords(r *reader.Recording) string {
 	b := &r.Budget
 	if !b.Limited() {
@@ -83,16 +83,16 @@ func budgetWords(r *reader.Recording) string {
 	}
 	if !b.Known() {
 		share := ""
-		if b.Share > 1 { // else the process does not know it
+		if b.Share > 1 { // otherwise the process does not know it
 			share = fmt.Sprintf("%g%% of the CPU time; ", float64(b.Share)/1e4)
 		}
-		return share + "what was not recorded is unknown: the trace was made before the end of the recording, or xray was killed"
+		return share + "the number of missing calls is unknown: the trace was made before the end of the recording, or xray was killed"
 	}
 	counted, estimated := b.Calls()
-	text := fmt.Sprintf("%g%% of the CPU time; not recorded of %s: %s counted", float64(b.Share)/1e4,
-		label.Count(uint64(len(b.Functions)), "function", "functions"), label.Count(counted, "call", "calls"))
+	text := fmt.Sprintf("%g%% of the CPU time; missing calls of %s: %s counted", float64(b.Share)/1e4,
+		label.Count(uint64(len(b.Functions)), "function", "functions"), label.Grouped(counted))
 	if estimated > 0 {
-		text += fmt.Sprintf(", about %s estimated", label.Count(estimated, "call", "calls"))
+		text += fmt.Sprintf(", about %s estimated", label.Grouped(estimated))
 	}
 	return text
 }
@@ -368,13 +368,13 @@ func profileWords(r *reader.Recording) string {
 	for i := range r.Profiles {
 		paths += int(pathsOf(&r.Profiles[i]))
 	}
-	return fmt.Sprintf("%s calls, %s, %s", label.Grouped(summed(r)), label.Count(uint64(paths), "path", "paths"), label.Count(uint64(len(r.Profiles)), "thread", "threads"))
+	return fmt.Sprintf("%s, %s, %s", label.Count(summed(r), "call", "calls"), label.Count(uint64(paths), "path", "paths"), label.Count(uint64(len(r.Profiles)), "thread", "threads"))
 }
 
 // maxInfoCounts bounds the table of counts for people.
 const maxInfoCounts = 20
 
-// counted reports totals for traces whose the recording has only call counts.
+// counted reports totals for traces whose recordings have only call counts.
 func (o *infoOutput) counted() string {
 	counters := o.counters()
 	if len(counters) == 0 {
@@ -384,10 +384,10 @@ func (o *infoOutput) counted() string {
 	for _, c := range counters {
 		all += c.Calls
 	}
-	return fmt.Sprintf("%s calls of %s functions", label.Grouped(all), label.Grouped(uint64(len(counters))))
+	return fmt.Sprintf("%s of %s", label.Count(all, "call", "calls"), label.Count(uint64(len(counters)), "function", "functions"))
 }
 
-// counts shows people the most frequent functions of traces whose the recording has only call counts.
+// counts shows people the most frequent functions of traces whose recordings have only call counts.
 func (o *infoOutput) counts() report.Node {
 	return report.Table("counters", o.counters(),
 		report.Count("calls", func(c *reader.Counter) uint64 { return c.Calls }),

@@ -78,7 +78,7 @@ func (c *lockReport) run(s *session.Session) error {
 	return s.Report(&c.output, run, func(names symbolize.Names) []report.Node { return found.Body(names, view) })
 }
 
-// leastPaths is the number of call paths of a lock that are shown at least, if it has as many.
+// leastPaths is the minimum number of call paths to show for a lock, if it has that many.
 const leastPaths = 5
 
 // lockPathCost is the memory for a path relative to other commands. Each path has waits and
@@ -128,7 +128,7 @@ func (f *lockFlags) functions(s *session.Session) (func(reader.FuncID) locks.Fun
 		case cond.MatchString(name):
 			is.Role = locks.Condition
 		case strings.HasPrefix(last, "~"):
-			is.Class = "" // of a class that is named after a lock
+			is.Class = "" // a destructor of a class that is named after a lock
 		case try.MatchString(last):
 			is.Role, is.Shared = locks.TryLock, shared.MatchString(last)
 		case lock.MatchString(name):

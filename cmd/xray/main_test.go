@@ -80,7 +80,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// keepRecorder makes a cache directory in which nothing but the compiled recorder is that of the user.
+// keepRecorder puts only the compiled recorder of the user's cache into a new cache directory.
 func keepRecorder(userCache, cache string) error {
 	recorders := filepath.Join(userCache, "xray")
 	if err := os.MkdirAll(recorders, 0o700); err != nil {

@@ -125,7 +125,7 @@ func readSchedText(path string) (*schedtext.Events, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", path, err)
 	case len(events.List) == 0:
-		return nil, fmt.Errorf("%s: found no scheduler events in the format of perf script or trace_pipe, in %s", path, label.Count(uint64(events.Other), "line", "lines"))
+		return nil, fmt.Errorf("%s: no scheduler events in %s: pass the output of perf script or trace_pipe", path, label.Count(uint64(events.Other), "line", "lines"))
 	case events.Damaged > 0:
 		return nil, fmt.Errorf("%s: line %d: cannot parse this scheduler event", path, events.FirstDamaged)
 	}
@@ -244,7 +244,7 @@ func sameClock(t *reader.Trace, r *reader.Recording, part *reader.SchedPart, tas
 			}
 		}
 	}
-	const most = 50 // one in
+	const most = 50 // one record in
 	if asleep > 2 && asleep > records/most {
 		return fmt.Errorf("%d of %d records belong to threads that were not running: was it recorded with another clock, or not for the whole machine?", asleep, records)
 	}

@@ -111,9 +111,9 @@ func TestObjectAuto(t *testing.T) {
 		}
 	}
 	account("prog", ",two(int),", "by the order of their constructors, object 1 is libtwo.so\n", exitOK)
-	account("libtwo.so", "", "this is a shared object, and -m is for the program", exitUsage)
+	account("libtwo.so", "", "this is a shared object, but -m takes the program", exitUsage)
 	shell(clang + "-shared one.cc -o libtwo.so")
-	account("prog", "", "the trace has its function 2, and the file has 1 function;", exitFailed)
+	account("prog", "", "the trace has its function 2, but the file has only 1 function.", exitFailed)
 	shell(clang + "main.cc two.cc -o prog")
-	account("prog", "", "the trace has functions of object 1, and the program is not linked with as many", exitFailed)
+	account("prog", "", "the trace has functions of object 1, but the program is linked with fewer objects", exitFailed)
 }

@@ -156,7 +156,7 @@ func TestObjectsEverywhere(t *testing.T) {
 			if both {
 				notes = 2
 			}
-			if _, stderr = run(wrong); strings.Count(stderr, "function 2 of object 1 was called, and "+wrong+" has 1") != notes {
+			if _, stderr = run(wrong); strings.Count(stderr, "function 2 of object 1 was called, but the last function of "+wrong+" is 1") != notes {
 				t.Errorf("with a wrong file: got standard error %s, want %d warnings", stderr, notes)
 			}
 		})

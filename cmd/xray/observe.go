@@ -78,7 +78,7 @@ func observe(ctx context.Context, in io.Reader, out io.Writer) error {
 // observer is the process that writes the traces of a launch.
 type observer struct {
 	*partner
-	failed chan string // its standard error, when it has ended
+	failed chan string // receives its standard error when it has ended
 	// noSched is why it records no scheduler events although it was asked to, or "".
 	noSched string
 }

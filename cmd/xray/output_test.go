@@ -12,8 +12,7 @@ import (
 )
 
 // interrupted writes half of the file named by its first argument, or of one in a directory if
-// the name ends in a slash. Then it sends itself the signal
-// whose number is its second argument.
+// the name ends in a slash. Then it sends itself the signal whose number is its second argument.
 func interrupted() {
 	n, err := strconv.Atoi(os.Args[2])
 	if err != nil {

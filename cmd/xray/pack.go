@@ -97,10 +97,10 @@ func (p *packing) recording(s *session.Session) (*reader.Recording, error) {
 		return nil, fmt.Errorf("%s: nothing to pack: no function of the trace has a name", s.Trace.Files()[0])
 	}
 	if n := len(ids) - len(r.Functions); n > 0 {
-		s.Say("%s of %d have no name", label.Count(uint64(n), "function", "functions"), len(ids))
+		s.Say("no names for %d of %s", n, label.Count(uint64(len(ids)), "function", "functions"))
 	}
 	if !s.Packed() {
-		r.Sources = nil // they may be those of other names
+		r.Sources = nil // they may belong to other names
 	}
 	if p.source.Source && len(r.Sources) == 0 {
 		sources, err := s.Sources(&p.source)

@@ -274,16 +274,16 @@ func (a *app) reportRecorded(l *launch, observed *recorder.Observed, quiet bool,
 // launch is a program to be recorded.
 type launch struct {
 	cmd        *exec.Cmd
-	template   string // of the traces, an absolute path
-	session    uint64 // that the traces are marked with
+	template   string // path template of the traces, absolute
+	session    uint64 // marks the traces of this launch
 	observer   *observer
 	onStart    func(pid int) // called when the program runs
 	before     map[string]bool
 	filter     *recorder.Filter
 	filterFile string   // "" for none
-	objects    []string // that the filter knows
+	objects    []string // those that the filter covers
 	sleds      bool     // whether the program or an object of it is instrumented
-	started    int      // id of the process
+	started    int      // process ID
 }
 
 // prepare determines whether and how a program can be recorded.
@@ -295,7 +295,7 @@ func (a *app) prepare(ctx context.Context, r *recordFlags, args []string) (*laun
 	program, err := recorder.Inspect(path)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		program = &recorder.Program{Path: path} // may be run all the same
+		program = &recorder.Program{Path: path} // not readable, but it may run
 	case err != nil:
 		return nil, err
 	}
@@ -312,7 +312,7 @@ func (a *app) prepare(ctx context.Context, r *recordFlags, args []string) (*laun
 	if l.template, err = absoluteTemplate(r.output); err != nil {
 		return nil, err
 	}
-	l.session = 1 + rand.Uint64N(1<<53-1) // JSON's numbers end there
+	l.session = 1 + rand.Uint64N(1<<53-1) // JSON numbers are exact up to 1<<53
 	observing := recorder.ObserverOptions{
 		Session: l.session, Output: l.template, Rings: r.ring > 0, Drop: r.drop, Limit: what.Limit, Compress: r.compress,
 		Sched: r.sched != "", Budget: float64(r.budget),
@@ -345,8 +345,9 @@ func (a *app) prepare(ctx context.Context, r *recordFlags, args []string) (*laun
 	return l, err
 }
 
-// preload returns the environment for a program, with the recorder preloaded if
-// it is not part of it, and the objects with functions of libc. It adds these to l.objects.
+// preload returns the environment for a program. It preloads the recorder unless the program
+// contains it, and for --libcalls the objects that record functions of libc. It adds these objects
+// to l.objects.
 func (a *app) preload(ctx context.Context, l *launch, program *recorder.Program, r *recordFlags) ([]string, error) {
 	env := os.Environ()
 	sets, err := r.libcalls.sets()
@@ -445,7 +446,7 @@ func absoluteTemplate(template string) (string, error) {
 // removeOld removes a trace that the user asked to replace.
 func removeOld(template string) error {
 	if strings.Contains(strings.ReplaceAll(template, "%%", ""), "%") {
-		return nil // the recorder takes another name when there is a file
+		return nil // if the file exists, the recorder takes another name
 	}
 	path := recorder.ExpandTemplate(template, 0, "")
 	if err := outfile.Replaceable(path); err != nil {
@@ -460,8 +461,7 @@ func removeOld(template string) error {
 // run runs the program to its end, and returns the exit status for xray.
 func (l *launch) run(ctx context.Context) (status int, err error) {
 	signals := make(chan os.Signal, 16)
-	// xray ignores SIGPIPE. A program does not inherit that from a process that is notified of
-	// the signal.
+	// xray ignores SIGPIPE, which the program would inherit. It does not inherit a notification.
 	signal.Notify(signals, append(unignored(os.Interrupt, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP), syscall.SIGPIPE)...)
 	defer signal.Stop(signals)
 	if err := l.cmd.Start(); err != nil {
@@ -533,7 +533,7 @@ func (l *launch) listing() (map[string]bool, error) {
 	dir := filepath.Dir(l.template)
 	names := make(map[string]bool)
 	if strings.Contains(strings.ReplaceAll(dir, "%%", ""), "%") {
-		return names, nil // written looks where the program itself writes
+		return names, nil // written searches the folders in which the program itself writes
 	}
 	dir = recorder.ExpandTemplate(dir, 0, "")
 	entries, err := os.ReadDir(dir)
@@ -549,7 +549,7 @@ func (l *launch) listing() (map[string]bool, error) {
 	return names, nil
 }
 
-// written lists new traces, of processes that have ended.
+// written lists the new traces of processes that have ended.
 func (l *launch) written(observed *recorder.Observed) []string {
 	after, err := l.listing()
 	if err != nil {

@@ -20,13 +20,13 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// budgeted is a process of testdata/budgeted.c, which is not prepared to be recorded.
+// budgeted is a process of testdata/budgeted.c, without the recorder.
 type budgeted struct {
 	*exec.Cmd
 	file *os.File
 }
 
-// Functions of the program, and then states and other places in its file.
+// Functions of the program. Below: its states, and positions of words in its file.
 var budgetedFunctions = []string{"often", "slow", "kept", "step", "quick"}
 
 const (
@@ -79,7 +79,7 @@ func (p *budgeted) become(state uint64) {
 	_, _ = p.file.WriteAt(binary.LittleEndian.AppendUint64(nil, state), 8*stateAt)
 }
 
-// rest waits until the process does nothing.
+// rest makes the process idle.
 func (p *budgeted) rest(t *testing.T) {
 	t.Helper()
 	p.become(idle)
@@ -118,7 +118,7 @@ func (p *budgeted) record(t *testing.T, flags ...string) (r *exec.Cmd, said *loc
 	return r, said, path
 }
 
-// decided works until xray has switched a function off.
+// decided makes the process work until xray has switched a function off.
 func (p *budgeted) decided(t *testing.T) {
 	t.Helper()
 	p.become(work)
@@ -137,8 +137,7 @@ type tracedCalls struct {
 // missing is how many calls are not in the trace.
 func (c *tracedCalls) missing() int64 { return int64(c.of.Counted + c.of.Estimated) }
 
-// readBudgeted returns the calls in a trace by function, after it has checked that entries and exits belong
-// together.
+// readBudgeted checks that entries and exits of a trace match, and returns its calls by function.
 func readBudgeted(t *testing.T, path string) (map[string]tracedCalls, *reader.Recording) {
 	t.Helper()
 	trace, err := reader.Open(reader.Options{}, path)
@@ -185,9 +184,9 @@ func readBudgeted(t *testing.T, path string) (map[string]tracedCalls, *reader.Re
 	return found, r
 }
 
-// A running process is recorded within a budget, however that ends. The trace says what was left out: exactly
-// if the process or the recording ended normally, unless a function was off. In the end, the process is as it
-// was before.
+// A running process is recorded within a budget, however the recording ends. The trace states the number of
+// missing calls. It is exact if the process or the recording ended normally and the function was never off.
+// Afterwards, the process is as it was before.
 func TestRecordProcessBudget(t *testing.T) {
 	t.Parallel()
 	interrupt := func(t *testing.T, p *budgeted, r *exec.Cmd) {
@@ -196,7 +195,7 @@ func TestRecordProcessBudget(t *testing.T) {
 	}
 	for _, how := range []struct {
 		name  string
-		exact bool // all that the program says is in the trace
+		exact bool // the trace accounts for all calls that the program counted
 		alive bool
 		flags []string
 		end   func(*testing.T, *budgeted, *exec.Cmd)
@@ -312,7 +311,7 @@ func (p *budgeted) checkComplete(t *testing.T) {
 	}
 }
 
-// If xray is killed, the process stops recording. The trace says that calls are missing, and not how many.
+// If xray is killed, the process stops recording. The trace says that calls are missing, but not how many.
 func TestRecordProcessBudgetWithoutEnd(t *testing.T) {
 	t.Parallel()
 	p := startBudgeted(t)

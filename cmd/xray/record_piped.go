@@ -21,7 +21,7 @@ func (a *app) recordPiped(ctx context.Context, r *recordFlags, args []string) (e
 		return err
 	}
 	r.output = filepath.Join(strings.ReplaceAll(dir, "%", "%%"), "%e.%p.xray")
-	r.piped, r.quiet = true, true // the summary names a file that does not stay
+	r.piped, r.quiet = true, true // the summary would name a temporary file
 	status := a.recordProgram(ctx, r, args)
 	kept, err := a.passOn(dir, r.running)
 	if !kept {

@@ -101,7 +101,7 @@ func (a *app) recordProcess(ctx context.Context, r *recordFlags) error {
 func checkPatched(ctx context.Context, p *recorder.Process) error {
 	var status recorder.Status
 	if _, err := p.Do(ctx, &status, "status"); err != nil || len(status.Refused) == 0 || status.Patched > 0 || status.Windows != nil {
-		return nil // what does not answer has ended
+		return nil // a process that does not answer has ended
 	}
 	return fmt.Errorf("%s: no function can be recorded: %s: %s", p, status.Refused[0].Path, status.Refused[0].Why)
 }
@@ -170,8 +170,8 @@ func startStream(r *recordingFlags, path string, start func(command string, file
 	return data, file, nil
 }
 
-// wait waits until ctx is done, the process ends, the duration is over, or there is nothing more to limit. A
-// duration of 0 has no end.
+// wait waits until ctx is done, the process ends, the duration is over, or the limiter has nothing more to
+// limit. A duration of 0 has no end.
 func wait(ctx context.Context, p *recorder.Process, limiter *recorder.Limiter, d time.Duration) {
 	var after <-chan time.Time
 	if d > 0 {

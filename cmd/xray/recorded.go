@@ -51,7 +51,7 @@ func readRecorded(paths []string) (*recorded, error) {
 		switch {
 		case err != nil:
 			r.unreadable = errors.Join(r.unreadable, session.ExplainTrace(err))
-		case recording != nil: // else it is of another recorder
+		case recording != nil: // nil for traces of other recorders
 			r.add(path, recording)
 		}
 	}
@@ -95,7 +95,7 @@ func (r *recorded) add(path string, recording *reader.Recording) {
 	r.calls += summed(recording)
 }
 
-// summed returns the number of calls of which only sums are known.
+// summed returns the number of calls that have only sums.
 func summed(recording *reader.Recording) uint64 {
 	var n uint64
 	for _, c := range recording.Counters {
@@ -189,10 +189,10 @@ func nearNames(paths []string) []string {
 
 // recordingCost is what recordings have cost their processes.
 type recordingCost struct {
-	cpu, spent time.Duration // CPU time, and of it that of recording besides probes and the start
-	call       float64       // ns that recording a call takes
+	cpu, spent time.Duration // CPU time, and the part of it for recording besides probes and the start
+	call       float64       // ns to record a call
 	pruned     uint64        // calls that were recorded and dropped
-	unknown    bool          // some traces do not tell
+	unknown    bool          // some traces do not state the cost
 }
 
 func (c *recordingCost) add(r *reader.Recording) {
@@ -208,8 +208,8 @@ func (c *recordingCost) add(r *reader.Recording) {
 	c.pruned += r.Pruned.Calls()
 }
 
-// The summary says what recording has cost from this share of the program's own CPU time, and from
-// this time: of a program that does little, everything is a large share.
+// The summary states the cost of recording if it is at least this share of the program's own CPU
+// time, and at least this time: for a program that does little, any cost is a large share.
 const (
 	worthSaying  = 0.25
 	leastSayable = 20 * time.Millisecond

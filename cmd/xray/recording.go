@@ -26,7 +26,7 @@ type recordingFlags struct {
 	window         cli.Window
 	function       string
 	exclude        string
-	within         cli.Share // of the CPU time of a running process; whoever asks for it decides which functions are recorded
+	within         cli.Share // budget of a running process's CPU time; the client that sets it decides which functions are recorded
 	session.DebugFlags
 }
 

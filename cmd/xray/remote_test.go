@@ -50,7 +50,7 @@ func (b *breaking) Write(p []byte) (int, error) {
 	return b.ResponseWriter.Write(p)
 }
 
-// Traces come from URLs as from files. What signs a URL is in no output.
+// xray reads traces from URLs as from files. No output has the signature of a URL.
 func TestURLs(t *testing.T) {
 	read := func(name string) []byte {
 		b, err := os.ReadFile(filepath.Join("../../testdata", name))
@@ -129,7 +129,7 @@ func TestURLs(t *testing.T) {
 			t.Errorf("%s: %s, want %q", args, got, want)
 		}
 	}
-	// What the server has is damaged, which is a loss as in files. What does not come is an error.
+	// A damaged file on the server is a loss, as on disk. A file beyond the limit is an error.
 	if got := xray(false, "account", "/cut.gz"); !strings.Contains(got, "truncated-file") {
 		t.Errorf("cut.gz: %s", got)
 	}

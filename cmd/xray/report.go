@@ -124,7 +124,7 @@ func (c *ticketReport) slowCalls(s *session.Session, names symbolize.Names) ([]r
 	because, run, err := explained.explain(s)
 	if err != nil {
 		if run == nil {
-			return nil, err // the flags make no sense
+			return nil, err // the flags are invalid
 		}
 		text := err.Error()
 		return []report.Node{part("why", "Slow calls", report.Notes{strings.ToUpper(text[:1]) + text[1:] + "."})}, nil

@@ -25,7 +25,7 @@ type residing struct {
 	waits    waitFlags
 	function string
 	gap      string
-	cells    int // 0 for what suits the output
+	cells    int // 0 for as many as fit the output
 	top      int
 }
 

@@ -383,8 +383,8 @@ perf script --ns -i perf.data >perf.txt
 		}
 		tr.Close()
 	}
-	// If a clock is only slightly off, merge-sched notices by threads that record while they do
-	// not run.
+	// merge-sched detects a clock that is slightly off: threads seem to record while they do not
+	// run.
 	text, err := os.ReadFile("ftrace.txt")
 	if err != nil {
 		t.Fatal(err)
@@ -540,7 +540,7 @@ func TestSchedWithoutRight(t *testing.T) {
 	if err := os.WriteFile(end, nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	// Root may use the file system where somebody has mounted it.
+	// Root can use tracefs wherever it is mounted.
 	const script = `umount -l /sys/kernel/tracing /sys/kernel/debug 2>/dev/null
 exec setpriv --bounding-set=-sys_admin,-dac_override --inh-caps=-sys_admin,-dac_override xray record --sched -o "$@"`
 	out, err := exec.Command("unshare", "-m", "sh", "-c", script, "sh", path, program, end).CombinedOutput()
@@ -575,8 +575,8 @@ int main(void) {
 }
 `
 
-// The kernel receives what a program sends to itself in a softirq, in the thread that sends. The trace,
-// account and the timeline have it.
+// The kernel receives packets that a program sends to itself in a softirq, on the sending thread. The
+// trace, account and the timeline show it.
 func TestSchedInterrupts(t *testing.T) {
 	t.Parallel()
 	program := compileSched(t, interruptProgram)
@@ -602,7 +602,7 @@ func TestSchedInterrupts(t *testing.T) {
 			t.Errorf("got interrupt %+v", in)
 		}
 	}
-	// If there is much to do, ksoftirqd does it.
+	// Under load, ksoftirqd does this work.
 	if received < 40 {
 		t.Errorf("got %d times softirq NET_RX, want about one for each of 4000 calls", received)
 	}

@@ -148,7 +148,7 @@ func (c *slicing) run(s *session.Session) error {
 		return err
 	}
 	s.Summary(&calls.Stats{Calls: slicer.Events, Unmatched: slicer.Unmatched})
-	if c.format == "basic" || fdrOpts.Recording == nil { // the slice has it, too
+	if c.format == "basic" || fdrOpts.Recording == nil { // otherwise the slice carries the caveats
 		s.TellCaveats("", &session.Run{})
 	}
 	return nil

@@ -56,7 +56,7 @@ func (c *summarizing) addFlags(f *pflag.FlagSet) {
 	cli.AddOutput(f, &c.output)
 }
 
-// labelKey is the form of the key of a label.
+// labelKey matches the key of a label.
 var labelKey = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
 
 // labels parses --label.

@@ -90,8 +90,8 @@ func measured() {
 	os.Exit(cmd.ProcessState.ExitCode())
 }
 
-// No command takes 500 MB for a compressed trace of a megabyte. What takes most are threads
-// that each command is about, as many as are allowed; more are refused.
+// No command takes 500 MB for a trace that compresses to a megabyte. Threads take the most memory. The
+// test has as many as are allowed, and checks that xray refuses more.
 func TestMemoryOfManyThreads(t *testing.T) {
 	const limit = 500 << 10 // KB
 	allowed := writeManyThreads(t, reader.DefaultMaxThreads)

@@ -107,7 +107,7 @@ func (c *conversion) spanOfCounters(s *session.Session, choice durations.Choice,
 }
 
 // fit returns the index of a choice that shows nearly as much as fits in a file of the given size.
-// It takes a pass for each choice that it tries.
+// It makes a pass for each choice that it tries.
 func (c *conversion) fit(s *session.Session, choices []durations.Choice, choose func(durations.Choice) convert.Options) (int, error) {
 	const firstGuess, enough = 60, 0.85 // bytes of a call; parts of the size
 	fits, over := -1, len(choices)      // places of a choice that fits, and of one that does not

@@ -43,14 +43,14 @@ type topping struct {
 
 	process *recorder.Process
 	program string
-	others  bool // the process records for somebody else, too
+	others  bool // the process also records for another client
 	stop    func()
 	names   liveNames
 	opened  []*symbolize.Opened
 	code    calls.Code
 }
 
-// liveNames are the names of a process, which may open objects. They are safe for concurrent use.
+// liveNames are the names of a process, which may load objects. They are safe for concurrent use.
 type liveNames struct {
 	mu  sync.Mutex
 	now symbolize.Names
@@ -267,7 +267,7 @@ func (wallClock) Sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// next records an interval and collects what is shown of it.
+// next records an interval and collects the data to show.
 func (t *topping) next(ctx context.Context, sampler *top.Sampler) (*tui.Data, *top.Interval, error) {
 	i, err := sampler.Next(ctx)
 	if err != nil {
@@ -340,7 +340,7 @@ func (t *topping) title(d *tui.Data, i *top.Interval) string {
 		label.Grouped(uint64(float64(calls)/max(seconds, 1e-9))), label.Percent(i.Cost, 1))
 }
 
-// notes say what the numbers of an interval are of.
+// notes say which time and calls the numbers of an interval cover.
 func (t *topping) notes(d *tui.Data, i *top.Interval) (list []string) {
 	if i.Part {
 		list = append(list, fmt.Sprintf("Rates cover %s of the interval, as much as --budget or memory allows. Longer calls are missing. While it records, xray adds about %s to the CPU time.",

@@ -41,7 +41,8 @@ func startWatched(t *testing.T) (program *exec.Cmd, end func()) {
 	}
 }
 
-// checkAsFound checks that no sled of a process is on, and that top can look at it again.
+// checkAsFound checks that a process has the same file descriptors as before, and that it can be
+// recorded.
 func checkAsFound(t *testing.T, pid int, descriptors []string) {
 	t.Helper()
 	var left []string
@@ -129,7 +130,7 @@ func TestTopTables(t *testing.T) {
 	end()
 }
 
-// A program that ends while it is looked at ends the tables, and top succeeds.
+// If the program ends, the tables end, and top succeeds.
 func TestTopProgramEnds(t *testing.T) {
 	t.Parallel()
 	program, end := startWatched(t)
@@ -179,7 +180,7 @@ func (term *terminal) press(keys ...string) {
 	term.tmux(append([]string{"send-keys"}, keys...)...)
 }
 
-// shows waits until the screen matches an expression, and returns what does.
+// shows waits until the screen matches an expression, and returns the match.
 func (term *terminal) shows(expression string) string {
 	term.t.Helper()
 	re := regexp.MustCompile(expression)
@@ -208,7 +209,7 @@ func (term *terminal) left(status int) {
 	term.shows(`echoed\nechoed`)
 }
 
-// top shows functions, what is about them, and leaves the terminal and the process as they were.
+// top shows functions and their details, and leaves the terminal and the process as they were.
 func TestTopScreen(t *testing.T) {
 	t.Parallel()
 	program, end := startWatched(t)
@@ -280,7 +281,7 @@ func TestTopEnds(t *testing.T) {
 		term.left(0)
 		checkAsFound(t, pid, found)
 	}
-	// What ended stays on the screen.
+	// If the process ends, its last data stay on the screen.
 	term := openTerminal(t, 60, 20, fmt.Sprintf("xray top %d --interval 100ms", pid))
 	term.shows(`(?m) handle`)
 	end()

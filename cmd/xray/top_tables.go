@@ -48,7 +48,7 @@ func writeAll(w io.Writer, text []byte) error {
 	return err
 }
 
-// each passes the tables of intervals to write, until ctx ends, or the process.
+// each passes the tables of intervals to write, until ctx or the process ends.
 func (t *topping) each(ctx context.Context, sampler *top.Sampler, write func([]byte) error) error {
 	for n := 1; ; n++ {
 		d, i, err := t.next(ctx, sampler)

@@ -208,7 +208,7 @@ func (w *watching) run(ctx context.Context, args []string) (err error) {
 	return err
 }
 
-// named watches one process of a name after the other.
+// named watches the processes with a name, one after another.
 func (w *watching) named(ctx context.Context) error {
 	w.say("waiting for a process called %s", w.wait)
 	for ctx.Err() == nil {
@@ -217,7 +217,7 @@ func (w *watching) named(ctx context.Context) error {
 			return err
 		}
 		if pid != 0 {
-			// One that cannot be watched is not the last.
+			// If this one cannot be watched, wait for the next.
 			if err := w.family(ctx, fmt.Sprint(pid)); err != nil && ctx.Err() == nil {
 				w.say("%v", err)
 			}
@@ -260,7 +260,7 @@ func (w *watching) program(ctx context.Context, args []string) error {
 		go func() {
 			err := w.family(watched, fmt.Sprint(pid))
 			if err != nil && watched.Err() == nil {
-				w.Say("%v", err) // the program may run for long
+				w.Say("%v", err) // now, because the program may run for a long time
 				err = exitStatus(1)
 			}
 			ended <- err
@@ -284,7 +284,7 @@ func (w *watching) program(ctx context.Context, args []string) error {
 	return nil
 }
 
-// family watches a process and its descendants until ctx ends, or the process.
+// family watches a process and its descendants until ctx or the process ends.
 func (w *watching) family(ctx context.Context, target string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -353,7 +353,7 @@ func (w *watching) instrumented(ctx context.Context, p *recorder.Process) (*reco
 // reachable waits until the recorder of a process listens, or loads it into the process. It returns
 // nil if the process has ended.
 func (w *watching) reachable(ctx context.Context, target string) (*recorder.Process, error) {
-	// A program that this one has started may be a shell that executes another one at this moment.
+	// A program that watch has started may be a shell that is about to execute another program.
 	attaches := w.pid != "" || w.wait != ""
 	const patience, executing = 10 * time.Second, time.Second
 	for began := time.Now(); ; sleep(ctx, 5*time.Millisecond) {
@@ -436,7 +436,7 @@ func (w *watching) setWatched() {
 	w.watched = true
 }
 
-// process watches one process until ctx ends, or the process.
+// process watches one process until ctx or the process ends.
 func (w *watching) process(ctx context.Context, p *recorder.Process) (err error) {
 	w.setKnown(p.PID)
 	var status recorder.Status
@@ -575,7 +575,7 @@ func (w *watching) notWritten(err error) {
 	}
 }
 
-// runCommands runs the command of --exec for one trace after the other.
+// runCommands runs the command of --exec for one trace at a time.
 func (w *watching) runCommands() {
 	for path := range w.commands {
 		cmd := exec.Command("sh", "-c", w.exec+` "$@"`, "sh", path)
@@ -608,15 +608,16 @@ func (w *watching) summary() {
 		label.Count(s.Traces, "trace", "traces") + " of slow calls written",
 	}
 	for _, more := range []struct {
-		n    uint64
-		what string
+		n         uint64
+		one, many string
+		what      string
 	}{
-		{s.Skipped, "slow calls have no trace because of --traces, --disk or --every"},
-		{s.Failed, "slow calls have no trace because it could not be written"},
-		{s.Lost, "chunks of records were overwritten before they were read: use a larger --ring"},
+		{s.Skipped, "slow call has", "slow calls have", "no trace because of --traces, --disk or --every"},
+		{s.Failed, "slow call has", "slow calls have", "no trace because it could not be written"},
+		{s.Lost, "chunk of records was", "chunks of records were", "overwritten before xray read it: use a larger --ring"},
 	} {
 		if more.n > 0 {
-			parts = append(parts, label.Grouped(more.n)+" "+more.what)
+			parts = append(parts, label.Count(more.n, more.one, more.many)+" "+more.what)
 		}
 	}
 	w.say("%s", strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ", "))

@@ -21,9 +21,9 @@ import (
 	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
-// This program handles requests in two threads until a file appears, and at least the given
-// number. It prints how many of them it made slow. Further arguments are of how many requests one is
-// slow, and the microseconds between two requests.
+// This program handles requests in two threads until a file appears, but at least the given number in
+// each. It prints how many of them it made slow. Further arguments: one request in this many is slow,
+// and the pause between requests in microseconds.
 const watchedProgram = `
 #include <pthread.h>
 #include <stdatomic.h>
@@ -48,7 +48,7 @@ int main(int argc, char **argv) {
 	if (argc > 4) pause_us = atoi(argv[4]);
 	for (int i = 0; i < 2; i++) pthread_create(&t[i], 0, work, 0);
 	for (int i = 0; i < 2; i++) pthread_join(t[i], 0);
-	usleep(500000); /* so that all is seen */
+	usleep(500000); /* so that watch sees all requests */
 	printf("%d\n", slow);
 	return 0;
 }
@@ -142,7 +142,7 @@ func TestWatchProgram(t *testing.T) {
 	checkWhy(t, dir)
 }
 
-// watch attaches to each process of a name, and leaves them as they were when it ends.
+// watch attaches to each process with a name, and leaves them as they were when it ends.
 func TestWatchByName(t *testing.T) {
 	t.Parallel()
 	program := compileWatched(t)
@@ -230,7 +230,8 @@ func TestWatchScript(t *testing.T) {
 	}
 }
 
-// A second watch of a process ignores what the rings have from the first, and does not call it lost.
+// A second watch of a process ignores records from the first in the rings, and does not report them as
+// lost.
 func TestWatchAgain(t *testing.T) {
 	t.Parallel()
 	program := compileWatched(t)

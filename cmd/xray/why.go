@@ -159,7 +159,7 @@ func (w *explaining) options(s *session.Session) (why.Options, error) {
 	opts.Calls.Filter.Thread, opts.Calls.Short, opts.Calls.OffCPU = s.Scope.Thread, s.ShortTicks(), s.OffCPU()
 	opts.Calls.Code, opts.Calls.Memory = s.Code, s.TableMemory
 	opts.Origins = s.Origins()
-	if opts.Origins == nil { // else they have the clocks of their machines
+	if opts.Origins == nil { // otherwise the events have the clocks of their machines
 		opts.Sched = s.Sched()
 		if opts.Calls.OffCPU != nil {
 			opts.Calls.Interrupts = s.Interrupts()
@@ -253,7 +253,7 @@ func pruned(s *session.Session) (ticks uint64, known bool, err error) {
 		}
 		ns = max(ns, r.Process.ThresholdNS)
 		for _, c := range r.Changes {
-			known = known && !strings.Contains(c.What, "threshold") // for some of the time
+			known = known && !strings.Contains(c.What, "threshold") // it held for only a part of the time
 		}
 	}
 	if ns == 0 {

@@ -1,4 +1,4 @@
-/* Does what its state says, which is in a file. The file also has how often it has called each function.
+/* Does what the state in a file says. The file also has the number of calls of each function.
  * Compile with -fxray-instruction-threshold=1. */
 #include <fcntl.h>
 #include <pthread.h>

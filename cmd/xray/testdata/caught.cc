@@ -1,5 +1,5 @@
-// A loop of requests, some of which are left by an exception, as the argument says. With
-// "fdr" before that, it records them by flight data recorder mode.
+// A loop of requests. An exception leaves every Nth one, where N is the last argument and 0 means
+// none. With "fdr" before it, the program records itself in FDR mode.
 #include <cstdlib>
 #include <cstring>
 #include <stdexcept>

@@ -1,5 +1,5 @@
-// Requests that an exception or longjmp ends now and then, in a loop that returns at the end.
-// With the argument fdr it records itself in FDR mode.
+// Requests in a loop, some of which an exception or longjmp ends. With the argument fdr, the program
+// records itself in FDR mode.
 #include <csetjmp>
 #include <csignal>
 #include <cstdlib>
@@ -15,7 +15,7 @@ extern "C" {
 volatile int sum;
 jmp_buf place;
 
-// What anybody may call, as the kernel and libc do.
+// Functions that anything may call, as the kernel and libc do.
 NOINLINE void handle(int) { sum += 3; }
 NOINLINE int order(const void *a, const void *b) {
   sum += 1;
@@ -42,7 +42,7 @@ NOINLINE void parse(int i) {
   work(i);
   sum++;
 }
-NOINLINE void dive(int n, int i) { // it calls itself, which leaves nothing
+NOINLINE void dive(int n, int i) { // calls itself, which leaves no call
   if (n > 0)
     dive(n - 1, i);
   else

@@ -1,4 +1,4 @@
-# Prints what sumsInSQL of consumers_parquet_test.go computes, by pandas.
+# Prints what sumsInSQL of consumers_parquet_test.go computes, using pandas.
 import json, sys
 import pandas
 

@@ -1,5 +1,5 @@
-# Prints what sumsInSQL of consumers_parquet_test.go computes, by a scan of pyarrow's that
-# reads the columns it needs, with a filter for each kind of end.
+# Prints what sumsInSQL of consumers_parquet_test.go computes, using a pyarrow scan that reads only
+# the columns it needs, with a filter for each kind of end.
 import json, sys
 import pyarrow.compute as pc
 import pyarrow.dataset as ds

@@ -1,4 +1,4 @@
-// Requests that end in tail calls of all kinds, each 1,200 times. With the argument fdr it
+// Requests that end in tail calls of all kinds, each 1,200 times. With the argument fdr, the program
 // records itself in FDR mode.
 #include <cstring>
 #include <sched.h>
@@ -45,7 +45,7 @@ NOINLINE int even(int i) {
   sum--;
   return i == 0 ? sum : odd(i - 1);
 }
-NOINLINE int either(int i) { // of which one is recorded
+NOINLINE int either(int i) { // one of its targets is recorded
   work(i);
   return i % 2 ? finish(i) : unlock(i);
 }

@@ -23,12 +23,12 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// sums are all analyses of one pass. With a window, ended has whole calls, and the others have their
-// times in the window.
+// sums are the analyses of one pass. With a window, ended has the whole calls that ended in it, and
+// the others have only the times in the window.
 type sums struct {
 	clip    *clipper // nil without a window
 	ended   *account.Analysis
-	within  *account.Analysis // ended without a window
+	within  *account.Analysis // same as ended without a window
 	threads *account.Analysis
 	paths   *stack.Analysis
 }
@@ -65,8 +65,8 @@ func (s *sums) Merge(o *sums) {
 	s.paths.Merge(o.paths)
 }
 
-// Collect takes a pass over a trace. Without a window, it shows what the scope of the session
-// chooses. names are those that are shown.
+// Collect makes a pass over a trace. Without a window, it collects the calls in the session's scope.
+// names are the names to show.
 func Collect(s *session.Session, names symbolize.Names, w *Window) (*tui.Data, *session.Run, error) {
 	opts := calls.Options{Nested: true, Paths: true, OffCPU: s.OffCPU()}
 	off := opts.OffCPU != nil

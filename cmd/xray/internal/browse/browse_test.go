@@ -51,7 +51,7 @@ func collect(t *testing.T, text string, w *Window) string {
 	return b.String()
 }
 
-// A main loop makes a call in which another is made, one after the other.
+// A main loop makes calls one after another, each with a nested call.
 const looping = `thread 7 pid=7 tsc=1000
 enter 1 +0
 enter 2 +10
@@ -80,7 +80,7 @@ missing 0, observed 0`
 }
 
 // In a window, calls count when they end, with their whole durations. Of their times, only the part
-// in the window counts. Calls of a thread that is still there go on until the end.
+// in the window counts. Open calls of a live thread last until the end.
 func TestWindow(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -108,7 +108,7 @@ path 2 below 0: 0 calls, self 100, total 100
 missing 0, observed 100`,
 		},
 		{
-			// A thread that has ended is not in its calls any more.
+			// A thread that has ended has no open calls.
 			"the thread has ended", Window{From: 1800, To: 1900},
 			`missing 0, observed 100`,
 		},
@@ -121,7 +121,7 @@ missing 0, observed 100`,
 	}
 }
 
-// Calls whose beginnings are not known are counted, but only those that ended in the window.
+// Calls whose starts are unknown are counted, but only those that ended in the window.
 func TestMissing(t *testing.T) {
 	got := collect(t, "thread 7 pid=7 tsc=1000\nexit 3 +0\nexit 2 +500\nenter 2 +5\nexit 2 +5\nexit 1 +0\n", &Window{From: 1400, To: 1600})
 	want := `#2: 1 calls, 0 open, self 5, total 5, p50 5, max 5

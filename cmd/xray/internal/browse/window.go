@@ -5,12 +5,12 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// Window is the part of a trace that is shown, in TSCs. The trace also has what came before, so that
-// calls that began before the window are known.
+// Window is the part of a trace to show, in TSCs. The trace also has earlier records, which tell
+// which calls were open when the window began.
 type Window struct {
 	From, To uint64
-	// Sleeping says of the threads that still run whether they sleep. A call that is open at the
-	// end of the records of such a thread goes on until To.
+	// Sleeping says for each live thread whether it sleeps. A call that is open at the end of such
+	// a thread's records lasts until To.
 	Sleeping map[int32]bool
 }
 
@@ -23,12 +23,12 @@ type clipper struct {
 
 // clippedThread is what a thread did in the window.
 type clippedThread struct {
-	// inside and off are the times of the callees, by depth of the callee, that ended since the
-	// call around them began or the window did.
+	// inside and off are the times of callees, by their depth, that ended since their caller or the
+	// window began.
 	inside []uint64
-	off    []calls.Off // of all that is at this depth or deeper
-	self   []calls.Off // of what is at this depth itself
-	opened bool        // an open call was seen: those that follow are around it
+	off    []calls.Off // at this depth or deeper
+	self   []calls.Off // at exactly this depth
+	opened bool        // an open call was seen: the calls that follow enclose it
 }
 
 func (t *clippedThread) grow(depth int) {
@@ -105,7 +105,7 @@ func (c *clipper) clip(b *calls.Batch) (ended, within *calls.Batch) {
 	return &whole, &part
 }
 
-// gap adds a off-CPU time.
+// gap adds an off-CPU time.
 func (c *clipper) gap(t *clippedThread, g *calls.Gap) {
 	from, to := max(g.From, c.From), min(g.To, c.To)
 	if from >= to || g.Depth == 0 {
@@ -123,7 +123,7 @@ func (c *clipper) goOn(t *clippedThread, depth int, from uint64, sleeping bool) 
 	}
 }
 
-// limit returns a off-CPU time of at most a number of ticks.
+// limit returns an off-CPU time of at most a number of ticks.
 func limit(o calls.Off, ticks uint64) calls.Off {
 	o.Blocked = min(o.Blocked, ticks)
 	o.Queued = min(o.Queued, ticks-o.Blocked)

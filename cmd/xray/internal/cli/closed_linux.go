@@ -16,8 +16,8 @@ var shells = []string{"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "busybo
 
 // isClosed reports whether a shell closed standard output. Go's runtime then opens
 // /dev/null in its place, for reading and writing. Other programs do the same to discard
-// output on purpose (as Python's DEVNULL), so that it counts only below a shell, and not
-// where the shell itself was given /dev/null.
+// output on purpose, for example with Python's DEVNULL. So isClosed requires that the parent
+// process is a shell whose own standard output is not /dev/null.
 func isClosed(f *os.File) bool { return f.Fd() == 1 && closedByShell() }
 
 var closedByShell = sync.OnceValue(func() bool {

@@ -4,5 +4,5 @@ package cli
 
 import "os"
 
-// isClosed can only tell on Linux.
+// isClosed returns false: it can detect closed output only on Linux.
 func isClosed(*os.File) bool { return false }

@@ -17,7 +17,7 @@ func (s *Streams) ToTerminal(path string) bool {
 	return (path == "" || path == "-") && IsTerminal(s.Stdout.Raw)
 }
 
-// TerminalWidth is what COLUMNS says, or the terminal itself.
+// TerminalWidth returns the value of COLUMNS, or else the width of the terminal w, or else 80.
 func TerminalWidth(w any) int {
 	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
 		return n

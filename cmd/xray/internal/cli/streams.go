@@ -19,10 +19,10 @@ type Streams struct {
 	ends []func() error
 }
 
-// AtEnd has [Streams.End] call a function.
+// AtEnd makes [Streams.End] call a function.
 func (s *Streams) AtEnd(f func() error) { s.ends = append(s.ends, f) }
 
-// End frees what lasts until the command is done.
+// End calls the functions passed to AtEnd, and returns their errors.
 func (s *Streams) End() error {
 	var errs []error
 	for _, f := range s.ends {

@@ -19,7 +19,7 @@ import (
 // Reason is why a function has no sleds.
 type Reason uint8
 
-// The reasons, as far as a binary tells.
+// The reasons that a binary can show.
 const (
 	// Short: it has no loop and fewer instructions than any function that was instrumented for
 	// its length.
@@ -27,7 +27,8 @@ const (
 	// Never: others of its compilation unit have sleds, and it is long enough. An attribute or
 	// a compiler list excludes it.
 	Never
-	// Plain: no function of its compilation unit has sleds, so that was compiled without.
+	// Plain: no function of its compilation unit has sleds. The unit was compiled without
+	// -fxray-instrument, or all its functions are short.
 	Plain
 	// Unknown functions have no debug information.
 	Unknown
@@ -50,7 +51,7 @@ type Function struct {
 	Bytes        uint64 // of code
 	Instructions uint64 // 0 if they are not counted
 	Loop         bool
-	Missing      uint64 // instructions to Report.Threshold if it is Short
+	Missing      uint64 // instructions that a Short function lacks to reach Report.Threshold
 	Reason       Reason
 }
 
@@ -61,7 +62,7 @@ type Choice struct {
 	Bytes     uint64 // of sleds and of their tables
 }
 
-// Report is what a binary tells of its functions.
+// Report describes the functions of a binary.
 type Report struct {
 	Functions, Always uint64 // with sleds, and of these marked xray_always_instrument
 	Sleds             uint64
@@ -80,7 +81,7 @@ type Report struct {
 // thresholds are the thresholds in Choices.
 var thresholds = []uint64{1, 5, 10, 20, 50, 100, 200, 500, 1000}
 
-// Read reads an ELF file of this size with these sleds. name makes a name of a linkage name.
+// Read reads an ELF file of this size with these sleds. name converts a linkage name to a name.
 func Read(in io.ReaderAt, size int64, sleds []symbolize.Sled, name func(string) string) (r *Report, err error) {
 	err = debuginfo.Guard(func() error {
 		r, err = read(in, size, sleds, name)
@@ -183,8 +184,8 @@ func (b *binary) find(address uint64) *function {
 	return &b.functions[i]
 }
 
-// findUnits reads from the debug information which function is of which compilation unit, and which
-// functions exist only inside others.
+// findUnits reads from the debug information to which compilation unit each function belongs, and
+// which functions exist only inside others.
 func (b *binary) findUnits(size int64) error {
 	b.units = make(map[string]bool)
 	var limit debuginfo.UnpackLimit
@@ -193,7 +194,7 @@ func (b *binary) findUnits(size int64) error {
 	}
 	data, err := b.file.DWARF()
 	if err != nil {
-		return nil // there is none, or not of a kind that can be read
+		return nil // there is none, or of a kind that cannot be read
 	}
 	scan := unitScan{binary: b, out: make(map[dwarf.Offset]bool), abstract: make(map[dwarf.Offset]string)}
 	r := data.Reader()
@@ -295,7 +296,7 @@ func linkageOf(r *dwarf.Reader, at dwarf.Offset) string {
 	return name
 }
 
-// report sums up.
+// report builds the report.
 func (b *binary) report() *Report {
 	r := &Report{Functions: uint64(len(b.sleds))}
 	for _, sleds := range b.sleds {
@@ -360,7 +361,7 @@ func (b *binary) without(f *function, threshold uint64) Function {
 	return d
 }
 
-// choose computes what other thresholds would give.
+// choose computes the effect of other thresholds.
 func (b *binary) choose(r *Report) {
 	all := append(slices.Clone(thresholds), r.Threshold)
 	slices.Sort(all)

@@ -7,8 +7,8 @@ import (
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 )
 
-// Again opens the traces of a session once more, for a pass that runs beside another one.
-// It shares everything else with s, and is closed before s.
+// Again opens the traces of a session once more, for a concurrent pass. The new session shares
+// everything else with s. The caller closes it before s.
 func (s *Session) Again() (*Session, error) {
 	files := s.Trace.Files()
 	if slices.Contains(files, "-") {

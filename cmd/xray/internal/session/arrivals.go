@@ -122,7 +122,8 @@ func (a *arrivals) spool(streams *cli.Streams, path string, r io.Reader) error {
 	return nil
 }
 
-// fetch opens a URL, unless it has begun to arrive. Of other paths it returns nothing.
+// fetch returns the file at a URL, which it opens unless it has begun to arrive. For other paths it
+// returns nil.
 func (a *arrivals) fetch(streams *cli.Streams, path string) (string, reader.Stream, error) {
 	if !remote.Is(path) {
 		return "", nil, nil

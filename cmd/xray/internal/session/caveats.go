@@ -127,7 +127,7 @@ func (s *Session) Caveats(run *Run) []string {
 	return append(list, foldedCaveat(stats)...)
 }
 
-// budgetCaveats returns a sentence about what recordings within a budget left out, if there are any.
+// budgetCaveats returns sentences about calls that recordings within a budget left out, if there are any.
 func (s *Session) budgetCaveats() []string {
 	var list []string
 	var n, unknown int
@@ -172,13 +172,13 @@ func WindowWords(r *reader.Recording, last uint64) string {
 	}
 	sums := r.WindowSums(last)
 	if sums.Count == 0 {
-		return "no window: nothing was recorded"
+		return "none recorded"
 	}
 	of, clock := "", reader.Clock{Frequency: r.Clock.Frequency}
 	if ns := r.Process.WindowNS; ns > 0 {
 		of = " of " + time.Duration(ns).String()
 	}
-	return fmt.Sprintf("%s%s, %v in %v (%.2g%%)", label.Count(uint64(sums.Count), "window", "windows"), of, rounded(clock, sums.Ticks), rounded(clock, sums.Span),
+	return fmt.Sprintf("%s%s, %v in %v (%.3g%%)", label.Count(uint64(sums.Count), "window", "windows"), of, rounded(clock, sums.Ticks), rounded(clock, sums.Span),
 		100*float64(sums.Ticks)/float64(max(sums.Span, 1)))
 }
 
@@ -219,13 +219,14 @@ func (s *Session) windowCaveats(stats *calls.Stats) []string {
 			words, ends = text, ends || IsEnd(r)
 		}
 	}
+	text := "The recording has windows: " + words
 	switch {
 	case n == 0:
 		return nil
 	case n > 1:
-		words = fmt.Sprintf("%d of %d files have windows", n, len(s.Trace.Files()))
+		text = fmt.Sprintf("The recording has windows in %d of %d files", n, len(s.Trace.Files()))
 	}
-	text := "The recording has windows: " + words + ". Counts, times and shares cover only the windows."
+	text += ". Counts, times and shares cover only the windows."
 	if ends {
 		text += " The rings held only the last records of each thread."
 	}

@@ -12,8 +12,8 @@ import (
 // maxNearest is the maximum number of names to suggest for one that does not exist.
 const maxNearest = 3
 
-// nearest returns the names that are most like a regular expression that matched none, for
-// one that was mistyped. Names are without parameters. Those of which more than a third differs are not.
+// nearest suggests names for a mistyped regular expression that matched none: those most similar to
+// it. Names have no parameters. A name that differs by more than a third is not suggested.
 func nearest(expression string, names map[string]bool) []string {
 	want := plain(expression)
 	if want == "" {

@@ -26,11 +26,11 @@ func checkKinds(files map[int]string) error {
 	for _, object := range slices.Sorted(maps.Keys(files)) {
 		path := files[object]
 		if object == 0 && symbolize.IsSharedObject(path) {
-			return cli.Usagef("-m %s: this is a shared object, and -m is for the program: "+
-				"pass it as --object N=%s, or the program with --object auto", path, path)
+			return cli.Usagef("-m %s: this is a shared object, but -m takes the program: "+
+				"pass it as --object N=%s, or pass the program with --object auto", path, path)
 		}
 		if object > 0 && symbolize.IsProgram(path) {
-			return cli.Usagef("--object %d=%s: this is a program, and object %d is a shared object: pass the program with -m", object, path, object)
+			return cli.Usagef("--object %d=%s: this is a program, but object %d is a shared object: pass the program with -m", object, path, object)
 		}
 	}
 	return nil
@@ -139,11 +139,11 @@ func (s *Session) checkObjects(names *symbolize.Packed) error {
 		switch {
 		case function == 0:
 		case file == nil:
-			return fmt.Errorf("--object auto: the trace has functions of object %d, and the program is not linked with as many: "+
-				"it was loaded by dlopen, or this is not the program; pass the files with --object N=FILE", object)
+			return fmt.Errorf("--object auto: the trace has functions of object %d, but the program is linked with fewer objects: "+
+				"the object was loaded by dlopen, or this is not the traced program. Pass the files with --object N=FILE", object)
 		case function > lastID(file):
-			return fmt.Errorf("--object auto: object %d cannot be %s: the trace has its function %d, and the file has %s; "+
-				"pass the right files with --object N=FILE", object, file.Object().Path, function,
+			return fmt.Errorf("--object auto: object %d cannot be %s: the trace has its function %d, but the file has only %s. "+
+				"Pass the right files with --object N=FILE", object, file.Object().Path, function,
 				label.Count(uint64(len(file.Map().Functions)), "function", "functions"))
 		}
 	}
@@ -171,8 +171,8 @@ func (s *Session) noteObjects(names *symbolize.Packed) {
 	})
 }
 
-// objectNote returns the note after a report about objects without a file, or with one that does
-// not fit.
+// objectNote returns the note after a report about objects that have no file, or a file that does
+// not match.
 func objectNote(names *symbolize.Packed) string {
 	all := names.Cut()
 	for object := 1; object < 16; object++ {
@@ -190,7 +190,7 @@ func objectNote(names *symbolize.Packed) string {
 			if all {
 				why += fmt.Sprintf(", or object %d was called", object+16)
 			}
-			notes = append(notes, fmt.Sprintf("%s was called, and %s has %d: %s", functionOf(uint8(object), function), texttab.Printable(t.Object().Path), lastID(t), why))
+			notes = append(notes, fmt.Sprintf("%s was called, but the last function of %s is %d: %s", functionOf(uint8(object), function), texttab.Printable(t.Object().Path), lastID(t), why))
 		}
 	}
 	if len(unknown) > 0 && unknown[0] != "0" {
@@ -198,7 +198,7 @@ func objectNote(names *symbolize.Packed) string {
 			"pass the files of shared objects with --object N=FILE, or try --object auto", strings.Join(unknown, ", ")))
 	}
 	if all {
-		notes = append(notes, "FDR logs keep 4 bits of the number of an object, and there were 15 or more: "+
+		notes = append(notes, "FDR logs keep only 4 bits of an object's number, and the trace has 15 or more shared objects: "+
 			"functions shown as the program's may belong to object 16, those of object 1 to object 17, and so on")
 	}
 	return strings.Join(notes, "\nxray: ")

@@ -46,11 +46,11 @@ func offCPUCaveats(stats *calls.Stats, clock reader.Clock) (list []string) {
 		return nil
 	}
 	if n := stats.Off.Unknown; n > 0 {
-		list = append(list, fmt.Sprintf("%s an unknown length because a seccomp filter was in place. They count as CPU time.",
+		list = append(list, fmt.Sprintf("%s an unknown length because a seccomp filter was in place. That time counts as CPU time.",
 			label.Count(n, "off-CPU period has", "off-CPU periods have")))
 	}
 	if n := stats.Off.Unqueued; n > 0 {
-		list = append(list, fmt.Sprintf("For %s, the kernel did not say how long the thread was runnable. They count as blocked.",
+		list = append(list, fmt.Sprintf("For %s, the kernel did not say how long the thread was runnable. All of that time counts as blocked.",
 			label.Count(n, "off-CPU period", "off-CPU periods")))
 	}
 	if ticks := stats.Off.Recorder; ticks > 0 {

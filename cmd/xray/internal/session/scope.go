@@ -78,7 +78,7 @@ func (f *scopeFlags) add(flags *pflag.FlagSet, kind ScopeKind) {
 	cli.AddCount(flags, &f.maxDepth, "max-depth", "", 1, "only calls at most `N` deep; 1 is the outermost")
 }
 
-// build makes a Scope from the flags. It may take passes over the trace.
+// build makes a Scope from the flags. It may make passes over the trace.
 func (f *scopeFlags) build(s *Session) (sc Scope, err error) {
 	sc.MaxDepth = uint32(f.maxDepth)
 	if sc.MinDuration, err = s.ParseTicks("min-duration", f.minDuration); err != nil {

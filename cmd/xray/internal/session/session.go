@@ -334,7 +334,7 @@ type Span struct {
 	Threads     int
 }
 
-// Span finds the first and the last record of the trace. The first call takes a pass. Without
+// Span finds the first and the last record of the trace. The first call makes a pass. Without
 // records, all fields are 0.
 func (s *Session) Span() (Span, error) {
 	if s.span != nil {

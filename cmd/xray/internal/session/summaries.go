@@ -26,7 +26,7 @@ type summed struct {
 	counts  []counted // of the last pass
 }
 
-// counted is the calls of a function of which no times are known.
+// counted is the calls of a function whose times are unknown.
 type counted struct {
 	fn                          reader.FuncID
 	untimed, pruned, prunedTime uint64

@@ -98,9 +98,9 @@ func (s *Session) recordings() (list []*reader.Recording) {
 	return list
 }
 
-// AddBudget adds what is known of calls that recordings within a budget left out, each process as
-// one more thread. It reports whether the scope is such that it can be added, as for AddPruned, and
-// whether it is known.
+// AddBudget adds the counts and estimates of calls that recordings within a budget left out. Each
+// process counts as one more thread. It reports whether it added any: the numbers must be known, and
+// the scope must select by nothing other than function, as for AddPruned.
 func (s *Session) AddBudget(scope Scope, run *Run, sink BudgetSink) bool {
 	unknown := func(r *reader.Recording) bool { return r.Budget.Limited() && !r.Budget.Known() }
 	if !s.Limited() || slices.ContainsFunc(s.recordings(), unknown) || scope.From > 0 || scope.To > 0 || scope.Thread != nil || scope.MinDuration > 0 || scope.MaxDepth > 0 {

@@ -45,7 +45,7 @@ func (f *timeFlags) check() error {
 	return nil
 }
 
-// spans returns the times that the flags choose: at least one, in order and disjoint. It may take
+// spans returns the times that the flags choose: at least one, in order and disjoint. It may make
 // passes over the trace.
 func (f *timeFlags) spans(s *Session) ([]convert.Span, error) {
 	switch {

@@ -1,5 +1,5 @@
-// Package top records a running process for a part of each interval, so that this costs no more of
-// the process's CPU time than it may.
+// Package top records a running process for a part of each interval, so that recording stays within
+// a budget of the process's CPU time.
 package top
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/xray-tools/xray/recorder"
 )
 
-// Source is the rings of a process. [recorder.Live] is one.
+// Source is the rings of a process. [recorder.Live] implements it.
 type Source interface {
 	Read(ctx context.Context, each func(recorder.RootCall)) (recorder.LiveState, error)
 	Newest() uint64
@@ -22,14 +22,14 @@ type Source interface {
 
 // Process is what a sampler does to a process.
 type Process interface {
-	// Start has it record into its rings, and Stop ends that.
+	// Start makes the process record into its rings. Stop ends the recording.
 	Start(context.Context) error
 	Stop(context.Context) error
-	// CPU returns the time that it has spent on processors.
+	// CPU returns the CPU time of the process.
 	CPU() time.Duration
 }
 
-// Clock is the time. Tests have another one.
+// Clock tells the time. Tests replace it.
 type Clock interface {
 	Now() time.Time
 	Sleep(context.Context, time.Duration)
@@ -38,49 +38,50 @@ type Clock interface {
 // Options of a sampler.
 type Options struct {
 	Interval time.Duration
-	// Budget is the part of the process's CPU time that recording may cost. 1 and more is no limit.
+	// Budget is the part of the process's CPU time that recording may cost. 1 or more is no limit.
 	Budget float64
-	// Others is set if the process records into its rings anyway.
+	// Others is set if the process already records into its rings.
 	Others bool
 }
 
 // Interval is what was recorded in an interval.
 type Interval struct {
 	Began time.Time
-	// Calls that began at Known or later are in the trace. Numbers are to be of the time from From to
-	// To. All are TSCs.
+	// The trace has all calls that began at Known or later. Numbers are to cover the time from From
+	// to To. All are TSCs.
 	Known, From, To uint64
-	// Part says that the budget was spent before the end of the interval, or the memory for records
-	// full.
+	// Part is set if the budget was spent, or the memory for records was full, before the interval
+	// ended.
 	Part bool
-	// Records is the number of records, and Lost that of records that were overwritten before they
-	// were read, estimated from their size.
+	// Records is the number of records. Lost is the number of records that were overwritten before
+	// they were read. Both are estimated from the size.
 	Records, Lost uint64
-	// Cost is the part of the process's CPU time that recording cost in the interval, and Slower
-	// while it was recorded, as estimated.
+	// Cost estimates what recording cost in the interval, as a part of the process's CPU time.
+	// Slower is the same for only the recorded time.
 	Cost, Slower float64
 	Trace        []byte
 }
 
-// RecordCost is the time that a record is taken to cost: half of what a recorded call costs.
+// RecordCost is the assumed cost of a record: half the cost of a recorded call.
 const RecordCost = 10 * time.Nanosecond
 
-// HistoryBytes are to be kept of what was recorded: an interval, and what came before it, to know the
-// calls that are open.
+// HistoryBytes is the size of the records that the source should keep: those of an interval, and
+// earlier ones, which tell which calls are open.
 const HistoryBytes = 2 * mostBytes
 
 const (
 	recordSize = 8
-	// mostBytes is what is recorded in an interval at most. The source keeps [HistoryBytes].
+	// mostBytes limits the records of an interval.
 	mostBytes = 32 << 20
 	chunkSize = 64 << 10
-	// leastCPU is the part of a processor that the budget is of if the process takes less.
+	// leastCPU is a part of a processor. If the process uses less, the budget is a share of this.
 	leastCPU = 0.1
-	// shortestPause and longestPause are between two looks at the rings.
+	// shortestPause and longestPause limit the time between two reads of the rings.
 	shortestPause, longestPause = 500 * time.Microsecond, 50 * time.Millisecond
 	// fullest is the share of a ring above which records could be overwritten before they are read.
 	fullest = 0.75
-	// jitter is the part of an interval by which the next one is moved at random after a part.
+	// jitter is the part of an interval by which the start of the next one varies at random if
+	// Interval.Part is set.
 	jitter = 0.2
 )
 
@@ -91,7 +92,7 @@ type Sampler struct {
 	clock     Clock
 	options   Options
 	recording bool
-	known     uint64 // since when it records
+	known     uint64 // when the recording began
 	last      uint64 // end of the previous interval
 	due       time.Time
 }
@@ -111,7 +112,7 @@ func (s *Sampler) Close(ctx context.Context) error {
 }
 
 // Next waits until the next interval begins, and records in it. An error means that the process has
-// ended or cannot be read any more.
+// ended or cannot be read.
 func (s *Sampler) Next(ctx context.Context) (*Interval, error) {
 	s.clock.Sleep(ctx, s.due.Sub(s.clock.Now()))
 	if err := ctx.Err(); err != nil {
@@ -121,7 +122,7 @@ func (s *Sampler) Next(ctx context.Context) (*Interval, error) {
 	s.due = i.Began.Add(s.options.Interval)
 	defer func() {
 		if i.Part {
-			// Parts at regular times could always meet the same moment of what the process does.
+			// Recording at regular times could always hit the same phase of the process's work.
 			s.due = s.due.Add(time.Duration((rand.Float64() - 0.5) * jitter * float64(s.options.Interval)))
 		}
 	}()
@@ -147,7 +148,7 @@ func (s *Sampler) Next(ctx context.Context) (*Interval, error) {
 	return i, nil
 }
 
-// begin has the process record, unless it does.
+// begin makes the process record, unless it already does.
 func (s *Sampler) begin(ctx context.Context) error {
 	if s.recording {
 		return nil
@@ -158,7 +159,7 @@ func (s *Sampler) begin(ctx context.Context) error {
 		}
 	}
 	s.recording = true
-	// What was recorded before belongs to no interval.
+	// Earlier records belong to no interval.
 	if _, err := s.source.Read(ctx, ignore); err != nil {
 		return err
 	}
@@ -190,7 +191,7 @@ func (s *Sampler) observe(ctx context.Context, i *Interval) error {
 		if state.Fill > fullest/5 {
 			pause = shortestPause
 		} else {
-			// The end of the budget is not missed by much.
+			// Pauses grow with the time that has passed, so the budget is exceeded by little.
 			pause = max(shortestPause, min(now.Sub(i.Began)/8, longestPause))
 		}
 	}
@@ -198,13 +199,13 @@ func (s *Sampler) observe(ctx context.Context, i *Interval) error {
 
 func (s *Sampler) limited() bool { return s.options.Budget < 1 && !s.options.Others }
 
-// spent reports whether the budget of an interval is spent, when recording has cost some time and the
-// process has used some in a part of the interval.
+// spent reports whether the budget of an interval is spent. In the time that has passed, recording has
+// cost this much and the process has used this much CPU time. spent sets i.Cost and i.Slower.
 func (s *Sampler) spent(i *Interval, cost, used, passed time.Duration) bool {
-	// What the process used without recording. The estimates of both may be far off.
+	// The CPU time without recording. The estimates of both may be far off.
 	own := max(used-cost, cost/4, 1)
 	i.Slower = float64(cost) / float64(own)
-	// The process will go on like that.
+	// Assume that the process continues at this rate.
 	whole := float64(own) / float64(max(passed, 1)) * float64(max(passed, s.options.Interval))
 	i.Cost = float64(cost) / max(whole, 1)
 	return s.limited() && float64(cost) >= s.options.Budget*max(whole, leastCPU*float64(s.options.Interval))

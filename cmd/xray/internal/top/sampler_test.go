@@ -14,7 +14,7 @@ import (
 // machine is a process, its rings and the time. A tick is a nanosecond.
 type machine struct {
 	now       time.Duration
-	cpu       float64 // processors that the process takes
+	cpu       float64 // CPUs that the process uses
 	rate      float64 // records a second while it records
 	recording bool
 	read      time.Duration
@@ -105,7 +105,7 @@ func TestCheap(t *testing.T) {
 	}
 }
 
-// A process that makes many calls is recorded for a part of each interval, which is not regular.
+// A process that makes many calls is recorded for a part of each interval, at irregular times.
 func TestBudget(t *testing.T) {
 	m := &machine{cpu: 1, rate: 25e6} // 250 ms a second: 0.33 of the rest
 	distances := make(map[time.Duration]bool)
@@ -146,7 +146,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// What records for somebody else is not started and not stopped.
+// A recording for another client is neither started nor stopped.
 func TestOthers(t *testing.T) {
 	m := &machine{cpu: 1, rate: 1e6, recording: true}
 	s := NewSampler(m, m, m, Options{Interval: time.Second, Budget: 0.0001, Others: true})

@@ -67,10 +67,10 @@ func compare(a, b *Function, by int, reversed bool) int {
 	return cmp.Or(order, cmp.Compare(a.ID, b.ID))
 }
 
-// leastName is the room for names below which columns are left out.
+// leastName is the least width of the name column. Other columns are hidden to make room for it.
 const leastName = 16
 
-// fitting returns the columns that fit, except that of the name, and the room for it.
+// fitting returns the columns that fit, except the name, and the width left for the name.
 func (m *Model) fitting() (shown []int, room int) {
 	for i, c := range columns {
 		if c.value != nil && (!c.off || m.data.OffCPU) {

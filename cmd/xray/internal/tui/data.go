@@ -1,34 +1,33 @@
-// Package tui shows the functions, the call tree and the threads of a trace, or of a process that
-// runs, in a terminal.
+// Package tui shows the functions, the call tree and the threads of a trace or a running process in
+// a terminal.
 //
-// [Model] is what is shown: keys and data change it, and View returns its lines. It knows no
-// terminal. [Run] connects it with one.
+// [Model] is the state of the display: keys and data change it, and View returns its lines. It does
+// not access a terminal. [Run] connects it to one.
 package tui
 
 import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Data is what is shown. It does not change once it is shown. Times are in ticks of Clock.
+// Data is the data to show. It does not change once it is shown. Times are in ticks of Clock.
 type Data struct {
 	Clock reader.Clock
 	// Title is the first line, and Notes are sentences that hold for all numbers.
 	Title string
 	Notes []string
-	// Observed is the time in which the calls were made, if numbers are to be shown per second. 0
-	// shows sums.
+	// Observed is the time that the numbers cover, to show them per second. 0 shows sums.
 	Observed uint64
-	// OffCPU says that it is known when threads were off CPU.
+	// OffCPU is set if off-CPU times are known.
 	OffCPU bool
-	// Missing is the number of calls that ended in the time that is shown, and whose beginnings are
-	// not known. They are in no other number.
+	// Missing is the number of calls that ended in the shown time but whose start is unknown. No other
+	// number includes them.
 	Missing   uint64
 	Functions []Function
 	Threads   []Thread
 	// Frames are call paths: callers before callees, each followed by those below it.
 	Frames []Frame
-	// Slowest and Source return lines about a function, for a screen of this width. They may take
-	// long, and are called from another goroutine, one call at a time.
+	// Slowest and Source return lines about a function, for a screen of this width. They may take a
+	// long time, and are called from another goroutine, one call at a time.
 	Slowest, Source func(fn reader.FuncID, width int) ([]string, error)
 	// Save writes the trace to a file, and returns its path. It may be nil.
 	Save func() (string, error)

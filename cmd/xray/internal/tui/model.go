@@ -13,7 +13,7 @@ import (
 // Key is a key: a character, or the name of another key as below.
 type Key string
 
-// Keys that are no characters.
+// Keys that are not characters.
 const (
 	Up, Down, Left, Right  Key = "up", "down", "left", "right"
 	PageUp, PageDown       Key = "pgup", "pgdn"
@@ -40,7 +40,7 @@ const (
 	Dim
 )
 
-// Task is work that a key asked for, which may take long. It returns a text, or the error.
+// Task is work that a key started and that may take a long time. It returns a text, or an error.
 type Task struct {
 	run  func() ([]string, error)
 	page *page
@@ -49,9 +49,9 @@ type Task struct {
 // Run does the work.
 func (t *Task) Run() ([]string, error) { return t.run() }
 
-// Model is what is shown. It is not safe for concurrent use.
+// Model is the state of the display. It is not safe for concurrent use.
 type Model struct {
-	data, newest  *Data // newest is what is shown when the display is not frozen any more
+	data, newest  *Data // newest is shown once the display is unfrozen
 	width, height int
 	by            int // column that functions are ordered by
 	reversed      bool
@@ -92,7 +92,7 @@ func (m *Model) Update(d *Data) {
 	}
 }
 
-// show makes data what is shown.
+// show replaces the shown data.
 func (m *Model) show(d *Data) {
 	keys := make([]string, len(m.pages))
 	if m.data != nil {
@@ -140,8 +140,8 @@ func (m *Model) choose() {
 
 func (m *Model) page() *page { return m.pages[len(m.pages)-1] }
 
-// Press passes a key to the model. It returns work that the key asks for, or nil. The result goes
-// to [Model.Done].
+// Press passes a key to the model. It returns the task that the key starts, or nil. The caller passes
+// the task's result to [Model.Done].
 func (m *Model) Press(k Key) *Task {
 	m.message = ""
 	switch {
@@ -198,7 +198,7 @@ func (m *Model) typeKey(k Key) {
 	m.page().cursor, m.page().offset = 0, 0
 }
 
-// move moves the cursor. It reports whether the key is for that.
+// move moves the cursor. It reports whether the key is one that does.
 func (m *Model) move(k Key) bool {
 	p := m.page()
 	last := m.list(p).n - 1
@@ -223,7 +223,7 @@ func (m *Model) move(k Key) bool {
 	return true
 }
 
-// command executes the other keys.
+// command handles the other keys.
 func (m *Model) command(k Key) *Task {
 	p := m.page()
 	switch k {
@@ -377,7 +377,7 @@ func (m *Model) title() string {
 	return m.data.Title
 }
 
-// notes are the sentences below the title, as far as there is room for them.
+// notes returns the lines of the notes below the title, at most a quarter of the screen.
 func (m *Model) notes() []string {
 	var lines []string
 	for _, n := range m.data.Notes {

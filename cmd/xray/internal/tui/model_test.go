@@ -87,7 +87,7 @@ func TestFunctions(t *testing.T) {
      0.50 49.5ms  54.5ms 49.5ms       0  109ms  109ms  109ms idle
       600 10.0ms   450ms 10.0ms       0  500us 2.00ms 9.00ms handle(Request cons…
         0  500us   500ms  500us       0      -      -      - main`)
-	// Of a trace, sums are shown; of a narrow terminal, fewer columns.
+	// A trace shows sums. A narrow terminal shows fewer columns.
 	m = New(sample(0), "calls")
 	m.Resize(40, 9)
 	press(m, Down, "r")
@@ -202,7 +202,7 @@ func TestTree(t *testing.T) {
    190ms  19.0%  190ms       9       stall
    109ms  10.9% 99.0ms       1   + idle`
 	expect(t, m, open)
-	// New data keep what is open, and the cursor.
+	// Open rows and the cursor survive new data.
 	d := sample(0)
 	d.Frames[4].Total = 900e6
 	m.Update(d)
@@ -230,7 +230,7 @@ func TestTree(t *testing.T) {
        1 10.0ms       0       0 8 bg                     idle`)
 }
 
-// A frozen display stays until it goes on, and then shows the newest data.
+// A frozen display does not change. Once it is unfrozen, it shows the newest data.
 func TestFreeze(t *testing.T) {
 	m := New(sample(1e9), "self")
 	press(m, "f")
@@ -242,7 +242,7 @@ func TestFreeze(t *testing.T) {
 	}
 	press(m, "f")
 	if got := screen(t, m); !strings.HasPrefix(got, "later") {
-		t.Errorf("does not go on:\n%s", got)
+		t.Errorf("still frozen:\n%s", got)
 	}
 }
 

@@ -280,7 +280,7 @@ func (m *Model) tree(p *page) list {
 	}}
 }
 
-// open opens or closes what the cursor is on.
+// open opens or closes the row at the cursor.
 func (m *Model) open(p *page, k Key) {
 	if p.kind != treePage {
 		if fn := m.selected(p); fn != 0 && k == Enter && p.kind != textPage {

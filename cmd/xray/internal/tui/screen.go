@@ -13,7 +13,7 @@ type Update struct {
 	Err  error
 }
 
-// Open takes the terminal.
+// Open takes over the terminal.
 func Open() (tcell.Screen, error) {
 	screen, err := tcell.NewScreen()
 	if err == nil {
@@ -25,9 +25,9 @@ func Open() (tcell.Screen, error) {
 	return screen, nil
 }
 
-// Run shows a model on a screen until the user leaves it, or ctx ends. It gives the terminal back, and
-// returns a function that waits for the end of a task that still runs. After an update with an error,
-// the model stays, and says so.
+// Run shows a model on a screen until the user leaves it or ctx ends. Then it releases the terminal. It
+// returns a function that waits for a task that is still running. After an update with an error, the
+// display stays and shows the error.
 func Run(ctx context.Context, screen tcell.Screen, m *Model, updates <-chan Update) (wait func()) {
 	defer screen.Fini()
 	events, stop := make(chan tcell.Event), make(chan struct{})
@@ -92,7 +92,7 @@ func Run(ctx context.Context, screen tcell.Screen, m *Model, updates <-chan Upda
 	return wait
 }
 
-// keys are the keys that are no characters.
+// keys are the keys that are not characters.
 var keys = map[tcell.Key]Key{
 	tcell.KeyUp: Up, tcell.KeyDown: Down, tcell.KeyLeft: Left, tcell.KeyRight: Right,
 	tcell.KeyPgUp: PageUp, tcell.KeyPgDn: PageDown, tcell.KeyHome: Home, tcell.KeyEnd: End,

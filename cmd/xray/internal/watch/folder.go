@@ -154,7 +154,7 @@ func (f *Folder) Add(e *Entry, write func(io.Writer) error) (string, error) {
 	return path, err
 }
 
-// name makes a name of the time, the function's part and the duration. Names sort by time.
+// name returns a file name with the time, slow or usual, and the duration. Names sort by time.
 func (f *Folder) name(e *Entry) string {
 	kind := "slow"
 	if !e.Slow {
@@ -216,7 +216,7 @@ func (f *Folder) fit() error {
 	return errors.Join(errs...)
 }
 
-// surplus returns the index of an entry that has to go, or -1.
+// surplus returns the index of an entry to remove, or -1.
 func (f *Folder) surplus() int {
 	size := int64(0)
 	for _, e := range f.entries {

@@ -14,9 +14,9 @@ import (
 	"github.com/xray-tools/xray/recorder"
 )
 
-// Source is the process that is watched. [recorder.Live] is one.
+// Source is a watched process. [recorder.Live] implements it.
 type Source interface {
-	// Read reads what is new, and calls each with the calls of roots that have ended.
+	// Read reads the new records, and calls each with the calls of roots that have ended.
 	Read(ctx context.Context, each func(recorder.RootCall)) (recorder.LiveState, error)
 	// Newest is the TSC up to which everything was read.
 	Newest() uint64
@@ -25,12 +25,12 @@ type Source interface {
 	Recording() *reader.Recording
 }
 
-// Options say which calls are slow, and what becomes of them.
+// Options say which calls are slow, and what to do with them.
 type Options struct {
 	Root     string        // the regular expression that chose the roots
 	Over     time.Duration // calls that take longer are slow; or
 	Quantile float64       // calls above this quantile are slow
-	Margin   time.Duration // that a trace has before and after the slow call
+	Margin   time.Duration // before and after the slow call in a trace
 	Every    time.Duration // write a trace at most this often; 0 means no limit
 	// Name returns the name of a function.
 	Name func(reader.FuncID) string
@@ -84,7 +84,7 @@ const (
 	longestWait = time.Second
 )
 
-// Run watches until ctx ends, or the process.
+// Run watches until ctx or the process ends.
 func (w *Watcher) Run(ctx context.Context) error {
 	pause := shortestRound
 	for ctx.Err() == nil {
@@ -140,7 +140,7 @@ func (w *Watcher) Round(ctx context.Context) (recorder.LiveState, error) {
 }
 
 // ready reports whether it is time to write a trace of the slow calls that wait, and where it ends.
-// Calls that are slow and still open belong into the same trace, so that no slow call is in two
+// Calls that are slow and still open belong in the same trace, so that no slow call is in two
 // traces. Another call that becomes slow later is shorter than those that wait: it cannot enclose
 // them.
 func (w *Watcher) ready(state *recorder.LiveState, newest uint64) (to uint64, ready bool) {
@@ -156,7 +156,7 @@ func (w *Watcher) ready(state *recorder.LiveState, newest uint64) (to uint64, re
 	return to, newest >= to && !open
 }
 
-// ended notes a call of a root.
+// ended handles a call of a root that has ended.
 func (w *Watcher) ended(c recorder.RootCall) {
 	w.Stats.Calls++
 	duration := c.End - c.Start
@@ -195,7 +195,8 @@ type durations struct {
 	limit, next    uint64          // a quantile, and the number of calls at which to compute it again
 }
 
-// mostCalls is the number of calls after which a new sample begins, so that it follows the program.
+// mostCalls is the number of calls after which a new sample begins, so that it follows changes in the
+// program.
 const mostCalls = 1 << 20
 
 func (d *durations) add(ticks uint64) {
@@ -205,7 +206,7 @@ func (d *durations) add(ticks uint64) {
 	d.sample.Add(ticks)
 }
 
-// latest is the sample to ask. A new one has to have a tenth of the calls of the previous one.
+// latest returns the sample to use: the previous one until the new one has a tenth of mostCalls.
 func (d *durations) latest() *quantile.Sample {
 	if d.before.Count() > 0 && d.sample.Count() < mostCalls/10 {
 		return &d.before
@@ -218,7 +219,7 @@ func (d *durations) enough(q float64) bool {
 	return float64(d.latest().Count())*(1-q) >= 10 && d.latest().Count() >= 100
 }
 
-// above returns a quantile. It computes it anew when there are an eighth more calls.
+// above returns a quantile. It recomputes it when the number of calls has grown by an eighth.
 func (d *durations) above(q float64) uint64 {
 	if n := d.sample.Count(); n >= d.next {
 		d.limit, d.next = d.latest().Quantile(q), n+n/8+1
@@ -286,7 +287,7 @@ func (w *Watcher) writeUsual(now time.Time) {
 		from = min(from, c.End-min(c.End, w.ticks(time.Duration(min(1, usualBytes/w.rate)*1e9))))
 	}
 	from = max(from, w.lastTo+1)
-	_, _ = w.add(w.entry(c, from, c.End), c.Func, from, c.End) // there will be others
+	_, _ = w.add(w.entry(c, from, c.End), c.Func, from, c.End) // other usual calls will follow
 }
 
 // add writes a trace to the folder. It returns false if the folder has no room for it.

@@ -77,7 +77,7 @@ func TestWatcher(t *testing.T) {
 			{call(20000, 25000)},      // slow; its margin has passed already
 			{call(7100, 9000)},        // began before the end of the first trace
 			{},                        //
-			{call(25100, 26000+1000)}, // begins right behind the trace before
+			{call(25100, 26000+1000)}, // begins right after the previous trace
 			{},
 		},
 		now: []uint64{210, 6100, 6450, 7100, 7500, 26000, 26100, 26200, 27000, 27500},
@@ -107,8 +107,8 @@ func TestWatcher(t *testing.T) {
 	}
 }
 
-// Above a percentile, calls are slow when there are enough calls to know it. Traces say what is
-// usual.
+// With a percentile, calls count as slow once there are enough calls to estimate it. Traces state the
+// usual durations.
 func TestWatcherQuantile(t *testing.T) {
 	s := &script{}
 	at := uint64(0)
@@ -139,7 +139,7 @@ func TestWatcherQuantile(t *testing.T) {
 	}
 }
 
-// A slow call that is still open belongs into the same trace, unless that takes too long.
+// A slow call that is still open belongs in the same trace, unless that takes too long.
 func TestWatcherWaitsForOpenCalls(t *testing.T) {
 	s := &script{
 		rounds: [][]recorder.RootCall{{call(2000, 5000)}, {}, {call(1000, 9000)}, {call(10_000, 15_000)}, {}},
@@ -171,7 +171,7 @@ func TestWatcherEvery(t *testing.T) {
 	}
 }
 
-// Traces of usual calls have the calls before, but none that is in another trace.
+// Traces of usual calls include earlier calls, but none that are in another trace.
 func TestWatcherUsual(t *testing.T) {
 	s := &script{
 		rounds: [][]recorder.RootCall{{call(1, 5000)}, {call(4900, 5200)}, {call(5300, 5400)}},
