@@ -64,8 +64,8 @@ type Analysis struct {
 	tables []*table // by thread index; one for all unless Options.PerThread
 	kept   []calls.Call
 	prober *prober // nil unless Options.Compensation
-	// recursive marks functions of which a nested call has ended in a thread, and the outer
-	// call has not.
+	// recursive marks functions that have an open call in a thread, and a nested call that has
+	// ended.
 	recursive map[mark]struct{}
 	held      int64 // sum of the tables' held
 }
@@ -95,7 +95,7 @@ type special struct {
 	continued  uint64 // calls with their tail calls inside
 	untimed    uint64 // calls that were only counted
 	pruned     uint64 // calls that the recorder dropped
-	// summed are calls of which only the sum of their durations is known, with those of pruned.
+	// summed counts calls that are known only by the sum of their durations, including pruned.
 	summed     uint64
 	summedSum  quantile.Sum
 	unrecorded Unrecorded
@@ -136,25 +136,25 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 	return nil
 }
 
-// Held returns about how many bytes the rows take, also in a report. See [calls.Holder].
+// Held returns the approximate size of the rows in bytes, including a report. See [calls.Holder].
 func (a *Analysis) Held() int64 { return a.held + markBytes*int64(len(a.recursive)) }
 
 const (
-	// rowBytes is what a row takes in a report, and in a table without its durations: measured.
+	// rowBytes is the measured size of a row in a report and in a table, without its durations.
 	rowBytes = 640
-	// tableBytes is what a table takes without rows.
+	// tableBytes is the size of a table without rows.
 	tableBytes = 256
 	markBytes  = 64
 )
 
-// measure updates what a table holds.
+// measure updates the size of a table.
 func (a *Analysis) measure(t *table) {
 	held := tableBytes + rowBytes*int64(len(t.ids)) + t.durations.Held()
 	a.held += held - t.held
 	t.held = held
 }
 
-// waits adds the times off the processor of a batch.
+// waits adds the off-CPU times of a batch.
 func (t *table) waits(b *calls.Batch) {
 	for i := range b.Waits {
 		w := &b.Waits[i]
@@ -167,10 +167,11 @@ func (t *table) waits(b *calls.Batch) {
 	}
 }
 
-// Sums adds the calls of a thread that the recorder summed up.
+// Sums adds the calls of a thread that the recorder summed up. It returns an error if the options
+// need individual calls.
 func (a *Analysis) Sums(s *calls.Sums) error {
 	if a.opts.RecursiveOnly {
-		return errors.New("a profile does not contain which calls are part of a recursion: record without --profile")
+		return errors.New("a profile does not record which calls are recursive: record without --profile")
 	}
 	if a.prober != nil {
 		return errors.New("cannot subtract the cost of recording from a profile: record without --profile")
@@ -228,7 +229,7 @@ func (a *Analysis) Pruned(th reader.Thread, index int, fn reader.FuncID, n, tick
 	s.sum(n, ticks)
 }
 
-// Unrecorded adds what is known of calls of a function that a recording within a budget left out.
+// Unrecorded adds counts and estimates of calls that a recording within a budget left out.
 func (a *Analysis) Unrecorded(th reader.Thread, index int, of *reader.BudgetFunction, fn reader.FuncID) {
 	t := a.table(&calls.Batch{Thread: th, Index: index})
 	u := &t.special(t.index(fn)).unrecorded
@@ -281,8 +282,8 @@ func (s *special) add(c *calls.Call) {
 	}
 }
 
-// isRecursive reports whether the call is part of a recursion. Calls come in the order of
-// their ends, so all calls inside have been seen.
+// isRecursive reports whether the call is part of a recursion. Calls arrive in the order of their
+// ends, so it has already seen all calls inside.
 func (a *Analysis) isRecursive(thread int, c *calls.Call) bool {
 	m := mark{thread, c.Func}
 	if c.Nested {

@@ -87,9 +87,9 @@ func (p *prober) count(b *calls.Batch, t *table) []calls.Call {
 // time, the time is 0.
 type Compensated struct {
 	RecordedSelf, RecordedTotal quantile.Sum
-	// The true times are between these if the true cost is between its bounds.
+	// These bound the true times if the true cost is between its bounds.
 	SelfLow, SelfHigh, TotalLow, TotalHigh quantile.Sum
-	// Exceeds reports that the cost was higher than a time.
+	// Exceeds reports whether the cost was higher than one of the times.
 	Exceeds bool
 }
 
@@ -117,7 +117,7 @@ func (r *Report) compensate(cost probecost.Cost, of []probes) {
 // are as coarse as the clock.
 const enoughCalls = 100
 
-// shortest is the least mean duration of functions that call nothing, in thousandths of
+// shortest returns the shortest mean duration of functions that call nothing, in thousandths of
 // ticks. The part of the cost that is inside a call cannot exceed it.
 func (r *Report) shortest(of []probes) uint64 {
 	most := uint64(math.MaxUint64)

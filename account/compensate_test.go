@@ -38,7 +38,7 @@ func nested() []calls.Call {
 }
 
 func TestCompensation(t *testing.T) {
-	// A call costs 30 ticks, of which 10 to 20 are inside.
+	// A call costs 30 ticks, 10 to 20 of them inside the call.
 	opts := Options{Compensation: &Compensation{Cost: probecost.Cost{Low: 30_000, High: 30_000}}}
 	r := collect(t, opts, nested()...).Report(0)
 	// Function 1 has 2 calls, which make 3, and the outermost has 4 inside. Function 2 has 2

@@ -2,7 +2,7 @@ package account
 
 import "math"
 
-// bars are an eighth to eight eighths of a character's height.
+// bars are characters with heights from one eighth to eight eighths.
 const bars = "▁▂▃▄▅▆▇█"
 
 // octaves returns the first and the last octave of durations in any row. If there are none,

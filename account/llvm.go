@@ -14,8 +14,8 @@ import (
 // llvmStats returns the six numbers of a function in the order of llvm-xray. They are in
 // seconds, or in ticks if the frequency is unknown.
 //
-// llvm-xray converts and prints in double precision. The rounding of the last decimal
-// follows from that, so this does the same.
+// llvm-xray converts and prints in double precision. So does this function, to round the last
+// decimal in the same way.
 func (r *Report) llvmStats(row *Row) [6]float64 {
 	s := [6]float64{
 		float64(row.Min), float64(row.P50), float64(row.P90), float64(row.P99), float64(row.Max), row.Sum.Float64(),
@@ -60,7 +60,7 @@ func llvmLocation(names symbolize.Names, id reader.FuncID) string {
 // nameless matches the labels of functions without a symbol.
 var nameless = regexp.MustCompile(`^@\([0-9a-f]+\)$`)
 
-// llvmName returns the label as scripts for llvm-xray expect it, or empty for no function.
+// llvmName returns the label in the form that scripts for llvm-xray expect; "" for no function.
 func llvmName(label string) string {
 	if nameless.MatchString(label) {
 		return label

@@ -121,7 +121,7 @@ func (r *Report) times() []report.Column[Row] {
 	return list
 }
 
-// off is a column of a part of self or total times.
+// off is a column for an off-CPU part of self or total times.
 func (r *Report) off(key string, value func(*Row) quantile.Sum) report.Column[Row] {
 	return report.Sum(key, value).Missing((*Row).selfUnknown).When(r.OffCPU)
 }
@@ -244,7 +244,7 @@ func (r *Report) notes(v View) []string {
 	say(r.Continued, "ended in a tail call. Its time includes the function that it called.", "ended in tail calls. Their times include the functions that they called.")
 	say(r.TailExited-r.Continued, "ended in a tail call. Its time excludes the function that it called.",
 		"ended in tail calls. Their times exclude the functions that they called.")
-	say(r.Left, "ended by an exception or longjmp.", "ended by an exception or longjmp.")
+	say(r.Left, "was ended by an exception or longjmp.", "were ended by an exception or longjmp.")
 	say(r.Inferred, "has no exit record. xray ends it when its caller ends.", "have no exit record. xray ends them when their callers end.")
 	if !r.Clock.Known() {
 		add("The trace does not state its clock frequency, so times are in ticks.")
@@ -252,7 +252,7 @@ func (r *Report) notes(v View) []string {
 	return notes
 }
 
-// quantileNotes explain the mark ~ if it is shown.
+// quantileNotes explain the mark ~ if the table has it.
 func (r *Report) quantileNotes() (notes []string) {
 	if r.Cost != nil { // then the report has no quantiles
 		return nil

@@ -20,39 +20,39 @@ type Row struct {
 	Func   reader.FuncID
 
 	Count      uint64 // calls that ended
-	TailExited uint64 // calls of these that left through a tail call
-	Continued  uint64 // calls of these with the tail call inside
-	Inferred   uint64 // calls of these whose end was not recorded
-	Left       uint64 // calls of these that an exception or a longjmp left
+	TailExited uint64 // calls of Count that ended in a tail call
+	Continued  uint64 // calls of TailExited that include the function that they called
+	Inferred   uint64 // calls of Count whose end was not recorded
+	Left       uint64 // calls of Count that an exception or longjmp ended
 	Open       uint64 // calls that had not ended
 
 	Self  quantile.Sum // time in the function without the calls that it made
 	Total quantile.Sum // time during which a call of the function was open
 	Sum   quantile.Sum // of the durations of the calls counted
 
-	// Of the durations of the calls counted; 0 if there are none. Quantile q is the value
-	// at index ⌊q·Count⌋ in ascending order.
+	// Minimum, quantiles and maximum of the durations of the calls counted; 0 if there are none.
+	// Quantile q is the value at index ⌊q·Count⌋ in ascending order.
 	Min, P50, P90, P99, P999, Max uint64
 	// Approximate says that quantiles may be off by quantile.RelativeError, or, with
 	// Coarse, by quantile.OctaveError. Min and Max are always exact.
 	Approximate, Coarse bool
-	// Binned says that some durations are from summaries, which have no exact ones.
+	// Binned says that some durations are from summaries, which have no exact durations.
 	Binned  bool
-	Untimed uint64 // calls of these that were only counted
+	Untimed uint64 // calls of Count without a recorded time
 	// Pruned is the number of calls in Count that the recorder dropped. Total and Sum include
 	// their durations. Quantiles and Self do not. Total counts the calls below them a second
 	// time, and also nested calls of the same function. Their time is also in the Self of their
 	// callers.
 	Pruned uint64
-	// Summed is the number of calls of Count of which only the sum of their durations is
-	// known: those of Pruned, and of profiles of LLVM. Quantiles do not include them.
+	// Summed is the number of calls of Count that are known only by the sum of their durations:
+	// those of Pruned, and of LLVM's profiles. Quantiles do not include them.
 	Summed uint64
 	// Octaves counts durations by their length in bits: Octaves[i] counts those of 2^(i-1)
 	// to 2^i-1 ticks. It is as long as the longest duration needs.
 	Octaves []uint64
 
-	// SelfOff and TotalOff are the parts of Self and Total off CPU, with
-	// Options.OffCPU. Times on CPU are the rest.
+	// SelfOff and TotalOff are the off-CPU parts of Self and Total, with Options.OffCPU. The rest
+	// is time on CPU.
 	SelfOff, TotalOff Off
 
 	// Unrecorded are calls that a recording within a budget left out. Nothing else includes them.
@@ -63,13 +63,13 @@ type Row struct {
 	Compensated *Compensated
 }
 
-// Unrecorded is what is known of calls that are not in the trace.
+// Unrecorded has counts and estimates of calls that are not in the trace.
 type Unrecorded struct {
-	Counted   uint64
-	Estimated uint64
-	Error     uint64 // the standard error of Estimated
-	// Total is an estimate of their total time, and TotalError its standard error. Timeless says that
-	// the time of some is unknown.
+	Counted   uint64 // calls that were counted but not recorded
+	Estimated uint64 // estimated calls while the function was off
+	Error     uint64 // at least the standard error of Estimated
+	// Total is an estimate of the total time of all these calls, in ticks, and TotalError its
+	// standard error. Timeless says that the time of some calls is unknown.
 	Total      quantile.Sum
 	TotalError float64
 	Timeless   bool
@@ -84,23 +84,23 @@ func (u *Unrecorded) merge(o *Unrecorded) {
 	u.Timeless = u.Timeless || o.Timeless
 }
 
-// Calls is the number of calls.
+// Calls returns an estimate of the number of calls.
 func (u *Unrecorded) Calls() uint64 { return u.Counted + u.Estimated }
 
-// AllCalls is an estimate of the number of calls, with those that were not recorded.
+// AllCalls returns an estimate of the number of calls, including unrecorded calls.
 func (row *Row) AllCalls() uint64 { return row.Count + row.Unrecorded.Calls() }
 
-// AllTotal is an estimate of the total time, with calls that were not recorded.
+// AllTotal returns an estimate of the total time in ticks, including unrecorded calls.
 func (row *Row) AllTotal() quantile.Sum {
 	t := row.Total
 	t.AddSum(row.Unrecorded.Total)
 	return t
 }
 
-// totalMargin is the same for the total time.
+// totalMargin is like margin, for the total time.
 func (row *Row) totalMargin() uint64 { return uint64(min(2*row.Unrecorded.TotalError, 1<<62)) }
 
-// margin is twice the standard error of the estimated calls: they are within it in 19 of 20 cases.
+// margin is twice the standard error of the estimated calls, half of a 95% confidence interval.
 func (row *Row) margin() uint64 { return 2 * row.Unrecorded.Error }
 
 // Off is off-CPU time.
@@ -127,13 +127,12 @@ func (o *Off) merge(p *Off) {
 	o.Interrupted.AddSum(p.Interrupted)
 }
 
-// onCPU returns the rest of a time.
+// onCPU returns the rest of a time, which was on CPU.
 func (o *Off) onCPU(of quantile.Sum) quantile.Sum {
 	return of.Minus(o.Blocked).Minus(o.Queued).Minus(o.Recorder).Minus(o.Interrupted)
 }
 
-// Report is the result of an analysis. The caller owns it. It shares nothing with the
-// analysis.
+// Report is the result of an analysis. The caller owns it. It shares no memory with the analysis.
 type Report struct {
 	Clock     reader.Clock
 	PerThread bool
@@ -279,11 +278,11 @@ const (
 	ByInferred
 	ByTailExited
 	ByOpen
-	ByCPU // of self times, like the following ones
+	ByCPU // by parts of self times, like the following columns
 	ByBlocked
 	ByQueued
 	ByInterrupted
-	ByAllCalls // of recordings within a budget, with estimates
+	ByAllCalls // for recordings within a budget, including estimates
 	ByAllTotal
 )
 
@@ -416,8 +415,8 @@ func (r *Report) Top(n int) {
 	}
 }
 
-// Ended removes functions without calls that ended. llvm-xray does not have these, so call
-// it first to get its output.
+// Ended removes functions without calls that ended. llvm-xray does not show them. Call Ended before
+// writing the output of llvm-xray.
 func (r *Report) Ended() {
 	r.Rows = slices.DeleteFunc(r.Rows, func(row Row) bool { return row.Count == 0 })
 	r.countFunctions()

@@ -8,17 +8,17 @@ import (
 )
 
 // table holds functions in the order of their first calls. IDs are dense in most traces, but
-// those of shared objects are far apart, and damaged traces can hold any IDs. So small IDs have
-// an array, and an open-addressing table has all.
+// those of shared objects are far apart, and damaged traces can have any IDs. So an array has the
+// small IDs, and an open-addressing hash table has all.
 type table struct {
 	thread    reader.Thread
 	ids       []reader.FuncID
-	durations quantile.Set // of calls that ended, with the self times of all
+	durations quantile.Set // durations of calls that ended; the weights are self times of all calls
 	specials  []*special   // nil for functions that have none
 	direct    []int32      // by id: 1 + the index
 	slots     []slot       // a power of two in length, at most half full
 	shift     uint8        // 32 - log2(len(slots))
-	held      int64        // what Analysis.held has of the table
+	held      int64        // bytes of the table that Analysis.held includes
 }
 
 // slot is a function's id and 1 + its index; 0 is a free slot.
@@ -27,8 +27,8 @@ type slot struct {
 	at int32
 }
 
-// firstSlots is how many slots a table begins with. It has no array until they are
-// too few: with Options.PerThread there may be as many tables as threads.
+// firstSlots is the initial number of slots. A table has no array until it needs more slots:
+// with Options.PerThread there may be as many tables as threads.
 const firstSlots = 16
 
 func newTable(exact bool) *table {
@@ -38,7 +38,7 @@ func newTable(exact bool) *table {
 	return t
 }
 
-// special is what only some calls of the function at an index are.
+// special returns the special properties of the function at an index.
 func (t *table) special(at int) *special {
 	if t.specials[at] == nil {
 		t.specials[at] = new(special)
@@ -54,7 +54,7 @@ func (t *table) index(id reader.FuncID) int {
 	return t.search(id)
 }
 
-// known is the index of a function that is in the array, and else negative.
+// known returns the index of a function if the array has it, or a negative number.
 func (t *table) known(id reader.FuncID) int {
 	if i := uint32(id); int(i) < len(t.direct) {
 		return int(t.direct[i]) - 1
@@ -64,7 +64,7 @@ func (t *table) known(id reader.FuncID) int {
 
 func (t *table) search(id reader.FuncID) int {
 	mask := uint32(len(t.slots) - 1)
-	// 2^32 divided by the golden ratio: ids in a row meet no slot twice.
+	// The factor is 2^32 divided by the golden ratio. Consecutive ids get different slots.
 	for h := uint32(id) * 0x9e3779b1 >> (t.shift & 31); ; h++ {
 		s := t.slots[h&mask]
 		if s.at == 0 {

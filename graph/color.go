@@ -24,7 +24,7 @@ var (
 	}
 )
 
-// amountColor returns the color of v if most is the largest amount. The root spreads small
+// amountColor returns the color of v if most is the largest amount. The square root spreads small
 // amounts, which are the most frequent.
 func amountColor(v, most float64) rgb {
 	if most <= 0 {
@@ -112,7 +112,7 @@ func (c rgb) String() string {
 	return fmt.Sprintf("#%02X%02X%02X", uint8(c.r), uint8(c.g), uint8(c.b))
 }
 
-// ink is black or white, whichever is more readable on the color.
+// ink returns black or white, whichever is more readable on the color.
 func (c rgb) ink() string {
 	if 0.299*c.r+0.587*c.g+0.114*c.b < 140 {
 		return "#FFFFFF"

@@ -110,8 +110,8 @@ func (s *Side) labels() map[reader.FuncID]string {
 	return labels
 }
 
-// renumber gives functions the numbers of their names. Edges that become equal are added
-// up.
+// renumber replaces the IDs of functions by the numbers of their names. It adds up edges that become
+// equal.
 func (a *Analysis) renumber(labels map[reader.FuncID]string, ids map[string]reader.FuncID) *Analysis {
 	to := New(a.opts)
 	for i := range a.edges {
@@ -156,10 +156,10 @@ func (d *Diff) difference(a, b *Stats, c Column) float64 {
 
 // Trim returns the part of the graph that changed most, and counts in Left what it omits.
 //
-// It keeps edges whose sum changed by at least minShare (0 to 1) of the self time of the
-// trace that has more of it. It keeps functions whose self time changed by as much, or that
-// have such an edge. If top is above 0, it keeps only the top functions by change of self
-// time, and the edges between them and from the root.
+// It keeps edges whose sum changed by at least minShare (0 to 1) of the self time of the trace
+// with more self time. It keeps functions whose self time changed by as much, or that have such
+// an edge. If top is above 0, it keeps only the top functions by change of self time, and the
+// edges between them and from the root.
 func (d *Diff) Trim(minShare float64, top int) *Diff {
 	var selfA, selfB float64
 	for i := range d.Functions {

@@ -35,7 +35,7 @@ func (d *Diff) WriteLLVM(w io.Writer, v LLVMDiffView) error {
 		return cut(d.Functions[i].Name, v.NameLimit)
 	}
 	for _, e := range d.Edges {
-		// llvm-xray knows the ends of edges whose calls are all open, but not the edges.
+		// llvm-xray draws the functions of edges whose calls are all open, but not the edges.
 		e.A, e.B = finished(e.A), finished(e.B)
 		if e.A == nil && e.B == nil {
 			continue

@@ -8,8 +8,8 @@ import (
 	"github.com/xray-tools/xray/internal/label"
 )
 
-// WriteDOT writes the graph for Graphviz: what costs more in B is pink, what costs less is
-// green, and what only one trace has is dashed. It returns the error of w.
+// WriteDOT writes the graph for Graphviz. Functions and edges that cost more in B are pink, those
+// that cost less are green, and those that only one trace has are dashed. It returns the error of w.
 func (d *Diff) WriteDOT(w io.Writer, v View) error {
 	return d.draw(&v).writeDOT(w)
 }
@@ -42,7 +42,7 @@ func (d *Diff) approximate() (approximate, coarse bool) {
 	return approximate, coarse
 }
 
-// cost returns the color of a change for which less is better.
+// cost returns the color of a change if less is better.
 func (d *Diff) cost(a, b *Stats, c Column) rgb {
 	switch {
 	case a == nil:

@@ -1,4 +1,4 @@
-// Package graph is the call graph of a trace: which function called which, how often, and
+// Package graph shows the call graph of a trace: which function called which, how often, and
 // at what cost. It also compares the graphs of two traces.
 //
 // The pipeline:

@@ -16,7 +16,7 @@ type View struct {
 	FunctionLabels, EdgeLabels []Column // one line each
 	FunctionColor, EdgeColor   Column
 	NameLimit                  int      // bytes of a name in a label; 0 for 60
-	Notes                      []string // paragraphs that the caption ends with
+	Notes                      []string // paragraphs at the end of the caption
 }
 
 // DefaultView is the view if the user selects nothing.
@@ -60,7 +60,7 @@ func (r *Report) caption(v *View) []string {
 		lines = append(lines, label.Count(open, "call", "calls")+" open at the end, counted in self time only")
 	}
 	if inferred > 0 {
-		lines = append(lines, label.Count(inferred, "call", "calls")+" without an exit record, ended with their caller")
+		lines = append(lines, label.Count(inferred, "call", "calls")+" without an exit record, ended with the caller")
 	}
 	if approximate && wantsQuantiles(v) {
 		lines = append(lines, relativeError(coarse))
@@ -96,8 +96,7 @@ func wantsQuantiles(v *View) bool {
 	return false
 }
 
-// lines are the numbers of a label. Shares are of all self time, and only functions show
-// them.
+// lines are the numbers of a label. Only functions show shares, which are of all self time.
 func (r *Report) lines(s *Stats, columns []Column, share bool) []string {
 	var lines []string
 	for _, c := range columns {

@@ -36,7 +36,7 @@ func TestWriteDOT(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `digraph xray {
-	graph [label="3 functions, 3 edges, 4.000ms of self time\lnot shown, too small: 1 function, 1 edge\l1 call open at the end, counted in self time only\l1 call without an exit record, ended with their caller\l", labelloc=t, labeljust=l, fontname="Helvetica", fontsize=12];
+	graph [label="3 functions, 3 edges, 4.000ms of self time\lnot shown, too small: 1 function, 1 edge\l1 call open at the end, counted in self time only\l1 call without an exit record, ended with the caller\l", labelloc=t, labeljust=l, fontname="Helvetica", fontsize=12];
 	node [shape=box, style="rounded,filled", fillcolor="#FFFFFF", fontname="Helvetica", fontsize=11];
 	edge [fontname="Helvetica", fontsize=9, color="#606060"];
 	F0 [shape=point, label="", tooltip="no caller in the trace"];

@@ -20,6 +20,7 @@ type drawing struct {
 	caption []string
 	nodes   []drawnNode
 	edges   []drawnEdge
+	kept    string // describes the edges that limit keeps
 }
 
 type drawnNode struct {
@@ -46,7 +47,7 @@ const rootTooltip = "no caller in the trace"
 
 // draw makes the picture of the report.
 func (r *Report) draw(names symbolize.Names, v *View) *drawing {
-	d := &drawing{name: "xray", caption: r.caption(v)}
+	d := &drawing{name: "xray", caption: r.caption(v), kept: "with the most time"}
 	var mostFunction, mostEdge, mostSum float64
 	for i := range r.Functions {
 		mostFunction = max(mostFunction, r.amount(&r.Functions[i].Stats, v.FunctionColor))
@@ -66,7 +67,7 @@ func (r *Report) draw(names symbolize.Names, v *View) *drawing {
 	for i := range r.Functions {
 		f := &r.Functions[i]
 		if f.ID == Root {
-			continue // an event of function 0 is damage; its node is the root's
+			continue // function 0 is the root; a call of it is damage
 		}
 		name := symbolize.Label(names, f.ID)
 		n := drawnNode{
@@ -106,7 +107,7 @@ func (r *Report) draw(names symbolize.Names, v *View) *drawing {
 
 // draw makes the picture of the comparison.
 func (d *Diff) draw(v *View) *drawing {
-	to := &drawing{name: "xraydiff", caption: d.caption(v)}
+	to := &drawing{name: "xraydiff", caption: d.caption(v), kept: "whose time changed most"}
 	most, rooted := 0.0, false
 	for i := range d.Edges {
 		rooted = rooted || d.Edges[i].Caller == 0
@@ -152,8 +153,8 @@ func (d *Diff) draw(v *View) *drawing {
 	return to
 }
 
-// limit omits the edges of least weight if there are more than most, and then functions
-// without an edge. It returns the number of omitted edges and mentions them in the caption.
+// limit omits the edges of least weight if there are more than most, and then functions without an
+// edge. It returns the number of omitted edges and adds a note to the caption.
 func (d *drawing) limit(most int) int {
 	left := len(d.edges) - most
 	if left <= 0 && len(d.nodes) <= most+1 {
@@ -183,8 +184,8 @@ func (d *drawing) limit(most int) int {
 		edges[to] = d.edges[i]
 		edges[to].from, edges[to].to = position[edges[to].from]-1, position[edges[to].to]-1
 	}
-	d.caption = append(d.caption, fmt.Sprintf("incomplete: shows only the %s of %s with the most time",
-		label.Grouped(uint64(len(edges))), label.Count(uint64(len(d.edges)), "edge", "edges")))
+	d.caption = append(d.caption, fmt.Sprintf("incomplete: shows only the %s of %s %s",
+		label.Grouped(uint64(len(edges))), label.Count(uint64(len(d.edges)), "edge", "edges"), d.kept))
 	d.nodes, d.edges = kept, edges
 	return max(left, 0)
 }

@@ -28,7 +28,7 @@ var (
 		"{", `\{`, "}", `\}`, "|", `\|`)
 )
 
-// quoted escapes a name for a quoted label or tooltip of any shape but record.
+// quoted escapes a name for a quoted label or tooltip of any shape except record.
 func quoted(name string) string { return labelEscapes.Replace(texttab.Printable(name)) }
 
 // record escapes a name for a quoted label of a record.

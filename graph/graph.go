@@ -32,13 +32,13 @@ type Analysis struct {
 	// index is an open-addressing hash table from (caller, callee) to the position in edges
 	// plus 1. Its length is a power of two, and it is at most half full.
 	index []uint32
-	// durations is what samples take, in bytes.
+	// durations is the size of samples in bytes.
 	durations int64
 }
 
-// Held returns about how many bytes the edges take, also in a report. See [calls.Holder].
+// Held returns the approximate size of the edges in bytes, including a report. See [calls.Holder].
 func (a *Analysis) Held() int64 {
-	// Measured. A sample keeps its first values as they are.
+	// Measured sizes. A sample keeps its first values uncounted.
 	const perEdge, perSample = 480, 640
 	return perEdge*int64(len(a.edges)) + perSample*int64(len(a.samples)) + a.durations
 }

@@ -18,8 +18,8 @@ type LLVMView struct {
 // llvmNameLimit is the length to which llvm-xray cuts names.
 const llvmNameLimit = 40
 
-// WriteLLVM writes the graph as llvm-xray graph does, but ordered by ID. It shows no calls
-// that are open at the end, but their functions are nodes. It returns the error of w.
+// WriteLLVM writes the graph as llvm-xray graph does, but ordered by ID. It omits calls that are
+// open at the end, but shows their functions as nodes. It returns the error of w.
 func (r *Report) WriteLLVM(w io.Writer, names symbolize.Names, v LLVMView) error {
 	b := bufio.NewWriter(w)
 	var mostEdge, mostVertex float64
@@ -37,7 +37,7 @@ func (r *Report) WriteLLVM(w io.Writer, names symbolize.Names, v LLVMView) error
 	for i := range r.Edges {
 		e := &r.Edges[i]
 		if e.Count == 0 {
-			continue // llvm-xray knows its ends, not the edge
+			continue // llvm-xray draws its functions, but not the edge
 		}
 		fmt.Fprintf(b, "%s -> %s [label=\"%s\"", node(e.Caller), node(e.Callee), r.llvmLabel(&e.Stats, v.EdgeLabel))
 		if v.EdgeColor != None {

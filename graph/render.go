@@ -44,8 +44,8 @@ func (r *Report) Body(names symbolize.Names, v View) []report.Node {
 
 func same(ticks uint64) uint64 { return ticks }
 
-// columns are the number columns of rows. time converts from ticks. If of returns nil for a
-// row, all its numbers are missing.
+// columns returns the number columns of rows. time converts ticks. If of returns nil, all numbers of
+// the row are missing.
 func columns[T any](prefix string, quantiles bool, time func(uint64) uint64, of func(*T) *Stats) []report.Column[T] {
 	missing := func(r *T) bool { return of(r) == nil }
 	untimed := func(r *T) bool { return of(r) == nil || of(r).Count == 0 || of(r).Untimed }
@@ -161,8 +161,8 @@ func (d *Diff) Body(name func(string) string, v View) []report.Node {
 	}
 }
 
-// diffColumns are the numbers of A and B, and their changes. Text shows the counts and one
-// kind of time.
+// diffColumns returns the columns of A and B, and their changes. Text shows the counts and one kind
+// of time.
 func diffColumns[T any](d *Diff, shown Column, of func(*T) (a, b *Stats)) []report.Column[T] {
 	time := func(c reader.Clock) func(uint64) uint64 {
 		if d.Clock().Known() {

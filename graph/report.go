@@ -18,11 +18,11 @@ type Stats struct {
 	Sum      uint64 // of durations; saturates at the largest number
 	Self     uint64 // of the callee, in calls by this edge, including open ones; saturates like Sum
 	Min, Max uint64
-	// Untimed says that Min, Max and quantiles are unknown, because the calls are in profiles
-	// that have only their number and their total time.
+	// Untimed says that Min, Max and quantiles are unknown, because the calls are from profiles
+	// that have only counts and total times.
 	Untimed bool
-	// Quantiles by llvm-xray's rule, the value at index ⌊q·n⌋ in ascending order. 0 unless
-	// Report.Quantiles is set.
+	// Quantiles are by llvm-xray's rule: the value at index ⌊q·n⌋ in ascending order. They are 0
+	// unless Report.Quantiles is set.
 	P50, P90, P99, P999 uint64
 	// Approximate says that quantiles may be off by quantile.RelativeError, or, with
 	// Coarse, by quantile.OctaveError.
@@ -41,7 +41,7 @@ type Edge struct {
 	Stats
 }
 
-// Report is a call graph. Functions has every end of an edge except Root.
+// Report is a call graph. Functions has all callers and callees except Root.
 type Report struct {
 	Clock     reader.Clock
 	Quantiles bool       // quantiles are known
@@ -73,8 +73,8 @@ func (a *Analysis) Report(c reader.Clock) *Report {
 		e := &a.edges[i]
 		r.Self = addSaturating(r.Self, e.self)
 		r.Edges = append(r.Edges, Edge{e.caller, e.callee, a.stats(i)})
-		// Treat a function as an edge from nowhere to itself. Only now may the sample of
-		// the edge be given away.
+		// Treat a function as an edge from nowhere to itself. This takes the sample of the
+		// edge, which nothing needs after that.
 		functions.absorb(0, e.callee, a, i)
 		if e.caller != Root {
 			functions.edge(0, e.caller)
@@ -123,7 +123,7 @@ const (
 
 var columnNames = [...]string{"none", "count", "sum", "self", "min", "p50", "p90", "p99", "p999", "max"}
 
-// String gives the name that [ParseColumn] takes.
+// String returns the name that [ParseColumn] takes.
 func (c Column) String() string { return columnNames[c] }
 
 // ParseColumn reads the name of a column, as String returns it or as in llvm-xray.
@@ -148,7 +148,7 @@ func (c Column) IsQuantile() bool { return c >= P50 && c <= P999 }
 // Has reports whether the value of a column is known.
 func (s *Stats) Has(c Column) bool { return !s.Untimed || c < Min }
 
-// Value is the number of a column: calls or ticks. It is 0 for None.
+// Value returns the number of a column: calls or ticks. It returns 0 for None.
 func (s *Stats) Value(c Column) uint64 {
 	switch c {
 	case Count:

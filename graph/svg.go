@@ -41,10 +41,10 @@ const svgStyle = `text { font: 11px ui-monospace, "DejaVu Sans Mono", Menlo, Con
 .edge:hover polygon { fill: #0050d0 !important; }
 `
 
-// WriteSVG writes the graph as a self-contained picture without scripts, which looks like
-// what Graphviz makes of [Report.WriteDOT]. If there are more than [MostDrawn] edges, it
-// omits those with the least time, returns their number, and says so in the picture. It
-// returns the error of w.
+// WriteSVG writes the graph as a self-contained picture without scripts. It looks like the
+// picture that Graphviz makes from [Report.WriteDOT]. If there are more than [MostDrawn] edges, it
+// omits those with the least time, returns their number, and says so in the picture. It returns
+// the error of w.
 func (r *Report) WriteSVG(w io.Writer, names symbolize.Names, v View) (left int, err error) {
 	return r.draw(names, &v).writeSVG(w)
 }
@@ -147,7 +147,7 @@ func (e *drawnEdge) writeSVG(b *bufio.Writer, at *layered.Edge) {
 	if e.color != nil {
 		line, head = fmt.Sprintf("; stroke: %s", e.color), fmt.Sprintf(" style=\"fill: %s\"", e.color)
 	}
-	// The line ends inside of the arrow head. Otherwise, the tip would not be sharp.
+	// The line ends inside the arrow head. Otherwise, the tip would not be sharp.
 	path := at.Path
 	tip := path[len(path)-1]
 	back := direction(tip, path[len(path)-2])

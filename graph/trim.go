@@ -7,14 +7,13 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Trim returns the part of the graph that is worth looking at, and counts in Left what it
-// omits. The statistics of what it keeps do not change.
+// Trim returns the most expensive part of the graph, and counts in Left what it omits. The
+// statistics of the rest do not change.
 //
-// It drops functions and edges whose sum is below minShare (0 to 1) of the self time of the
-// whole trace. It keeps those with open calls, which have no sum but run all the time. If
-// top is above 0, it keeps only the top functions by self time, and those on the costliest
-// path from each of them up to a root. It never drops the costliest edge into a function
-// that it keeps, so that the graph stays connected.
+// It drops functions and edges whose sum is below minShare (0 to 1) of the self time of the whole
+// trace. It keeps those with open calls, because open calls are not in the sum. If top is above 0,
+// it keeps only the top functions by self time, and the costliest path to each of them. It never
+// drops the costliest edge into a function that it keeps, so the graph stays connected.
 func (r *Report) Trim(minShare float64, top int) *Report {
 	least := minShare * float64(r.Self)
 	worth := func(s *Stats) bool { return float64(s.Sum) >= least || s.Open > 0 }

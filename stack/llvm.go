@@ -45,11 +45,11 @@ func (v LLVMView) Check() error {
 	return nil
 }
 
-// Options returns the options of the analysis that the view needs. Stacks of all threads
-// together still show the calls around them by thread.
+// Options returns the options of the analysis that the view needs. Even for stacks of all threads
+// together, callers are counted by thread.
 func (v LLVMView) Options() Options { return Options{PerThread: !v.AggregateThreads || !v.Flame} }
 
-// llvmTop is how many stacks llvm-xray lists.
+// llvmTop is the number of stacks that llvm-xray lists.
 const llvmTop = 10
 
 // WriteLLVM writes the output of llvm-xray stack, ordered by thread and function ID. Times
@@ -113,8 +113,8 @@ func (r *Report) llvmFlame(b *bufio.Writer, l *labels, m Metric) {
 	}
 }
 
-// llvmAcrossThreads returns the tops of all threads together. The rows of a stack but the
-// last are the calls around it. They only count threads that have the stack.
+// llvmAcrossThreads returns the tops of all threads together. All rows of a stack except the last
+// are its callers. They count only threads that have the stack.
 func (r *Report) llvmAcrossThreads() llvmTops {
 	merged := &sums{}
 	for _, th := range r.threads {
@@ -139,8 +139,8 @@ func (r *Report) llvmAcrossThreads() llvmTops {
 	return tops
 }
 
-// recountCallers counts the rows of s but the last in the threads that have s, whose path
-// is id.
+// recountCallers recounts all rows of s except the last in the threads that have s. id is the path
+// of s.
 func (r *Report) recountCallers(s *llvmStack, id calls.PathID) {
 	for i := range s.rows[:len(s.rows)-1] {
 		s.rows[i].count, s.rows[i].sum = 0, 0

@@ -13,10 +13,10 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// View selects what a report shows: a list of stacks for people. Programs get all stacks.
+// View selects the stacks that a report lists for people. Programs get all stacks.
 type View struct {
-	Metric Metric // what the stacks are ordered by
-	Top    int    // number of stacks in the list; all when 0
+	Metric Metric // orders the stacks
+	Top    int    // number of stacks in the list; 0 for all
 }
 
 // Stacks with more frames show only the outermost and the innermost.

@@ -16,12 +16,11 @@ type Options struct {
 	// PerThread keeps threads apart, in memory that grows with the number of distinct pairs
 	// of thread and path.
 	PerThread bool
-	// OffCPU says that batches have the off-CPU times.
+	// OffCPU says that batches have off-CPU times.
 	OffCPU bool
-	// Wakers, if not nil, are scheduler events that say who ended the waits. Then paths of
-	// blocked time go on with what ended it: a function of reader.WakerThread and the like, and
-	// behind that the waker's path, the innermost function first. It needs OffCPU, and
-	// excludes PerThread.
+	// Wakers, if not nil, are scheduler events that show what ended each wait. Paths of blocked
+	// time then continue with the waker: reader.WakerThread or a similar ID, followed by the
+	// waker's path, the innermost function first. It needs OffCPU, and excludes PerThread.
 	Wakers *wakers.Logs
 	// ThreadName returns the name of a thread, or "" if it has none. May be nil.
 	ThreadName func(reader.Thread) string
@@ -38,31 +37,31 @@ type Analysis struct {
 	held    int64             // bytes of the sums of threads
 }
 
-// thread is what is known of one thread.
+// thread is the state of one thread.
 type thread struct {
 	id   reader.Thread
-	sums *sums // of the thread, or Analysis.all
+	sums *sums // sums of the thread, or Analysis.all
 	// depth is the depth of the call that ended last.
 	depth uint32
 }
 
-// sums holds the totals of paths in pages. A page is allocated when one of its paths
-// occurs. A thread takes paths of its own, and related paths have close numbers.
+// sums holds the totals of paths in pages. A page is allocated when one of its paths occurs. Each
+// thread takes other paths, and related paths have numbers close to each other.
 type sums struct {
 	pages []*page
 	// open are the calls that have not ended. They are few.
 	open map[calls.PathID]amounts
-	// off is the off-CPU time that is self time of a path, of paths that have any.
+	// off is the off-CPU part of the self time, by path. It has only paths with such time.
 	off map[calls.PathID]calls.Off
 
 	paged int64 // bytes of the pages
-	held  int64 // what Analysis.held has of the sums
+	held  int64 // bytes of the sums that Analysis.held includes
 }
 
-// Held implements [calls.Holder]. The sums of all threads together do not count.
+// Held implements [calls.Holder]. It does not include the sums of all threads together.
 func (a *Analysis) Held() int64 { return a.held }
 
-// measure updates what the sums of a thread hold.
+// measure updates the size of the sums of a thread.
 func (a *Analysis) measure(s *sums) {
 	if s == a.all {
 		return
@@ -107,8 +106,8 @@ func New(opts Options) *Analysis {
 	return a
 }
 
-// Calls adds a batch. All batches must have the same Paths. The error is [ErrNoPaths], or
-// that Paths differ.
+// Calls adds a batch. All batches must have the same Paths. It returns [ErrNoPaths] if a batch has
+// none, and another error if they differ.
 func (a *Analysis) Calls(b *calls.Batch) error {
 	switch {
 	case b.Paths == nil:
@@ -130,8 +129,8 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 	depth, s := th.depth, th.sums
 	for i := range b.Calls {
 		c := &b.Calls[i]
-		// Calls arrive as they end, so the children of a call come right before it: it has
-		// any if the previous call was deeper.
+		// Calls arrive as they end, so the children of a call come right before it. It has
+		// children if the previous call was deeper.
 		leaf := depth <= c.Depth
 		depth = c.Depth
 		if c.End == calls.Truncated {
@@ -197,7 +196,7 @@ func (a *Analysis) thread(b *calls.Batch) *thread {
 	return th
 }
 
-// join makes paths that go on with what ended their waits, and moves blocked time there.
+// join moves blocked time to paths that continue with the waker.
 func (a *Analysis) join() {
 	if a.wakers == nil || a.paths == nil {
 		return

@@ -31,7 +31,7 @@ const (
 	svgWidth  = 1200
 	svgTop    = 62 // where the first row starts
 	svgRow    = 18
-	svgLetter = 7 // pixels of a letter, about
+	svgLetter = 7 // approximate pixels of a letter
 
 	// Frames narrower than this many pixels are omitted.
 	svgLeast = 0.1

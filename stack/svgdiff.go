@@ -68,7 +68,7 @@ func (c *changes) points(path uint64) float64 {
 	return share(c.now.of[path], c.now.total) - share(c.then.of[path], c.then.total)
 }
 
-// class returns the color of a path: more or less, from 1 to 4.
+// class returns the color class of a path: more1 to more4, less1 to less4, or same.
 func (c *changes) class(path uint64) string {
 	points := c.points(path)
 	for strength, least := range []float64{8, 2, 0.5, 0.1} {

@@ -19,8 +19,8 @@ type Frame struct {
 	Parent int // position in Tree.Frames; -1 for an outermost function
 	Depth  int // number of functions before it in the path
 	Count  uint64
-	Total  uint64 // durations of Count calls; of folded paths like Self
-	Self   uint64 // Total without the durations of the calls made from there
+	Total  uint64 // durations of Count calls; equal to Self for folded paths
+	Self   uint64 // Total without the durations of the calls that they made
 	// Leaves counts the calls of Count that made no call, and LeafTotal is their duration.
 	// Calls that were filtered out do not count as calls made.
 	Leaves, LeafTotal uint64
@@ -46,10 +46,10 @@ type Tree struct {
 // Report is the result of an analysis.
 type Report struct {
 	Clock reader.Clock
-	// OffCPU says that it is known where threads were.
+	// OffCPU says that the report has off-CPU times.
 	OffCPU bool
 
-	threads []*thread // ordered by file, process and ID; one without ID for all together
+	threads []*thread // by file, process and ID; a single one without ID for all together
 	labels  []string
 	order   []calls.PathID // all paths but the root, in the order of Tree.Frames
 	paths   *calls.Paths
@@ -86,7 +86,7 @@ func (a *Analysis) Report(c reader.Clock) *Report {
 
 // preorder lists all paths but the root: parents first, children by function.
 func preorder(p *calls.Paths) []calls.PathID {
-	// A counting sort by parent, and a sort of each family.
+	// A counting sort by parent, and then a sort of the children of each.
 	n := p.Len()
 	ends := make([]int, n) // where the children of a path end in children
 	for id := 1; id < n; id++ {
@@ -119,8 +119,7 @@ func preorder(p *calls.Paths) []calls.PathID {
 	return order
 }
 
-// threadLabels returns the thread IDs, with whatever else is needed to tell the threads
-// apart.
+// threadLabels returns the thread IDs, with the process and the file if thread IDs are ambiguous.
 func threadLabels(threads []*thread) []string {
 	forms := []func(reader.Thread) string{
 		func(t reader.Thread) string { return strconv.Itoa(int(t.Thread)) },
@@ -159,7 +158,7 @@ func (r *Report) Trees() iter.Seq[*Tree] {
 	}
 }
 
-// load makes t the tree with the number. Position has an element for each path.
+// load fills t with the tree of a number. position has an element for each path.
 func (r *Report) load(t *Tree, number int, position []int) {
 	t.Thread, t.Label = r.threads[number].id, r.labels[number]
 	r.frames(t, r.threads[number].sums, position)
@@ -168,11 +167,11 @@ func (r *Report) load(t *Tree, number int, position []int) {
 // perThread reports whether threads are kept apart.
 func (r *Report) perThread() bool { return len(r.threads) > 0 && r.labels[0] != "" }
 
-// frames fills the frames of t with the paths that s knows, and their callers.
+// frames fills the frames of t with the paths of s, and their callers.
 func (r *Report) frames(t *Tree, s *sums, position []int) {
 	t.Frames = t.Frames[:0]
 	clear(position)
-	// Callers have smaller IDs, so going down marks whole paths.
+	// Callers have smaller IDs, so a loop in descending order marks whole paths.
 	n := 0
 	for id := len(position) - 1; id > 0; id-- {
 		if position[id] != 0 || s.known(calls.PathID(id)) {
@@ -222,7 +221,7 @@ func (s *sums) known(id calls.PathID) bool {
 	return ok
 }
 
-// page is the page of a path, nil when there is none.
+// page returns the page of a path; nil if there is none.
 func (s *sums) page(id calls.PathID) *page {
 	if p := int(id >> pageBits); p < len(s.pages) {
 		return s.pages[p]

@@ -23,7 +23,7 @@ const (
 
 var metricNames = [...]string{"time", "count", "cpu", "blocked", "queued"}
 
-// metricWords name what stacks may have none of.
+// metricWords complete the sentence that no call path has any of a metric.
 var metricWords = [...]string{"time", "calls", "CPU time", "blocked time", "time in the run queue"}
 
 // metricTitles are the titles of flame graphs.
@@ -38,7 +38,7 @@ func Metrics() []string { return metricNames[:] }
 // NeedsOffCPU reports whether the metric needs calls.Options.OffCPU.
 func (m Metric) NeedsOffCPU() bool { return m >= CPU }
 
-// String gives the name that [ParseMetric] takes.
+// String returns the name that [ParseMetric] takes.
 func (m Metric) String() string { return metricNames[m] }
 
 // ParseMetric reads the name of a metric.

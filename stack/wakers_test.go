@@ -26,9 +26,9 @@ func record(b *reader.Block, tsc uint64, kind reader.Kind, fn reader.FuncID) {
 	b.Events = append(b.Events, reader.Event{TSC: tsc, Kind: kind, Func: fn})
 }
 
-// Thread 8 waits in 2, called by 1: twice for thread 9, which is in 4, called by 3, the first time
-// and in 3 the second, once for an interrupt, and once for another process. Thread 9 waits for
-// thread 8 before that calls anything, and for something that the events do not show.
+// Thread 8 waits in function 2, called by 1: twice for thread 9, once for an interrupt, and once for
+// another process. Thread 9 is in 4, called by 3, the first time, and in 3 the second time. Thread 9
+// waits for thread 8 before thread 8 calls anything, and for something that the events do not show.
 func wakersTrace(t *testing.T) *reader.Trace {
 	waiter := &reader.Block{Thread: reader.Thread{Process: 7, Thread: 8}}
 	record(waiter, 1000, reader.Enter, 1)
@@ -93,7 +93,7 @@ func wakersTrace(t *testing.T) *reader.Trace {
 	return trace
 }
 
-// Blocked paths continue with what ended their waits.
+// Blocked paths continue with the waker.
 func TestWakers(t *testing.T) {
 	trace := wakersTrace(t)
 	logs := wakers.NewLogs(trace)

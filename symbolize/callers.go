@@ -11,31 +11,30 @@ import (
 	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
-// Callers says which functions can call which others, as the machine code of their binaries
-// shows it. It does not change, and may be used concurrently.
+// Callers records which functions can call which others, according to the machine code of their
+// binaries. It is immutable and safe for concurrent use.
 type Callers struct {
-	// of has the functions with sleds that can be the innermost open ones when a function is
-	// entered, sorted. It has only functions of which all callers are known.
+	// of has, for each function whose callers are all known, the functions with sleds that can be
+	// the innermost open ones when it is entered, sorted.
 	of map[reader.FuncID][]reader.FuncID
-	// reach has what reaching returned, by function.
+	// reach caches the results of reaching, by function.
 	reach sync.Map
 }
 
-// FindCallers searches the binaries of n for calls and jumps. It knows nothing of binaries that
-// cannot be read or have no symbol table, of those in except, of maps, and of machines other
-// than x86-64.
+// FindCallers searches the binaries of n for calls and jumps. It skips maps, binaries in except,
+// binaries that cannot be read or have no symbol table, and machines other than x86-64.
 //
-// All callers of a function are known if nothing but calls and jumps to it has its address: no
-// other instruction, no data and no exported symbol. Nobody else calls main, but for the C library,
-// when no call is open. A caller without sleds passes the question
-// on to its own callers, and so does one that jumps there, because a tail call has ended it.
+// All callers of a function are known if its address appears only in calls and jumps to it: not in
+// other instructions, not in data, and not as an exported symbol. The C library calls main while no
+// call is open. If a caller has no sleds, or reaches the function by a jump, its own callers count
+// too: a jump is a tail call, which ends the call of the caller.
 func FindCallers(n Names, except ...*Table) *Callers {
 	c := &Callers{of: make(map[reader.FuncID][]reader.FuncID)}
-	eachTable(n, func(table *Table, more reader.FuncID) {
+	eachTable(n, func(table *Table, offset reader.FuncID) {
 		if !table.isX86() || slices.Contains(except, table) {
 			return
 		}
-		f := &callerFile{table: table, more: more}
+		f := &callerFile{table: table, offset: offset}
 		if debuginfo.Guard(f.read) == nil {
 			f.resolve(c.of)
 		}
@@ -43,8 +42,8 @@ func FindCallers(n Names, except ...*Table) *Callers {
 	return c
 }
 
-// CanCall reports whether a call of one function can be entered while one of another is the
-// innermost that is open. It is true if that is not known.
+// CanCall reports whether a call of to can begin while the innermost open call is one of from. It
+// returns true if that is unknown.
 func (c *Callers) CanCall(from, to reader.FuncID) bool {
 	callers, known := c.of[to]
 	if !known {
@@ -54,11 +53,11 @@ func (c *Callers) CanCall(from, to reader.FuncID) bool {
 	return ok
 }
 
-// maxReach limits the functions between two.
+// maxReach limits the direct and indirect callers of a function.
 const maxReach = 1 << 12
 
-// CanReach reports whether a call of one function can be entered while one of another is open, and
-// with it calls that the trace may lack. It is true if that is not known.
+// CanReach reports whether a call of to can begin while a call of from is open. Calls between them
+// may be missing from the trace. It returns true if that is unknown.
 func (c *Callers) CanReach(from, to reader.FuncID) bool {
 	known, ok := c.reach.Load(to)
 	if !ok {
@@ -69,8 +68,8 @@ func (c *Callers) CanReach(from, to reader.FuncID) bool {
 	return ok || all == nil
 }
 
-// reaching returns the functions that can be open when a function is entered, sorted, or nil if they
-// are not known.
+// reaching returns the functions that can be open when a function is entered, sorted. It returns nil
+// if they are unknown.
 func (c *Callers) reaching(to reader.FuncID) []reader.FuncID {
 	seen := make(map[reader.FuncID]bool)
 	for list := []reader.FuncID{to}; len(list) > 0; {
@@ -97,20 +96,20 @@ func (c *Callers) reaching(to reader.FuncID) []reader.FuncID {
 // callerFile has the calls and jumps of one file.
 type callerFile struct {
 	table   *Table
-	more    reader.FuncID // what the ids of the trace have more than those of the table
+	offset  reader.FuncID // from IDs in the table to IDs in the trace
 	regions []region      // by address
-	fixed   bool          // addresses in the code are those in memory
-	at      int           // the region in which the previous instruction was found
+	fixed   bool          // the file is loaded at its link-time addresses
+	at      int           // region of the previous instruction
 	edges   int
 }
 
-// region is a piece of code that is entered only where it begins, as far as is known.
+// region is the code from one known code start to the next.
 type region struct {
 	start   uint64
 	ids     []reader.FuncID // of the functions with sleds that begin here
-	label   bool            // the code before it may go on here
-	main    bool            // the C library calls it, when no call is open
-	exposed bool            // its address is known to more than calls and jumps
+	label   bool            // the region before it may continue here
+	main    bool            // the C library calls it while no call is open
+	exposed bool            // its address appears outside of calls and jumps
 	from    []edge
 }
 
@@ -156,7 +155,7 @@ func (f *callerFile) divide() error {
 	ids := make(map[uint64][]reader.FuncID)
 	for i := range f.table.m.Functions {
 		fn := &f.table.m.Functions[i]
-		ids[fn.Address] = append(ids[fn.Address], fn.ID+f.more)
+		ids[fn.Address] = append(ids[fn.Address], fn.ID+f.offset)
 	}
 	starts := make(map[uint64]debuginfo.CodeStart)
 	err := f.table.debug.CodeStarts(func(address uint64, what debuginfo.CodeStart) {
@@ -192,7 +191,7 @@ func (f *callerFile) divide() error {
 	return nil
 }
 
-// find returns the region that has an address, or -1.
+// find returns the index of the region that contains an address, or -1.
 func (f *callerFile) find(address uint64) int {
 	i, ok := slices.BinarySearchFunc(f.regions, address, func(r region, a uint64) int {
 		switch {
@@ -209,15 +208,15 @@ func (f *callerFile) find(address uint64) int {
 	return i
 }
 
-// expose notes that an address is known to others.
+// expose marks the region that begins at an address as exposed.
 func (f *callerFile) expose(address uint64) {
 	if i := f.find(address); i >= 0 && f.regions[i].start == address {
 		f.regions[i].exposed = true
 	}
 }
 
-// branch notes a call or jump from one address to another. What jumps into the middle of a
-// function with sleds does not enter it.
+// branch records a call or jump from one address to another. A branch into the middle of a function
+// with sleds does not count as a call of it.
 func (f *callerFile) branch(from, to uint64, jump bool) {
 	last := len(f.regions) - 1
 	if to < f.regions[0].start || to > f.regions[last].start+1<<24 {
@@ -237,8 +236,8 @@ func (f *callerFile) branch(from, to uint64, jump bool) {
 	}
 }
 
-// scanCode looks at each byte as if an instruction were there. There are a few more calls then
-// than there are, which does no harm: a function has one more caller.
+// scanCode treats each byte as the start of an instruction. So it also finds a few calls that do not
+// exist. They do no harm: they only add callers.
 func (f *callerFile) scanCode(address uint64, n int, data []byte) {
 	if f.at = f.find(address); f.at < 0 {
 		return
@@ -274,7 +273,7 @@ func (f *callerFile) scanCode(address uint64, n int, data []byte) {
 	}
 }
 
-// scanData looks for addresses, and for distances to them.
+// scanData looks for addresses of code, and for distances from the data to code.
 func (f *callerFile) scanData(address uint64, n int, data []byte) {
 	low, high := f.regions[0].start, f.regions[len(f.regions)-1].start
 	take := func(to uint64) {
@@ -294,10 +293,10 @@ func (f *callerFile) scanData(address uint64, n int, data []byte) {
 	}
 }
 
-// resolve finds the callers of all functions with sleds of which they are known.
+// resolve adds the functions with sleds whose callers are known.
 func (f *callerFile) resolve(of map[reader.FuncID][]reader.FuncID) {
 	unknown := f.unknown()
-	seen := make([]int32, len(f.regions)) // the region for which one was seen last, from 1
+	seen := make([]int32, len(f.regions)) // 1 + the region whose search has seen a region last
 	for i := range f.regions {
 		r := &f.regions[i]
 		if len(r.ids) == 0 || unknown[i] {
@@ -311,10 +310,10 @@ func (f *callerFile) resolve(of map[reader.FuncID][]reader.FuncID) {
 	}
 }
 
-// unknown returns the regions that may be entered in ways that are not known, by calls that are
-// not of functions with sleds.
+// unknown marks the regions that may have unknown callers, directly or through code without sleds
+// and jumps.
 func (f *callerFile) unknown() []bool {
-	next := make([][]edge, len(f.regions)) // where regions go
+	next := make([][]edge, len(f.regions)) // branches by the region that they leave
 	for i := range f.regions {
 		for _, e := range f.regions[i].from {
 			next[e.region] = append(next[e.region], edge{int32(i), e.jump})
@@ -370,14 +369,14 @@ func (f *callerFile) callers(of int32, seen []int32) (callers []reader.FuncID, o
 }
 
 // landings are functions of the C and C++ libraries and of unwinders that a program needs to
-// continue after calls were left.
+// continue after an exception or longjmp has left calls.
 var landings = map[string]bool{
 	"__cxa_begin_catch": true, "_Unwind_RaiseException": true,
 	"setjmp": true, "_setjmp": true, "sigsetjmp": true, "__sigsetjmp": true,
 }
 
 // canLand reports whether exceptions or longjmp may leave calls of the binary and continue in it.
-// Of a statically linked one, it assumes that.
+// It assumes so for statically linked binaries.
 func (t *Table) canLand() bool {
 	var can bool
 	err := debuginfo.Guard(func() error {

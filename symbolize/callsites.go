@@ -17,10 +17,10 @@ type Call struct{ Caller, Callee reader.FuncID }
 // of the calls, and Address is that of the code.
 //
 // A trace does not contain the call site. So the frames are those that all direct calls of the
-// callee in the caller have in common, according to the debug information. There are no frames
-// if it lists no such call or more than 64, or if the calls are in different inlined functions.
-// If calls in the same inlined functions differ, an inlined function has line 0, and the caller
-// has its own location.
+// callee in the caller have in common, according to the debug information. There are no frames if
+// the debug information lists no such call or more than 64, or if the calls are in different
+// inlined functions. If calls in the same inlined functions differ, an inlined function has line 0,
+// and the caller has its own location.
 func CallFrames(n Names, calls []Call) [][]Symbol {
 	frames := make([][]Symbol, len(calls))
 	names, ok := n.(finder)
@@ -31,7 +31,7 @@ func CallFrames(n Names, calls []Call) [][]Symbol {
 		table *Table
 		id    reader.FuncID
 	}
-	var callers []function // in order, so that each is read once
+	var callers []function // in order, to read each of them once
 	callees := make(map[function][]wantedCall)
 	for i, c := range calls {
 		t, id := names.find(c.Caller)
@@ -47,27 +47,27 @@ func CallFrames(n Names, calls []Call) [][]Symbol {
 			callees[caller] = append(callees[caller], wantedCall{call: i, callee: s.Linkage})
 		}
 	}
-	places := make(map[*Table]*callPlaces)
+	sites := make(map[*Table]*callSites)
 	for _, caller := range callers {
-		if places[caller.table] == nil {
-			places[caller.table] = &callPlaces{table: caller.table}
+		if sites[caller.table] == nil {
+			sites[caller.table] = &callSites{table: caller.table}
 		}
-		places[caller.table].add(caller.id, callees[caller])
+		sites[caller.table].add(caller.id, callees[caller])
 	}
-	for _, p := range places {
-		p.locate()
-		for _, w := range p.wanted {
-			frames[w.call] = p.frames(&w)
+	for _, s := range sites {
+		s.locate()
+		for _, w := range s.wanted {
+			frames[w.call] = s.frames(&w)
 		}
 	}
 	return frames
 }
 
-// mostPlaces limits the places of one call. More would hardly have anything in common.
-const mostPlaces = 64
+// maxSites limits the call sites of one call. More would hardly have frames in common.
+const maxSites = 64
 
-// callPlaces has the call sites in the code of one table.
-type callPlaces struct {
+// callSites has the call sites in the code of one table.
+type callSites struct {
 	table     *Table
 	wanted    []wantedCall // those with call sites
 	addresses []uint64     // of the sites, sorted by locate
@@ -76,11 +76,11 @@ type callPlaces struct {
 
 // wantedCall is a call to find frames for.
 type wantedCall struct {
-	call   int // which
-	caller reader.FuncID
-	callee string
-	places int // how many there are
-	sites  []callSite
+	call      int // index in the list that CallFrames got
+	caller    reader.FuncID
+	callee    string
+	siteCount int
+	sites     []callSite
 }
 
 // callSite is the address of a call.
@@ -90,7 +90,7 @@ type callSite struct {
 }
 
 // add finds the call sites in one function.
-func (p *callPlaces) add(caller reader.FuncID, wanted []wantedCall) {
+func (p *callSites) add(caller reader.FuncID, wanted []wantedCall) {
 	i, ok := p.table.m.index(caller)
 	if !ok {
 		return
@@ -105,8 +105,8 @@ func (p *callPlaces) add(caller reader.FuncID, wanted []wantedCall) {
 			base, _, _ := strings.Cut(w.callee, ".")
 			of = calls[base]
 		}
-		if len(of) > 0 && len(of) <= mostPlaces {
-			w.caller, w.places = caller, len(of)
+		if len(of) > 0 && len(of) <= maxSites {
+			w.caller, w.siteCount = caller, len(of)
 			found = append(found, w)
 			addresses = append(addresses, of...)
 		}
@@ -119,21 +119,21 @@ func (p *callPlaces) add(caller reader.FuncID, wanted []wantedCall) {
 		sites[k] = callSite{addresses[k], p.table.inlined(chain)}
 	}
 	for _, w := range found {
-		w.sites, sites = sites[:w.places], sites[w.places:]
+		w.sites, sites = sites[:w.siteCount], sites[w.siteCount:]
 		p.wanted = append(p.wanted, w)
 	}
 	p.addresses = append(p.addresses, addresses...)
 }
 
 // locate finds the lines of all call sites at once.
-func (p *callPlaces) locate() {
+func (p *callSites) locate() {
 	slices.Sort(p.addresses)
 	p.addresses = slices.Compact(p.addresses)
 	p.locations = p.table.debug.CodeLocations(p.addresses)
 }
 
 // frames returns the common frames of all sites of a call.
-func (p *callPlaces) frames(w *wantedCall) []Symbol {
+func (p *callSites) frames(w *wantedCall) []Symbol {
 	caller, _ := p.table.Func(w.caller)
 	frames := p.framesAt(&w.sites[0], caller)
 	for i := range w.sites[1:] {
@@ -160,7 +160,7 @@ func (p *callPlaces) frames(w *wantedCall) []Symbol {
 }
 
 // framesAt returns the frames of one site.
-func (p *callPlaces) framesAt(s *callSite, caller Symbol) []Symbol {
+func (p *callSites) framesAt(s *callSite, caller Symbol) []Symbol {
 	i, _ := slices.BinarySearch(p.addresses, s.address)
 	caller.Address = s.address
 	caller.locate(p.locations[i])

@@ -74,12 +74,12 @@ func (m *Map) readSleds(e *debuginfo.ELF, s *debuginfo.Section) error {
 		sled.Address, ok1 = e.FileAddress(address)
 		sled.Function, ok2 = e.FileAddress(function)
 		if !ok1 || !ok2 {
-			return fmt.Errorf("section %s: offset %#x: the sled points outside of every section", mapSection, at)
+			return fmt.Errorf("section %s: offset %#x: the sled points outside all sections", mapSection, at)
 		}
 		n := len(m.Functions)
 		if n == 0 || m.Functions[n-1].key != function {
 			if n == math.MaxInt32 {
-				return fmt.Errorf("section %s: more functions than ids", mapSection)
+				return fmt.Errorf("section %s: more functions than IDs", mapSection)
 			}
 			n++
 			m.Functions = append(m.Functions, Function{ID: reader.FuncID(n), Address: sled.Function, key: function})
@@ -108,7 +108,7 @@ func notELF(head []byte) error {
 	case has("\xcf\xfa\xed\xfe"), has("\xce\xfa\xed\xfe"), has("\xfe\xed\xfa\xcf"), has("\xfe\xed\xfa\xce"), has("\xca\xfe\xba\xbe"):
 		return errors.New("Mach-O files are not supported: pass an ELF file, or the map that `llvm-xray extract` writes for this one")
 	case has("!<arch>\n"):
-		return errors.New("a static library has no function ids: pass the program that it is linked into")
+		return errors.New("a static library has no function IDs: pass the program that it is linked into")
 	case has("MZ"):
 		return errors.New("this is a Windows program: XRay supports ELF only")
 	}

@@ -371,7 +371,7 @@ func TestMapErrors(t *testing.T) {
 		{"kind", exec(elftest.Sled(order, 8, 0, 0, 6, 0, 2)), "offset 0x0: unknown sled kind 6"},
 		{"relocation type", object(0x99, 0), "unknown relocation type 153 of EM_X86_64"},
 		{"relocation place", object(24, 28), "relocation at 0x1c is outside of xray_instr_map"},
-		{"relocation target", object(24, 0), "points outside of every section"},
+		{"relocation target", object(24, 0), "points outside all sections"},
 	} {
 		_, _, err := parseMap(strings.NewReader(c.data), int64(len(c.data)))
 		if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -72,8 +72,8 @@ func (t *Table) Frames(id reader.FuncID) []Symbol {
 	return unwind(s, t.inlined(t.debug.InlinedAt(i, []uint64{t.m.Functions[i].key})[0]))
 }
 
-// unwind returns the frames of a place inside of inlined calls, outermost call first. s is the
-// function, with the location of the code.
+// unwind returns the frames of code inside inlined calls. calls has the outermost call first. s is
+// the function, with the location of the code.
 func unwind(s Symbol, calls []Inlined) []Symbol {
 	frames := make([]Symbol, 0, len(calls)+1)
 	for _, c := range slices.Backward(calls) {

@@ -15,7 +15,7 @@ import (
 	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
-// program has what real programs have: templates, lambdas, overloads, headers, namespaces,
+// program has the constructs of real programs: templates, lambdas, overloads, headers, namespaces,
 // exceptions and event sleds.
 const program = `#include <algorithm>
 #include <map>

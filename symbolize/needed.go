@@ -10,7 +10,7 @@ import (
 	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
-// registers is the function that shared objects with LLVM's runtime call to get a number.
+// registers is the function that shared objects with LLVM's runtime call to get an object number.
 const registers = "__xray_register_dso"
 
 // LinkedObjects returns the paths of the instrumented shared objects that a program is linked

@@ -43,7 +43,7 @@ func TestLinkedObjects(t *testing.T) {
 	testenv.Need(t, "clang++-22")
 	for _, c := range []struct {
 		name    string
-		a, b, c string // what the libraries need
+		a, b, c string // dependencies of the libraries
 		certain bool
 	}{
 		{"independent", "", "", "", false},

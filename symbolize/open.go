@@ -75,7 +75,7 @@ func openGiven(t *reader.Trace, files map[int]string, s Search) (*Opened, error)
 	objects := make(Objects)
 	for _, n := range slices.Sorted(maps.Keys(files)) {
 		if n < 0 || n > 255 {
-			return nil, errors.Join(fmt.Errorf("%s: %w %d: objects have the numbers 0 to 255", files[n], ErrNoObject, n), o.Close())
+			return nil, errors.Join(fmt.Errorf("%s: %w %d: object numbers are 0 to 255", files[n], ErrNoObject, n), o.Close())
 		}
 		table, err := Load(files[n], s.Options)
 		if err != nil {
@@ -98,9 +98,9 @@ func openGiven(t *reader.Trace, files map[int]string, s Search) (*Opened, error)
 // caller must not change the list.
 func (o *Opened) Tables() []*Table { return o.tables }
 
-// TailCalls returns a function that finds the tail calls of the program on its first call, by
-// [FindTailCalls]. It does not use binaries that are known to be of another build. It is nil if
-// there is nothing to find, and may be called concurrently.
+// TailCalls returns a function that calls [FindTailCalls] on its first call. It ignores binaries
+// that are known to be of another build. The function is nil if there is nothing to find. It is
+// safe for concurrent use.
 func (o *Opened) TailCalls() func() *TailCalls {
 	if stored, ok := o.Names.(*Stored); ok {
 		if len(stored.tails.to) == 0 {
@@ -115,9 +115,9 @@ func (o *Opened) TailCalls() func() *TailCalls {
 	return sync.OnceValue(func() *TailCalls { return FindTailCalls(o.Names, wrong...) })
 }
 
-// Callers returns a function that finds the callers of functions on its first call, by
-// [FindCallers]. It does not use binaries that are known to be of another build. It is nil if
-// no binary can catch exceptions or be the target of longjmp, and may be called concurrently.
+// Callers returns a function that calls [FindCallers] on its first call. It ignores binaries that
+// are known to be of another build. The function is nil if no binary can catch exceptions or be the
+// target of longjmp. It is safe for concurrent use.
 func (o *Opened) Callers() func() *Callers {
 	wrong := o.wrong()
 	if _, ok := o.Names.(*Stored); ok || !slices.ContainsFunc(o.tables, func(t *Table) bool { return t.isX86() && !slices.Contains(wrong, t) && t.canLand() }) {

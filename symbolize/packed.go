@@ -78,8 +78,8 @@ func (m *Map) kinds() []uint32 {
 }
 
 // Contradicts finds an event that no sled of its function can have caused, which means that the
-// file is not the traced one. Tail exits and logged arguments have sleds of their own.
-// Functions without a sled at an exit prove nothing: hand-written maps have none.
+// file is not the traced one. Tail exits and logged arguments have their own kinds of sleds.
+// Functions without an exit sled prove nothing: hand-written maps have none.
 func (p *Packed) Contradicts(events []reader.Event) (reader.Event, bool) {
 	for i := range events {
 		var needed uint32

@@ -30,8 +30,8 @@ type Search struct {
 type Recorded struct {
 	objects []reader.Object
 	tables  []*Table // by object; nil without one
-	// owners has the object of each function, by id minus 1, or -1, if the functions are known
-	// by address. Their ids are the same in the tables.
+	// owners has the number of each function's object, or -1, by id minus 1. It is nil unless the
+	// functions are known by address. Their ids are then the same in the tables.
 	owners []int
 }
 
@@ -39,8 +39,8 @@ type Recorded struct {
 type Missing struct {
 	Number int // of the object, from 0
 	Object reader.Object
-	// Changed means that Path is a file of another build. If it is false, no file could be
-	// used. Given means that the caller passed the file, and that it is used in spite of this.
+	// Changed means that Path is a file of another build. If it is false, no file could be used.
+	// Given means that the caller passed the file, so it is used anyway.
 	Changed, Given bool
 	Path           string
 	Err            error
@@ -176,7 +176,7 @@ func (s *Search) paths(o *reader.Object) []string {
 func differs(t *Table, o *reader.Object) error {
 	if own := t.object.BuildID; t.debug != nil && (own != "" || o.BuildID != "") {
 		if own != o.BuildID {
-			return fmt.Errorf("its build ID %s is not the recorded %s", cmp.Or(own, "none"), cmp.Or(o.BuildID, "none"))
+			return fmt.Errorf("its build ID is %s instead of %s", cmp.Or(own, "none"), cmp.Or(o.BuildID, "none"))
 		}
 		return nil
 	}
@@ -193,8 +193,8 @@ func differs(t *Table, o *reader.Object) error {
 // maxSled is longer than any sled.
 const maxSled = 64
 
-// hasText reports whether the recorded code is that of the table: from the first sled to the
-// end of the last, or a segment if there is no map.
+// hasText reports whether the recorded bounds match the code of the table: from the first sled to
+// the end of the last, or a segment if there is no map.
 func (t *Table) hasText(first, end uint64) bool {
 	if len(t.m.Sleds) == 0 {
 		return t.debug == nil || t.debug.ELF().HasCode(first, end)
@@ -204,8 +204,8 @@ func (t *Table) hasText(first, end uint64) bool {
 	return slices.MinFunc(t.m.Sleds, byAddress).Address == first && last < end && end-last <= maxSled
 }
 
-// Disagrees finds a function that was packed with another address than it has in n, and so is
-// of another build. It ignores functions without an address.
+// Disagrees finds a packed function that has another address in n, which means that n is of another
+// build. It ignores functions without an address.
 func Disagrees(n Names, packed []reader.NamedFunction) (reader.NamedFunction, bool) {
 	names, ok := n.(finder)
 	if !ok {

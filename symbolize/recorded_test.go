@@ -134,7 +134,7 @@ func TestRecordedMissing(t *testing.T) {
 	check(false, "instrumentation map")
 	copyFile(t, kvserver, path)
 	objects[0].BuildID = "0123"
-	check(true, "is not the recorded 0123")
+	check(true, " instead of 0123")
 
 	s.IgnoreBuildID = true
 	r, missing := loadRecorded(t, objects[:1], nil, nil, s)

@@ -38,8 +38,8 @@ func TestRefused(t *testing.T) {
 	elftest.Run(t, "strip", "-s", stripped)
 	dir := t.TempDir()
 	copyFile(t, other.path, filepath.Join(dir, ".build-id", id[:2], id[2:]+".debug"))
-	refused(stripped, Options{Options: debuginfo.Options{DebugDirs: []string{dir}}}, "its build ID is "+load(t, other.path).Object().BuildID+", that of the binary is "+id)
-	refused(stripped, Options{Options: debuginfo.Options{Fetch: func(string, debuginfo.FileKind) (string, error) { return other.path, nil }}}, "the server sent the file of build ID")
+	refused(stripped, Options{Options: debuginfo.Options{DebugDirs: []string{dir}}}, "its build ID is "+load(t, other.path).Object().BuildID+" instead of "+id)
+	refused(stripped, Options{Options: debuginfo.Options{Fetch: func(string, debuginfo.FileKind) (string, error) { return other.path, nil }}}, "the server sent a file with build ID")
 
 	// Without build IDs, the checksum of the debug link decides.
 	linked := m.copy(t, "linked")

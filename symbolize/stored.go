@@ -43,7 +43,7 @@ func NewStored(functions []reader.NamedFunction, style Style) *Stored {
 	return s
 }
 
-// storedNames returns a table of the names that a trace has of an object.
+// storedNames returns a table of the names that a trace has for an object.
 func storedNames(o *reader.Object, opts Options) *Table {
 	t := &Table{object: Object{Path: o.Path, BuildID: o.BuildID}, opts: opts, m: &Map{}, linked: true, linkage: o.Names}
 	for i := range o.Names {

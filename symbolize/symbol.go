@@ -11,7 +11,7 @@ import (
 
 // Symbol describes a function. Unknown fields are zero.
 type Symbol struct {
-	Name    string // demangled, unless the table keeps names as they are linked
+	Name    string // demangled, unless Options.Style is Mangled
 	Linkage string // as in the symbol table; "" from a YAML map
 	File    string // full path of the source file
 	Line    int    // 1-based
@@ -43,7 +43,7 @@ type namer interface {
 	name(reader.FuncID) (Symbol, bool)
 }
 
-// standIns are the names of what is no function.
+// standIns names the IDs that stand for something other than a function.
 var standIns = map[reader.FuncID]string{
 	reader.Folded:         "(folded)",
 	reader.WakerThread:    "(woken by)",

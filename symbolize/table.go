@@ -26,7 +26,7 @@ type Style string
 const (
 	Full    Style = "full"    // as in the source, with parameters; also ""
 	Short   Style = "short"   // without parameters, template arguments and result
-	Mangled Style = "mangled" // as they are linked
+	Mangled Style = "mangled" // the linkage name
 )
 
 // Object describes the file of a table as profile formats do.
@@ -52,7 +52,7 @@ type Table struct {
 	stored  []debuginfo.Location     // from the trace; nil otherwise
 
 	file  *os.File          // nil for YAML maps
-	debug *debuginfo.Binary // nil where there is no ELF file
+	debug *debuginfo.Binary // nil if there is no ELF file
 }
 
 // Load reads the instrumentation map and the names of an ELF file, or a YAML map. The file stays
@@ -66,7 +66,7 @@ func Load(path string, opts Options) (*Table, error) {
 	return t, nil
 }
 
-// LoadMap reads the instrumentation map of a file without names, and closes the file.
+// LoadMap reads only the instrumentation map of a file, without names. It closes the file.
 func LoadMap(path string) (*Map, error) {
 	f, size, err := openMap(path)
 	if err != nil {
@@ -96,7 +96,7 @@ func (t *Table) open(path string) (size int64, err error) {
 	return size, err
 }
 
-// read is load without opening the file.
+// read reads the map and the names of the table.
 func (t *Table) read(r io.ReaderAt, size int64) (err error) {
 	var e *debuginfo.ELF
 	if t.m, e, err = parseMap(r, size); err != nil {

@@ -10,32 +10,32 @@ import (
 	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
-// TailCalls says which functions end with a tail call of which others, as the machine code of
-// their binaries shows it. It does not change, and may be used concurrently.
+// TailCalls records which functions may end with a tail call of which others, according to the
+// machine code of their binaries. It is immutable and safe for concurrent use.
 type TailCalls struct {
 	// to has the functions with sleds that a function may jump to, sorted.
 	to    map[reader.FuncID][]reader.FuncID
-	sleds [jumpKinds]int // by where the jump behind a sled goes
+	sleds [jumpKinds]int // number of sleds by kind of jump
 }
 
-// jumpKind says where the jump behind a tail-exit sled goes.
+// jumpKind is the kind of target of the jump after a tail-exit sled.
 type jumpKind int
 
 const (
-	jumpUnknown    jumpKind = iota // to an address in a register or in memory, or the code is not known
+	jumpUnknown    jumpKind = iota // through a register or memory, or the code cannot be read
 	jumpRecorded                   // to a function of the same file that has sleds
 	jumpUnrecorded                 // to a function of the same file that has none
 	jumpImported                   // to a function of another file
 	jumpKinds
 )
 
-// FindTailCalls reads the jump behind each tail-exit sled of the binaries of n. It knows
-// nothing of binaries that cannot be read, of those in except, of maps, and of machines other
-// than x86-64. Packed traces have the tail calls that were known then.
+// FindTailCalls decodes the jump after each tail-exit sled of the binaries of n. It skips maps,
+// binaries in except, binaries that cannot be read, and machines other than x86-64. For a packed
+// trace, it returns the tail calls that were known when the trace was packed.
 //
-// A jump to a function of another file is found if n has that file, and only if it exports the
-// function. Functions that can reach each other by tail calls alone take turns in a loop: they
-// do not count as tail calls of each other.
+// It finds a jump to a function of another file if n has that file and the file exports the
+// function. Functions that can reach each other by tail calls alone form a loop. Jumps between
+// them do not count as tail calls.
 func FindTailCalls(n Names, except ...*Table) *TailCalls {
 	if stored, ok := n.(*Stored); ok {
 		return stored.tails
@@ -43,9 +43,9 @@ func FindTailCalls(n Names, except ...*Table) *TailCalls {
 	t := &TailCalls{to: make(map[reader.FuncID][]reader.FuncID)}
 	var files []*tailFile
 	imports := make(map[string][]reader.FuncID)
-	eachTable(n, func(table *Table, more reader.FuncID) {
-		f := &tailFile{table: table, more: more}
-		// Of a damaged file, nothing is known.
+	eachTable(n, func(table *Table, offset reader.FuncID) {
+		f := &tailFile{table: table, offset: offset}
+		// Skip damaged files.
 		if table.isX86() && !slices.Contains(except, table) && debuginfo.Guard(f.read) == nil {
 			files = append(files, f)
 			f.wanted(imports)
@@ -78,14 +78,14 @@ func (t *TailCalls) settle() {
 	t.breakLoops()
 }
 
-// Continue reports whether a function may end with a tail call of another one that has sleds.
+// Continue reports whether from may end with a tail call of to, a function with sleds.
 func (t *TailCalls) Continue(from, to reader.FuncID) bool {
 	_, ok := slices.BinarySearch(t.Targets(from), to)
 	return ok
 }
 
-// Targets returns the functions that a function may end with a tail call of, in ascending
-// order. The caller must not change them.
+// Targets returns the functions that from may tail-call, in ascending order. The caller must not
+// change them.
 func (t *TailCalls) Targets(from reader.FuncID) []reader.FuncID {
 	if t == nil {
 		return nil
@@ -96,18 +96,18 @@ func (t *TailCalls) Targets(from reader.FuncID) []reader.FuncID {
 // tailFile has the tail calls of one file.
 type tailFile struct {
 	table     *Table
-	more      reader.FuncID // what the ids of the trace have more than those of the table
+	offset    reader.FuncID // from IDs in the table to IDs in the trace
 	code      *debuginfo.Code
 	functions map[uint64][]reader.FuncID // with sleds, by address
 	jumps     []tailJump
 	slots     map[uint64]debuginfo.Pointer // words that jumps read
 }
 
-// tailJump is the jump behind a sled.
+// tailJump is the jump after a sled.
 type tailJump struct {
 	from    reader.FuncID
-	address uint64 // of the code that it goes to
-	slot    uint64 // or else of the word that has the target; both are 0 if it is not known
+	address uint64 // the target, or 0
+	slot    uint64 // the word that holds the target, or 0; both are 0 if the target is unknown
 }
 
 // isX86 reports whether a table is of a binary for x86-64.
@@ -128,7 +128,7 @@ func (f *tailFile) read() error {
 	f.code = debuginfo.NewCode(t.debug.ELF())
 	for i := range t.m.Functions {
 		fn := &t.m.Functions[i]
-		f.functions[fn.Address] = append(f.functions[fn.Address], fn.ID+f.more)
+		f.functions[fn.Address] = append(f.functions[fn.Address], fn.ID+f.offset)
 	}
 	for i := range t.m.Sleds {
 		s := &t.m.Sleds[i]
@@ -136,7 +136,7 @@ func (f *tailFile) read() error {
 			continue
 		}
 		j := f.jump(s.Address)
-		j.from = s.ID + f.more
+		j.from = s.ID + f.offset
 		if j.slot != 0 {
 			f.slots[j.slot] = debuginfo.Pointer{}
 		}
@@ -152,10 +152,11 @@ func (f *tailFile) read() error {
 	})
 }
 
-// sledSize is that of an exit sled on x86-64, in bytes: a jump over the rest of it.
+// sledSize is the size of a tail-exit sled on x86-64, in bytes. The sled begins with a jump over the
+// rest of it.
 const sledSize = 11
 
-// jump decodes the instruction behind a sled.
+// jump decodes the instruction after a sled.
 func (f *tailFile) jump(sled uint64) tailJump {
 	code := f.code.At(sled, sledSize+maxInstruction)
 	if len(code) < sledSize || code[0] != 0xeb || code[1] != sledSize-2 {
@@ -171,7 +172,7 @@ func (f *tailFile) jump(sled uint64) tailJump {
 	return tailJump{address: address}
 }
 
-// maxInstruction is enough for an instruction and a mark of a jump target before it.
+// maxInstruction is the maximum size of an instruction with an endbr64 before it, in bytes.
 const maxInstruction = 4 + 15
 
 // decodeJump decodes an unconditional jump. It returns the address that the jump goes to, or
@@ -180,7 +181,7 @@ func decodeJump(code []byte, at uint64) (address, slot uint64) {
 	if len(code) > 4 && string(code[:4]) == "\xf3\x0f\x1e\xfa" { // endbr64
 		code, at = code[4:], at+4
 	}
-	// The decoder panics on some instructions that the code cuts off.
+	// The decoder panics on some truncated instructions.
 	var whole [2 * maxInstruction]byte
 	n := copy(whole[:], code)
 	inst, err := x86asm.Decode(whole[:], 64)
@@ -208,7 +209,7 @@ func (f *tailFile) wanted(imports map[string][]reader.FuncID) {
 	}
 }
 
-// export sets the functions that the file exports with wanted names.
+// export adds the functions that the file exports under names in imports.
 func (f *tailFile) export(imports map[string][]reader.FuncID) {
 	if len(imports) == 0 || len(f.functions) == 0 {
 		return

@@ -27,8 +27,8 @@ func componentsOf(next map[reader.FuncID][]reader.FuncID) map[reader.FuncID]int 
 			back[to] = append(back[to], from)
 		}
 	}
-	// Kosaraju's algorithm: what the last function in order of leaving can reach, and what
-	// reaches it, is one circle.
+	// Kosaraju's algorithm: list the functions in the order in which a walk leaves them. Then
+	// walk the reversed edges from the last one back. Each walk finds one component.
 	var order []reader.FuncID
 	seen := make(map[reader.FuncID]bool)
 	for _, fn := range slices.Sorted(maps.Keys(next)) {
@@ -42,8 +42,8 @@ func componentsOf(next map[reader.FuncID][]reader.FuncID) map[reader.FuncID]int 
 	return number
 }
 
-// walk visits unseen functions that fn can reach, and calls leave for each after all behind
-// it.
+// walk visits unseen functions that fn can reach. It calls leave for each one after those that it
+// reached from there.
 func walk(edges map[reader.FuncID][]reader.FuncID, seen map[reader.FuncID]bool, fn reader.FuncID, leave func(reader.FuncID)) {
 	if seen[fn] {
 		return

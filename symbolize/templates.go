@@ -10,18 +10,18 @@ import (
 // arguments replaces the template arguments in names of groups.
 const arguments = "<...>"
 
-// Templates is Names that treats all instances of a template as one function. Its name has
-// <...> in place of template arguments, and no parameters. It is safe for concurrent use.
+// Templates is Names that treats all instances of a template as one function. The function's name
+// has <...> in place of template arguments, and no parameters. It is safe for concurrent use.
 type Templates struct {
 	Names
-	first map[reader.FuncID]reader.FuncID // of the instances; the first one has itself
-	names map[reader.FuncID]string        // of the templates, by their first instance
+	first map[reader.FuncID]reader.FuncID // first instance of the template, by instance
+	names map[reader.FuncID]string        // names of templates, by first instance
 }
 
 // GroupTemplates groups the instances of templates among all functions of n. Functions are
 // instances of one template if their names differ only in template arguments, parameters and
 // results, and if they have the same location. Without locations, overloads of a template are
-// one group. n must be of this package.
+// one group. n must be of a type that [IDs] supports.
 func GroupTemplates(n Names) *Templates {
 	type template struct {
 		name string
@@ -61,7 +61,7 @@ func (t *Templates) Alias(id reader.FuncID) reader.FuncID {
 	return id
 }
 
-// Func implements [Names]. All but the name is that of [Templates.Alias].
+// Func implements [Names]. It returns the symbol of [Templates.Alias] with the name of the template.
 func (t *Templates) Func(id reader.FuncID) (Symbol, bool) {
 	id = t.Alias(id)
 	s, ok := t.Names.Func(id)
@@ -88,8 +88,8 @@ func (t *Templates) find(id reader.FuncID) (*Table, reader.FuncID) {
 	return nil, id
 }
 
-// IDs returns the ids of all functions that names of this package know, in the same order
-// each time.
+// IDs returns the IDs of all functions of a *Table, *Stored, *Packed or *Recorded, always in the same
+// order. It returns nil for other types.
 func IDs(n Names) (list []reader.FuncID) {
 	eachFunction(n, func(id reader.FuncID, _ *Table, _ int) { list = append(list, id) })
 	return list
@@ -98,19 +98,19 @@ func IDs(n Names) (list []reader.FuncID) {
 // eachFunction calls visit for the functions of n, with their ids and their indexes in
 // m.Functions of their table. The order is always the same.
 func eachFunction(n Names, visit func(id reader.FuncID, t *Table, i int)) {
-	eachTable(n, func(t *Table, more reader.FuncID) {
+	eachTable(n, func(t *Table, offset reader.FuncID) {
 		for i := range t.m.Functions {
-			visit(t.m.Functions[i].ID+more, t, i)
+			visit(t.m.Functions[i].ID+offset, t, i)
 		}
 	})
 }
 
-// eachTable calls visit for the tables of n, with what the ids of functions in n have more than
-// those in the table. The order is always the same.
-func eachTable(n Names, visit func(t *Table, more reader.FuncID)) {
-	all := func(t *Table, more reader.FuncID) {
+// eachTable calls visit for the tables of n, with the offset from function IDs in the table to
+// those in n. The order is always the same.
+func eachTable(n Names, visit func(t *Table, offset reader.FuncID)) {
+	all := func(t *Table, offset reader.FuncID) {
 		if t != nil {
-			visit(t, more)
+			visit(t, offset)
 		}
 	}
 	switch n := n.(type) {
@@ -122,7 +122,7 @@ func eachTable(n Names, visit func(t *Table, more reader.FuncID)) {
 		}
 	case *Packed:
 		for object, tables := range n.tables {
-			if len(tables) == 1 { // of objects that look alike, no function has a name
+			if len(tables) == 1 { // functions of ambiguous objects have no names
 				all(tables[0], reader.FuncID(object<<24))
 			}
 		}

@@ -17,7 +17,7 @@ import (
 // labels caches the label of the last function. Sleds of a function are consecutive.
 type labels struct {
 	n     Names
-	known bool // the rest is about id
+	known bool // the fields below are valid
 	id    reader.FuncID
 	sym   Symbol
 	label string
@@ -143,7 +143,7 @@ func WriteJSON(w io.Writer, m *Map, n Names) error {
 	err := eachRecord(m, n, func(r *sledRecord) error {
 		bw.WriteString(separator)
 		separator = ",\n"
-		// The encoder by itself would escape the < and > of templates.
+		// By default, the encoder escapes the < and > of templates.
 		var sb strings.Builder
 		e := json.NewEncoder(&sb)
 		e.SetEscapeHTML(false)
@@ -192,7 +192,7 @@ func WriteText(w io.Writer, m *Map, n Names) error {
 	header := []string{"id", "address", "function", "kind", "location", "name"}
 	const right = 3 // number of right-aligned columns
 	widths := make([]int, len(header))
-	// The map is gone through twice: its text may be far larger than itself.
+	// Go through the map twice. Its text may be too large to keep.
 	measure := func(cells []string) {
 		for i, c := range cells {
 			widths[i] = max(widths[i], texttab.Width(c))

@@ -28,7 +28,7 @@ func parseYAMLMap(data []byte) (*Map, error) {
 			return nil, err
 		}
 	}
-	// The positions are no longer used. Sort the functions by id.
+	// Sort the functions by id. Nothing uses their positions from here on.
 	slices.SortFunc(b.m.Functions, func(x, y Function) int { return cmp.Compare(x.ID, y.ID) })
 	return &b.m, nil
 }
@@ -43,7 +43,7 @@ func newMapBuilder() *mapBuilder {
 	return &mapBuilder{last: -1, byID: make(map[reader.FuncID]int)}
 }
 
-// add appends a sled. If sleds of one id have different functions, the last one counts, as in
+// add appends a sled. If sleds of one id have different functions, the last function counts, as in
 // llvm-xray.
 func (b *mapBuilder) add(s Sled, name string) {
 	b.m.Sleds = append(b.m.Sleds, s)
@@ -117,14 +117,14 @@ func yamlSled(n *yaml.Node) (s Sled, name string, err error) {
 			}
 			return nil
 		}
-		return fmt.Errorf("line %d: a sled has no key %q", key.Line, key.Value)
+		return fmt.Errorf("line %d: unknown key %q", key.Line, key.Value)
 	})
 	if err != nil {
 		return s, "", err
 	}
 	for _, f := range fields {
 		if !f.seen && !f.optional {
-			return s, "", fmt.Errorf("no %q", f.key)
+			return s, "", fmt.Errorf("%q is missing", f.key)
 		}
 	}
 	var ok bool

@@ -91,8 +91,8 @@ func TestYAMLMapPaths(t *testing.T) {
 		{"- { id: 1, " + rest + ", more: 1 }\n", false, "more"},
 		{"- { id: 3000000000, " + rest + " }\n", false, "3000000000"},
 		{"- { id: 1, " + strings.Replace(rest, "enter", "entry", 1) + " }\n", false, `sled 1: unknown kind "function-entry"`},
-		{"- { " + rest + " }\n", false, `sled 1: no "id"`},
-		{"- { id: 1, " + strings.Replace(rest, "address: 0x10, ", "", 1) + " }\n", false, `sled 1: no "address"`},
+		{"- { " + rest + " }\n", false, `sled 1: "id" is missing`},
+		{"- { id: 1, " + strings.Replace(rest, "address: 0x10, ", "", 1) + " }\n", false, `sled 1: "address" is missing`},
 		{"- { id: 1, " + rest + ", function-name: 'open }\n", false, "YAML"},
 		{"---\nheader: { version: 1 }\nrecords: []\n...\n", false, "not a YAML instrumentation map"},
 	} {

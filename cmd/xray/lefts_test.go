@@ -27,7 +27,7 @@ func TestLeftCalls(t *testing.T) {
 					t.Errorf("%s: calls by path (-want +got):\n%s", mode, diff)
 				}
 				// Each exception and each longjmp leaves 6 calls.
-				if said := xrayOutput(t, "account", "-m", program, trace); !strings.Contains(said, "1,200 calls ended by an exception or longjmp.") || strings.Contains(said, "no exit record") {
+				if said := xrayOutput(t, "account", "-m", program, trace); !strings.Contains(said, "1,200 calls were ended by an exception or longjmp.") || strings.Contains(said, "no exit record") {
 					t.Errorf("%s:\n%s", mode, said)
 				}
 				if said := xrayOutput(t, "why", "--root", "^request$", "-m", program, trace); !strings.Contains(said, "request: 1,000 calls on 1 thread") {

@@ -10,8 +10,8 @@ const (
 	// firstShared is the smallest value that shares its bin with others.
 	firstShared = 2 * subBins
 
-	// RelativeError bounds the error of an approximate quantile. A bin is at most 1/128 of
-	// its values wide, and its middle represents all of them.
+	// RelativeError bounds the error of an approximate quantile. The width of a bin is at most
+	// 1/128 of its values, and its middle represents all of them.
 	RelativeError = 1.0 / (2 * subBins)
 )
 

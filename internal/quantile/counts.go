@@ -77,7 +77,7 @@ func (c *counts) addAll(values []uint32) (least, largest uint32, sum uint64) {
 	return least + OwnCounter, largest, sum
 }
 
-// buffered is how many values are counted at once.
+// buffered is the number of values that are counted at once.
 const buffered = 144
 
 // shortPlaces finds the places of values. It returns the sum and the largest of the values, and
@@ -183,8 +183,8 @@ func (c *counts) merge(o *counts) {
 	for first := 0; first < len(o.low); first += 8 {
 		to, from := c.low[first:first+8], o.low[first:first+8]
 		x, y := binary.LittleEndian.Uint64(to), binary.LittleEndian.Uint64(from)
-		// Add eight counters at once. Their highest bits are added apart, so that nothing carries
-		// into the next counter.
+		// Add eight counters at once. Add their highest bits separately, so that nothing
+		// carries into the next counter.
 		const highest = 0x8080808080808080
 		sum := (x&^highest + y&^highest) ^ (x^y)&highest
 		if (x&y|(x|y)&^sum)&highest == 0 {
@@ -252,8 +252,7 @@ func (c *counts) sumOf8(first int) (sum uint64) {
 	return (w&even + w>>8&even) * 0x0001000100010001 >> 48
 }
 
-// nth returns the place of the value with n others before it, of those at eight places from first
-// on.
+// nth returns the place of value n, counted from 0, of the values at the eight places from first on.
 func (c *counts) nth(first int, n uint64) uint32 {
 	for n >= c.at(first) {
 		n -= c.at(first)

@@ -12,8 +12,8 @@
 //
 // Count, sum, minimum and maximum are always exact.
 //
-// A sample can also take values of which only the bins are known. It is approximate then. If
-// only their bit lengths are known, quantiles are off by at most [OctaveError].
+// A sample can also take values that are known only by bin. It is approximate then. If values are
+// known only by bit length, quantiles are off by at most [OctaveError].
 //
 // Values of up to 32 bits wait in a buffer, and a full buffer is counted at once. This
 // makes recording cheap when thousands of samples receive values in turn. An addition
@@ -37,8 +37,8 @@ import (
 )
 
 const (
-	// OwnCounter is the smallest value without its own counter. Most calls are short, and
-	// an own counter is the fastest way to count them.
+	// OwnCounter is the smallest value without its own counter. Most calls are short, and a
+	// separate counter is the fastest way to count them.
 	OwnCounter = 2048
 
 	// MaxDistinct is the largest number of different values from OwnCounter up for which
@@ -57,23 +57,23 @@ type Sample struct {
 	// pending holds values that are not counted yet.
 	pending []uint32
 
-	// counted holds all other values; nil if there are none. It is a separate struct so
-	// that the memory that every Add touches is small.
+	// counted holds all other values; nil if there are none. It is a separate struct so that
+	// every Add touches little memory.
 	counted *counted
 
 	// Exact keeps every different value. Each takes 16 to 32 bytes. Set it before the first
 	// Add.
 	Exact bool
 
-	// Meter, if not nil, is increased by the bytes that the sample takes, without those of
-	// values that are not counted yet. Set it before the first Add.
+	// Meter, if not nil, includes the bytes that the sample takes, except those of values that
+	// are not counted yet. Set it before the first Add.
 	Meter *int64
 }
 
 // counted is the part of a sample that has been counted.
 type counted struct {
 	exact       bool // Sample.Exact
-	approximate bool // table has been given up
+	approximate bool // table is not used
 	shared      bool // there are values without their own counter
 
 	count uint64
@@ -84,13 +84,13 @@ type counted struct {
 	counts counts // counts of all values
 	table  table  // values without their own counter, unless approximate, or in fresh
 	// fresh are values without their own counter that are not in table yet. Most samples that reach
-	// maxFresh have too many different values, and those never build a table.
+	// maxFresh have too many different values, and never build a table.
 	fresh  []uint32
-	binned map[uint32]uint64 // values of which only the bin or the octave is known, by bin; nil if there are none
-	coarse bool              // of some, only the octave is known
+	binned map[uint32]uint64 // values known only by bin or octave, by bin; nil if there are none
+	coarse bool              // some values are known only by octave
 
 	meter   *int64 // Sample.Meter
-	metered int64  // what meter has of this
+	metered int64  // bytes of this that meter includes
 }
 
 // maxPending is the length at which the buffer is counted.
@@ -161,7 +161,7 @@ func (c *counted) addAll(values []uint32) {
 	if c.approximate {
 		return
 	}
-	// The branch would be unpredictable.
+	// Always store. A branch would be unpredictable.
 	n := 0
 	for _, v := range values {
 		values[n] = v
@@ -172,7 +172,7 @@ func (c *counted) addAll(values []uint32) {
 	c.addShared(values[:n])
 }
 
-// addShared adds values without their own counter to those of which every different one is kept.
+// addShared adds values without their own counter to fresh or table, unless c is approximate.
 func (c *counted) addShared(values []uint32) {
 	if c.approximate {
 		return
@@ -184,10 +184,12 @@ func (c *counted) addShared(values []uint32) {
 	}
 }
 
-// maxFresh is a little more than MaxDistinct, so that values of which few are equal show it.
+// maxFresh is the length at which fresh is emptied. It is a little more than MaxDistinct, so that
+// fresh exceeds MaxDistinct different values even if a few values are equal.
 const maxFresh = MaxDistinct + MaxDistinct/8
 
-// tabulate empties fresh. Queries for different values need that.
+// tabulate moves fresh to table, or makes c approximate if there are too many different values.
+// Queries for different values need this.
 func (c *counted) tabulate() {
 	values := c.fresh
 	c.fresh = nil
@@ -209,7 +211,7 @@ func (c *counted) addToTable(values []uint32) {
 }
 
 // leastDistinct returns a lower bound of the number of different values: the number of different
-// hashes. Of some hundred values, few have the hash of another one.
+// hashes. Among some hundred values, few share a hash.
 func leastDistinct(values []uint32) (n int) {
 	const hashBits = 14
 	var seen [1 << hashBits / 64]uint64
@@ -295,9 +297,9 @@ func (c *counted) addBinned(bin uint32, n uint64) {
 	c.binned[bin] += n
 }
 
-// AddOctaves adds values of which only the octaves, sum, minimum and maximum are known.
-// octaves counts the values by bit length, as [Sample.Octaves] returns it. Values may be
-// longer than the last octave.
+// AddOctaves adds values known only by octave, with their sum, minimum and maximum. octaves counts
+// the values by bit length, as [Sample.Octaves] returns it. Values may be longer than the last
+// octave.
 func (s *Sample) AddOctaves(octaves []uint64, lo, hi uint64, sum Sum) {
 	var n uint64
 	for _, k := range octaves {
@@ -316,7 +318,7 @@ func (s *Sample) AddOctaves(octaves []uint64, lo, hi uint64, sum Sum) {
 	c.measure()
 }
 
-// addKnown adds n values of which only sum, minimum and maximum are known.
+// addKnown adds the sum, minimum and maximum of n values that are not known exactly.
 func (s *Sample) addKnown(n, lo, hi uint64, sum Sum) *counted {
 	c := s.fold()
 	c.count += n
@@ -332,8 +334,8 @@ type BinCount struct {
 	Count uint64
 }
 
-// AddBins adds values of which only the bins, sum, minimum and maximum are known. With
-// coarse, a bin represents an octave.
+// AddBins adds values known only by bin, with their sum, minimum and maximum. With coarse, a bin
+// represents an octave.
 func (s *Sample) AddBins(bins []BinCount, coarse bool, lo, hi uint64, sum Sum) {
 	var n uint64
 	for _, b := range bins {
@@ -362,7 +364,7 @@ func InOctave(length int) uint64 {
 // Coarse reports whether quantiles may be off by [OctaveError].
 func (s *Sample) Coarse() bool { return s.counted != nil && s.counted.coarse }
 
-// Binned reports whether only the bins of some values were known, as they were added.
+// Binned reports whether some values were added by bin or octave.
 func (s *Sample) Binned() bool { return s.counted != nil && s.counted.binned != nil }
 
 // few returns all values in ascending order if none has been counted yet. Otherwise it
@@ -436,7 +438,7 @@ func (s *Sample) Approximate() bool {
 }
 
 // Quantile returns the value at index ⌊q·n⌋ of the n values in ascending order. If the
-// index is beyond the end, it returns the largest value, and 0 if there are no values. This
+// index is beyond the end, it returns the largest value. It returns 0 if there are no values. This
 // is the rule of llvm-xray, without interpolation. For several quantiles use
 // [Sample.Quantiles], which sorts only once.
 func (s *Sample) Quantile(q float64) uint64 {
@@ -526,8 +528,7 @@ func (c *counted) standsFor(place uint32) uint64 {
 	return v
 }
 
-// eachSorted yields values in ascending order, including those of which only the bin is
-// known.
+// eachSorted yields values in ascending order, including those known only by bin.
 func (c *counted) eachSorted(yield func(v, n uint64) bool) {
 	type entry struct{ v, n uint64 }
 	var all []entry

@@ -230,7 +230,7 @@ func TestBinsCoverAllValues(t *testing.T) {
 		}
 	})
 	if last := placeOf(math.MaxUint64); last != lastPlace {
-		t.Errorf("the last place is %d, and is said to be %d", last, lastPlace)
+		t.Errorf("got last place %d, want %d", last, lastPlace)
 	}
 }
 
@@ -239,7 +239,7 @@ func TestPlaces(t *testing.T) {
 	check := func(v uint32) {
 		t.Helper()
 		if got, want := uint32(shortPlace(v)), placeOf(uint64(v)); got != want {
-			t.Fatalf("the place of %d is %d and %d", v, got, want)
+			t.Fatalf("place of %d: got %d, want %d", v, got, want)
 		}
 		if v > 0 && v >= OwnCounter && Middle(Bin(uint64(v))) != standsFor(placeOf(uint64(v))) {
 			t.Fatalf("%d stands for %d", standsFor(placeOf(uint64(v))), v)
@@ -441,19 +441,19 @@ func TestOctavesOnly(t *testing.T) {
 	merged.Merge(&coarse)
 	slices.Sort(all)
 	if !merged.Coarse() || !merged.Approximate() || whole.Coarse() {
-		t.Error("the sample does not know what it is")
+		t.Error("Coarse or Approximate is wrong")
 	}
 	if merged.Count() != whole.Count() || merged.Sum() != whole.Sum() || merged.Min() != all[0] || merged.Max() != all[len(all)-1] {
-		t.Errorf("%d values, sum %v, from %d to %d; there are %d, %v, %d, %d", merged.Count(), merged.Sum(), merged.Min(), merged.Max(),
+		t.Errorf("got %d values, sum %v, from %d to %d; want %d, %v, %d, %d", merged.Count(), merged.Sum(), merged.Min(), merged.Max(),
 			whole.Count(), whole.Sum(), all[0], all[len(all)-1])
 	}
 	if !slices.Equal(merged.Octaves(), whole.Octaves()) {
-		t.Errorf("octaves %v, and they are %v", merged.Octaves(), whole.Octaves())
+		t.Errorf("got octaves %v, want %v", merged.Octaves(), whole.Octaves())
 	}
 	for _, q := range []float64{0, 0.001, 0.1, 0.5, 0.9, 0.99, 0.999, 1} {
 		want := float64(all[min(int(q*float64(len(all))), len(all)-1)])
 		if got := float64(merged.Quantile(q)); got < want*(1-OctaveError)-1 || got > want*(1+OctaveError)+1 {
-			t.Errorf("quantile %v is %.0f, and should be %.0f", q, got, want)
+			t.Errorf("quantile %v: got %.0f, want %.0f", q, got, want)
 		}
 	}
 }

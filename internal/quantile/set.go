@@ -23,18 +23,18 @@ type Set struct {
 	room []uint32
 	// free lists the unused buffers by rest.size. Their samples have moved to larger ones.
 	free [len(buffers)][]uint32
-	// counted is what samples take of which values were counted, in bytes.
+	// counted is the size of the counted parts of all samples in bytes.
 	counted int64
 }
 
-// Held returns about how many bytes the set takes.
+// Held returns the approximate size of the set in bytes.
 func (s *Set) Held() int64 {
 	const perSample = int64(unsafe.Sizeof(cell{}) + unsafe.Sizeof(rest{}))
 	return s.counted + perSample*int64(len(s.cells)) + 4*int64(len(s.room))
 }
 
-// cell is the part of a sample that every Add touches. It fills a cache line: what an addition
-// reads brings in the line that it writes, and the processor does not wait for writes.
+// cell is the part of a sample that every Add touches. It fills a cache line, so the reads of an
+// addition also load the line that it writes. The processor does not wait for writes.
 type cell struct {
 	weight uint64 // sum of the weights of the values in the cell
 	n      uint32 // values in use
@@ -85,7 +85,7 @@ func (s *Set) Add(i int, v, weight uint64) bool {
 // AddSlowly does the same as Add, but always succeeds.
 func (s *Set) AddSlowly(i int, v, weight uint64) {
 	c, r := &s.cells[i], &s.rest[i]
-	// The sum in the cell cannot overflow from short weights.
+	// The weights in the cell are below 2^32, so their sum cannot overflow.
 	r.weight.Add(c.weight)
 	c.weight = 0
 	r.weight.Add(weight)
@@ -108,7 +108,7 @@ func (s *Set) empty(i int) {
 		s.count(i)
 		return
 	}
-	*(*[cellValues]uint32)(s.room[r.at:]) = c.values // all of them, because that is faster
+	*(*[cellValues]uint32)(s.room[r.at:]) = c.values // copying all of them is faster
 	r.at += c.n
 	c.n = 0
 }

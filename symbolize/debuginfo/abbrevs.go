@@ -9,7 +9,7 @@ import (
 // abbrev is an abbreviation for units of a kind.
 type abbrev struct {
 	tag   uint64
-	size  uint32 // of the attributes in front of the first of varying size
+	size  uint32 // bytes of the attributes before the first one of varying size
 	step  uint32 // index of the first step after these
 	field uint32 // index of the first attribute
 	steps uint16
@@ -28,8 +28,8 @@ type step struct {
 // abbrevField is an attribute of an entry.
 type abbrevField struct {
 	name, form uint16
-	implicit   uint32 // value of all entries; larger ones are damage
-	size       int32  // in bytes, -1 where it varies
+	implicit   uint32 // value in all entries; larger values are damage
+	size       int32  // in bytes; -1 if it varies
 }
 
 // abbrevTable has abbreviations by code. Codes nearly always count from 1. Its lists have no
@@ -43,7 +43,7 @@ type abbrevTable struct {
 	order  binary.ByteOrder // of the entries
 }
 
-// at returns nil for an unknown code.
+// at returns the abbreviation with a code; nil if there is none.
 func (t *abbrevTable) at(code uint64) *abbrev {
 	if code-1 < uint64(len(t.dense)) {
 		return &t.dense[code-1]
@@ -90,7 +90,7 @@ func (t *abbrevTable) seek(r role, b []byte, at int, k unitKind) (int, bool) {
 		if code-1 < uint(len(t.dense)) {
 			a = &t.dense[code-1]
 		} else if a = t.at(uint64(code)); a == nil {
-			if code == 0 { // in more bytes than it needs
+			if code == 0 { // a zero in several bytes
 				continue
 			}
 			return 0, false
@@ -142,8 +142,7 @@ func (t *abbrevTable) skip(a *abbrev, b []byte, at int, k unitKind) int {
 }
 
 // abbrevLimit limits the bytes of an abbreviation table. The largest tables of linked programs
-// have some thousand entries. Tables hardly overlap, so together they are read a few times at
-// most.
+// have some thousand entries. Tables hardly overlap, so each byte is read a few times at most.
 const abbrevLimit = 1 << 20
 
 // abbrevCache limits the bytes of abbreviations that are kept as tables. Tables take up to 16
@@ -192,9 +191,9 @@ func (d *debugData) readAbbreviations(key abbrevKey, t *abbrevTable) {
 	}
 }
 
-// abbreviation returns one abbreviation without reading the whole table: that of the first
-// entry of a unit, which nearly always comes first. It returns nil if there is none. The result
-// is valid until the next call.
+// abbreviation returns the abbreviation of the first entry of a unit. It is nearly always the first
+// of its table, so abbreviation usually does not read the whole table. It returns nil if there is
+// none. The result is valid until the next call.
 func (d *debugData) abbreviation(key abbrevKey, code uint64) (*abbrevTable, *abbrev) {
 	if t, ok := d.abbrevs[key]; ok {
 		return t, t.at(code)
@@ -227,7 +226,7 @@ func (t *abbrevTable) clone() *abbrevTable {
 const maxFields = 256
 
 // parse reads abbreviations up to the end of the table, or up to the code wanted if it is not
-// 0. It returns false if the input ends before.
+// 0. It returns false if the input ends first.
 func (t *abbrevTable) parse(c *cursor, k unitKind, wanted uint64) bool {
 	for {
 		code := c.uleb()
@@ -273,7 +272,7 @@ func (t *abbrevTable) parse(c *cursor, k unitKind, wanted uint64) bool {
 	}
 }
 
-// pass adds an attribute to what an abbreviation skips.
+// pass adds an attribute to those that an abbreviation skips.
 func (t *abbrevTable) pass(a *abbrev, form uint64, size int) {
 	switch {
 	case size < 0:

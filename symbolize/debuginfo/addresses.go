@@ -2,9 +2,9 @@ package debuginfo
 
 import "slices"
 
-// addressIndex finds addresses in a sorted list without duplicates. Code is spread evenly. So
-// it cuts the range of addresses into at least as many pieces as there are addresses, and
-// searches one piece.
+// addressIndex finds addresses in a sorted list without duplicates. Code is spread evenly, so the
+// index divides the range of addresses into at least as many pieces as there are addresses. A
+// search looks at one piece.
 type addressIndex struct {
 	sorted []uint64
 	shift  uint    // a piece is 1<<shift addresses long

@@ -189,7 +189,7 @@ func (b *Binary) refuse(err error) {
 }
 
 // Locate finds the source locations of all functions on its first call. [Binary.Location] calls
-// it; call it to get its error. Damage affects only the locations that it is about.
+// it; call it to get its error. Damaged parts affect only their own locations.
 func (b *Binary) Locate() error {
 	b.locate.Do(func() {
 		b.err = Guard(func() (err error) {

@@ -23,8 +23,8 @@ func NewCode(o *ELF) *Code {
 	return c
 }
 
-// At returns up to n bytes from an address; fewer at the end of a section. It returns nothing
-// where the file has no code. The caller must not change them.
+// At returns up to n bytes from an address; fewer at the end of a section. It returns nil if the
+// file has no code there. The caller must not change the bytes.
 func (c *Code) At(address uint64, n int) []byte {
 	for _, s := range c.sections {
 		if address < s.s.Addr || address-s.s.Addr >= s.s.Size {
@@ -40,28 +40,28 @@ func (c *Code) At(address uint64, n int) []byte {
 	return nil
 }
 
-// isCode reports whether the file has the machine code of a section as it is in memory.
+// isCode reports whether a section has machine code that is not compressed.
 func isCode(s *elf.Section) bool {
 	const flags = elf.SHF_ALLOC | elf.SHF_EXECINSTR
 	return s.Type == elf.SHT_PROGBITS && s.Flags&flags == flags && s.Flags&elf.SHF_COMPRESSED == 0
 }
 
-// Pointer is what the loader writes into a word of a linked file: the address of an imported
+// Pointer is the value that the loader writes into a word of a linked file: the address of a
 // symbol, or an address in the file itself.
 type Pointer struct {
 	Symbol  string // "" for an address in the file
-	Address uint64 // where the file defines it; 0 if it does not
+	Address uint64 // link-time address; 0 if the file does not define the symbol
 }
 
-// pointerTypes has the dynamic relocations that write addresses of symbols into tables, by
-// machine: those of data, of procedure tables, and others of words.
+// pointerTypes has the dynamic relocations that write addresses of symbols, by machine: ABS64,
+// GLOB_DAT and JUMP_SLOT.
 var pointerTypes = map[elf.Machine][]uint32{
 	elf.EM_X86_64:  {1, 6, 7},
 	elf.EM_AARCH64: {257, 1025, 1026},
 }
 
-// Pointers calls f for each word at an address that the loader fills with a pointer. It knows
-// x86-64 and AArch64, and reports nothing of other machines.
+// Pointers calls f for each word that the loader fills with a pointer. at is the address of the
+// word. Pointers supports x86-64 and AArch64, and finds nothing for other machines.
 func (o *ELF) Pointers(f func(at uint64, p Pointer)) error {
 	types := pointerTypes[o.f.Machine]
 	if types == nil || o.Relocatable() {
@@ -101,7 +101,7 @@ func (o *ELF) Pointers(f func(at uint64, p Pointer)) error {
 	return nil
 }
 
-// DynamicSymbol is a symbol that a file shares with others.
+// DynamicSymbol is a symbol that a file imports or exports.
 type DynamicSymbol struct {
 	Name    string
 	Address uint64 // 0 if the file does not define it

@@ -60,7 +60,7 @@ func (b *Binary) openDebug() {
 	}
 }
 
-// takeDebug uses a debug file for what is lacking.
+// takeDebug takes what is lacking from a debug file, if the file has it.
 func (b *Binary) takeDebug(o *ELF, lack *lacking) {
 	if s := o.f.SectionByType(elf.SHT_SYMTAB); lack.names && s != nil {
 		b.symbols = append([]*ELF{o}, b.symbols...)
@@ -154,7 +154,7 @@ func (b *Binary) openDebugFile(c debugCandidate, link debugLink) (*ELF, error) {
 	}
 	switch id := o.BuildID(); {
 	case id != b.buildID:
-		err = fmt.Errorf("its build ID is %s, that of the binary is %s", cmp.Or(id, "none"), cmp.Or(b.buildID, "none"))
+		err = fmt.Errorf("its build ID is %s instead of %s", cmp.Or(id, "none"), cmp.Or(b.buildID, "none"))
 	case id == "" && c.linked:
 		err = link.check(o)
 	}
@@ -195,7 +195,7 @@ func (b *Binary) fetchDebug(buildID string) (*ELF, error) {
 		return nil, err
 	}
 	if id := o.BuildID(); id != buildID {
-		return nil, fmt.Errorf("%s: the server sent the file of build ID %s for %s: remove the file", path, cmp.Or(id, "none"), buildID)
+		return nil, fmt.Errorf("%s: the server sent a file with build ID %s instead of %s: delete the file", path, cmp.Or(id, "none"), buildID)
 	}
 	return o, nil
 }
@@ -226,7 +226,7 @@ func (l debugLink) check(o *ELF) error {
 		return err
 	}
 	if sum.Sum32() != l.crc {
-		return fmt.Errorf("its checksum is %08x, that in the debug link is %08x", sum.Sum32(), l.crc)
+		return fmt.Errorf("its checksum is %08x, but the debug link has %08x", sum.Sum32(), l.crc)
 	}
 	return nil
 }

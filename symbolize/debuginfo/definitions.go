@@ -13,7 +13,7 @@ type definition struct {
 	unit               uint64 // offset of the unit, to choose among several
 	table              int64  // offset of the line table of the file
 	file, line, column uint64
-	dir                *unitText // of compilation
+	dir                *unitText // compilation directory
 	path               string    // replaces table and file if it is in another object
 }
 
@@ -35,7 +35,7 @@ type definitionScan struct {
 }
 
 // findDefinitions finds the definitions of the functions at the given addresses, which must be
-// sorted and distinct. Damage affects only its own functions.
+// sorted and distinct. Damaged parts affect only their own functions.
 func (i *debugInfo) findDefinitions(keys []uint64) *definitionScan {
 	s := &definitionScan{
 		keys: indexAddresses(keys), main: i.main, found: make([]definition, len(keys)),
@@ -152,8 +152,8 @@ func (s *definitionWorker) unit(d *debugData, b *sectionUnit) {
 	}
 }
 
-// abbreviations returns those of a unit, valid until the next call. Most units have a table of
-// their own. Only tables that are read a second time are kept.
+// abbreviations returns the abbreviations of a unit. They are valid until the next call. Most units
+// have their own table, so only tables that are read a second time are kept.
 func (s *definitionWorker) abbreviations(u *unit) *abbrevTable {
 	key := u.abbrevKey()
 	switch {

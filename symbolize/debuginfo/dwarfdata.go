@@ -148,7 +148,7 @@ const (
 	formGNUStrIndex   = 0x1f02
 	formGNURefAlt     = 0x1f20
 	formGNUStrpAlt    = 0x1f21
-	formUnknown       = 0xffff // stands for all that are beyond
+	formUnknown       = 0xffff // stands for all larger forms
 )
 
 // value is an attribute value. Strings in other sections are offsets.

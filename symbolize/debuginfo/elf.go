@@ -23,8 +23,8 @@ import (
 type ELF struct {
 	f    *elf.File
 	r    io.ReaderAt
-	file io.Closer // nil if others close it
-	path string    // "" for what is not a file
+	file io.Closer // nil if the caller closes it
+	path string    // "" if it is not a file
 	size int64     // of the file
 	// limit limits the memory of decompressed sections. The files of a trace share it.
 	limit *UnpackLimit
@@ -113,7 +113,7 @@ func (o *ELF) sameFile(other *ELF) bool {
 	return err1 == nil && err2 == nil && os.SameFile(a, b)
 }
 
-// NewELF reads the headers of an ELF file of size bytes. r must stay readable while the ELF is
+// NewELF reads the headers of an ELF file of size bytes. r must stay readable while the result is
 // in use.
 func NewELF(r io.ReaderAt, size int64) (*ELF, error) {
 	f, err := checkedFile(r, size)
@@ -271,7 +271,7 @@ type Section struct {
 
 	around  atomic.Pointer[window]
 	reading sync.Mutex                // of a small section as a whole
-	text    atomic.Pointer[foundText] // that was asked for last
+	text    atomic.Pointer[foundText] // last string that was asked for
 }
 
 // foundText is a string in a section.
@@ -288,7 +288,7 @@ type window struct {
 
 const (
 	windowSize = 32 << 10
-	smallSize  = 2 << 20 // of sections that are kept as a whole rather than by windows
+	smallSize  = 2 << 20 // sections up to this size are kept as a whole rather than in windows
 )
 
 // small reports whether to keep the whole section when parts of it are read.
@@ -369,8 +369,8 @@ func (s *Section) at(offset uint64, n int) ([]byte, error) {
 	return b, noEOF(err)
 }
 
-// near is at for many small reads. It keeps a window around the last read, or the whole section
-// if it is small.
+// near is like at, for many small reads. It keeps a window around the last read, or the whole
+// section if it is small.
 func (s *Section) near(offset uint64, n int) ([]byte, error) {
 	if s == nil || offset >= s.s.Size {
 		return nil, nil

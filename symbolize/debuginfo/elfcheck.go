@@ -20,7 +20,7 @@ const (
 )
 
 // checkedFile reads the headers of an ELF file. debug/elf decompresses section names and copies
-// each of them, whatever memory this takes. So checkedFile checks the headers first.
+// each of them, without a limit on memory. So checkedFile checks the headers first.
 func checkedFile(r io.ReaderAt, size int64) (*elf.File, error) {
 	if err := checkSections(r, size); err != nil {
 		return nil, err
@@ -81,14 +81,14 @@ func checkSections(r io.ReaderAt, size int64) error {
 		return nil
 	}
 	first := read(b)
-	if count == 0 { // there are more than the field holds
+	if count == 0 { // the number does not fit the field
 		count = first.size
 	}
 	if names == uint64(elf.SHN_XINDEX) {
 		names = uint64(first.link)
 	}
 	if count > maxSections {
-		return fmt.Errorf("more than %d sections: %d", maxSections, count)
+		return fmt.Errorf("%d sections, more than %d", count, maxSections)
 	}
 	if count > (uint64(size)-at)/entry {
 		return nil
@@ -106,16 +106,16 @@ func checkSections(r io.ReaderAt, size int64) error {
 func checkHeaders(r io.ReaderAt, size int64, sections []rawSection, names uint64) error {
 	compressed := func(i uint64) bool { return i < uint64(len(sections)) && sections[i].flags&elf.SHF_COMPRESSED != 0 }
 	if compressed(names) {
-		return errors.New("the names of sections are compressed")
+		return errors.New("the section names are compressed")
 	}
 	var covered uint64
 	for i := range sections {
 		s := &sections[i]
 		if compressed(uint64(i)) && (s.kind != elf.SHT_PROGBITS || s.flags&elf.SHF_ALLOC != 0) {
-			return fmt.Errorf("section %d of %v is compressed: only debug information may be", i, s.kind)
+			return fmt.Errorf("section %d of type %v is compressed: only debug information may be compressed", i, s.kind)
 		}
 		if s.kind != elf.SHT_NULL && compressed(uint64(s.link)) {
-			return fmt.Errorf("section %d is linked with a compressed one", i)
+			return fmt.Errorf("section %d links to a compressed section", i)
 		}
 		if s.kind != elf.SHT_NOBITS && s.kind != elf.SHT_NULL && s.size <= uint64(size) && s.offset <= uint64(size)-s.size {
 			covered += s.size
@@ -152,7 +152,7 @@ func checkHeaders(r io.ReaderAt, size int64, sections []rawSection, names uint64
 		}
 	}
 	if total > maxSectionNames {
-		return fmt.Errorf("the names of sections have %d bytes", total)
+		return fmt.Errorf("the section names take %d bytes, more than %d", total, maxSectionNames)
 	}
 	return nil
 }

@@ -43,13 +43,13 @@ const (
 	atGNUDwoID       = 0x2131
 	atGNURangesBase  = 0x2132
 	atGNUAddrBase    = 0x2133
-	atUnknown        = 0xffff // stands for all that are beyond
+	atUnknown        = 0xffff // stands for all larger attributes
 )
 
 // die is a debugging information entry with the attributes that matter here. Attributes that it
 // does not have are of form 0.
 type die struct {
-	at, next uint64 // offset in .debug_info of the entry, and behind it
+	at, next uint64 // offsets of the entry and of the next one in .debug_info
 	tag      uint64 // 0 ends a list of children
 	children bool
 
@@ -118,7 +118,8 @@ func (u *unit) eachFunction(e *die, f func(e *die) bool) {
 	}
 }
 
-// abbreviations returns those of the unit. The unit keeps them unless there are too many.
+// abbreviations returns the abbreviations of the unit. The unit keeps them unless there are too
+// many.
 func (u *unit) abbreviations() *abbrevTable {
 	if u.abbrevs != nil {
 		return u.abbrevs
@@ -132,8 +133,8 @@ func (u *unit) abbreviations() *abbrevTable {
 
 func (u *unit) abbrevKey() abbrevKey { return abbrevKey{u.abbrevAt, u.unitKind} }
 
-// fields reads the attributes of an entry. before is the number of bytes that were left in
-// front of it.
+// fields reads the attributes of an entry. before is the number of bytes that were left to read
+// before the entry.
 func (u *unit) fields(c *cursor, at uint64, before int, t *abbrevTable, a *abbrev, e *die) bool {
 	*e = die{at: at, tag: a.tag, children: a.children}
 	fields := t.fields[a.field:][:a.fields]
@@ -166,11 +167,11 @@ func (e *die) attribute(name uint16) *value {
 		return &e.name
 	case atLinkageName, atMIPSLinkage:
 		return &e.linkage
-	case atAbstractOrigin, atCallOrigin: // which GNU's calls have instead
+	case atAbstractOrigin, atCallOrigin: // call sites have the second, and those of GNU the first
 		return &e.origin
 	case atSpecification:
 		return &e.specification
-	case atLowPC, atCallReturnPC: // likewise
+	case atLowPC, atCallReturnPC: // like the previous case
 		return &e.low
 	case atHighPC:
 		return &e.high

@@ -77,7 +77,7 @@ func TestBombs(t *testing.T) {
 	if b, err := unpackXZ(elftest.PackXZ(t, zeros), 4*mb); err != nil || len(b) != 4*mb {
 		t.Errorf("XZ data of 4 MB: got %d bytes, error %v", len(b), err)
 	}
-	if b, err := unpackXZ(elftest.PackXZ(t, zeros), 4*mb-1); err == nil || !strings.Contains(err.Error(), "unpack to too many") {
+	if b, err := unpackXZ(elftest.PackXZ(t, zeros), 4*mb-1); err == nil || !strings.Contains(err.Error(), "unpack to too many bytes") {
 		t.Errorf("XZ data above the limit: got %d bytes, error %v", len(b), err)
 	}
 }

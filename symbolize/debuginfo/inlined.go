@@ -52,7 +52,7 @@ func (b *Binary) inside(function uint64, addresses []uint64, chains [][]InlinedC
 }
 
 // CallSites returns the addresses of calls in the code of functions[i], by the linkage name of
-// the callee. An address is inside of the call instruction. Debug information does not have the
+// the callee. An address is inside the call instruction. Debug information does not list the
 // callees of calls through pointers.
 func (b *Binary) CallSites(i int) map[string][]uint64 {
 	var sites map[string][]uint64
@@ -71,7 +71,7 @@ func (b *Binary) callSites(function uint64) map[string][]uint64 {
 		}
 		if back, ok := u.address(e.low); ok && back > 0 {
 			name := u.function(*e)
-			found[name] = append(found[name], back-1) // inside of the call
+			found[name] = append(found[name], back-1) // inside the call
 		}
 		return true
 	})
@@ -108,8 +108,8 @@ func (u *unit) eachCall(function *die, roles role, f func(depth int, u *unit, e 
 	if !function.children || function.next < u.first || function.next-u.first > uint64(len(u.data)) {
 		return
 	}
-	// depth has the depth of inlined calls by nesting level, since blocks also nest. It is -1
-	// in what is skipped.
+	// depth has the depth of inlined calls by nesting level, since blocks also nest. It is -1 in
+	// skipped parts.
 	depth := []int{0}
 	c := cursor{b: u.data[function.next-u.first:], order: u.d.o.f.ByteOrder}
 	var e die

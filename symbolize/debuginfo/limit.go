@@ -54,8 +54,8 @@ func (l *UnpackLimit) check(section string, size uint64, hold bool) error {
 		most = uint64(n)
 	}
 	if size > most || hold && l.held > most-size {
-		return fmt.Errorf("section %s: unpacking %d bytes, and %d before, exceeds the limit of %d: if you trust the file, set %s, for example to 8G",
-			section, size, l.held, most, UnpackLimitVariable)
+		return fmt.Errorf("section %s: unpacking %d bytes exceeds the limit of %d (%d in use): if you trust the file, set %s, for example to 8G",
+			section, size, most, l.held, UnpackLimitVariable)
 	}
 	if hold {
 		l.held += size

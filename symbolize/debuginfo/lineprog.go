@@ -109,7 +109,7 @@ type seeker struct {
 	next   int // index of the first address not yet passed
 	target uint64
 	prev   row
-	// within is true inside of a sequence of rows.
+	// within is true inside a sequence of rows.
 	within bool
 	atNext row // first row with a line that is exactly at the next address
 }

@@ -67,14 +67,14 @@ func unpackXZ(data []byte, limit uint64) ([]byte, error) {
 	index.take(1) // index marker
 	var out []byte
 	for n := index.uleb(); n > 0 && !index.bad; n-- {
-		// The length does not include the padding in front of the checksum.
+		// The length does not include the padding before the checksum.
 		length, size := index.uleb(), index.uleb()
 		if index.bad || length == 0 || length > uint64(len(blocks)) || len(blocks)%4 != 0 {
 			return nil, errXZ
 		}
 		length = (length + 3) &^ 3
 		if size > limit-uint64(len(out)) {
-			return nil, fmt.Errorf("%d bytes of xz data unpack to too many: %d", length, size)
+			return nil, fmt.Errorf("%d bytes of xz data unpack to too many bytes: %d", length, size)
 		}
 		var err error
 		if out, err = unpackXZBlock(out, blocks[:length], size, footer[9]); err != nil {
@@ -103,7 +103,7 @@ func unpackXZBlock(out, block []byte, size uint64, check byte) ([]byte, error) {
 		}
 	}
 	if flags&3 != 0 || c.uleb() != lzma2 || c.uleb() != 1 {
-		return nil, errors.New("xz data with a filter other than LZMA2")
+		return nil, errors.New("xz data with a filter other than LZMA2 is not supported")
 	}
 	dict, err := lzma.DecodeDictCap(c.uint8())
 	if c.bad || err != nil {
@@ -112,7 +112,7 @@ func unpackXZBlock(out, block []byte, size uint64, check byte) ([]byte, error) {
 	if dict > xzDictLimit {
 		return nil, fmt.Errorf("xz data with a dictionary of %d bytes is not supported", dict)
 	}
-	// References do not reach beyond the start of the block.
+	// References never point before the start of the block.
 	dict = min(dict, int64(size))
 	r, err := lzma.Reader2Config{DictCap: max(int(dict), lzma.MinDictCap)}.NewReader2(bytes.NewReader(block[header:]))
 	if err != nil {
@@ -130,7 +130,7 @@ func unpackXZBlock(out, block []byte, size uint64, check byte) ([]byte, error) {
 		sum = crc32.NewIEEE()
 	case 4:
 		sum = crc64.New(crc64.MakeTable(crc64.ECMA))
-	default: // none, or SHA-256, which is not used here
+	default: // no checksum, or SHA-256, which is not checked
 		return out, nil
 	}
 	sum.Write(plain)

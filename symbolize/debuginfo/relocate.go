@@ -95,7 +95,7 @@ func (o *ELF) eachRelocation(s *elf.Section, f func(relocEntry) error) error {
 	})
 }
 
-// eachEntry reads a table of fixed-size entries in pieces. It ignores a rest at the end.
+// eachEntry reads a table of fixed-size entries in pieces. It ignores a partial entry at the end.
 func (o *ELF) eachEntry(s *elf.Section, size int, f func(i int, b []byte) error) error {
 	const chunk = 1 << 12
 	n := s.FileSize / uint64(size)

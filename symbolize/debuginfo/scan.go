@@ -11,20 +11,20 @@ import (
 // maxScan limits the bytes of code and data that are searched in a file.
 const maxScan = 1 << 30
 
-// scanSize is the size of the pieces that are read, and scanMore is what they have in common.
+// scanSize is the size of the pieces that are read, and scanMore is how far they overlap, in bytes.
 const (
 	scanSize = 1 << 20
 	scanMore = 8
 )
 
-// EachCode calls f for the machine code of a linked file in pieces. A piece begins at an
-// address and has n bytes. data also has up to 8 of the bytes behind them. f must not keep it.
+// EachCode calls f for the machine code of a linked file in pieces. A piece begins at an address
+// and has n bytes. data also has up to 8 bytes after the piece. f must not keep data.
 func (o *ELF) EachCode(f func(address uint64, n int, data []byte)) error {
 	return o.scan(isCode, f)
 }
 
-// EachData does the same for the data that a program begins with, but for tables that only
-// unwinders, the dynamic loader and XRay read.
+// EachData is like EachCode, for the initial data of a program. It skips tables that only unwinders,
+// the dynamic loader and XRay read.
 func (o *ELF) EachData(f func(address uint64, n int, data []byte)) error {
 	return o.scan(func(s *elf.Section) bool {
 		switch s.Type {
@@ -60,18 +60,18 @@ func (o *ELF) scan(want func(*elf.Section) bool, f func(address uint64, n int, d
 	return nil
 }
 
-// CodeStart says what begins at an address of code.
+// CodeStart is the kind of code that begins at an address.
 type CodeStart uint8
 
 const (
 	FunctionStart CodeStart = iota
-	LabelStart              // it need not be a function
+	LabelStart              // a label, which need not be a function
 	MainStart               // the function main
 )
 
-// CodeStarts calls f for each address at which the symbol table of the binary, or of its debug
-// file, says that code begins. Sections with code begin with such an address, too. It returns an
-// error if there is no symbol table.
+// CodeStarts calls f for each address at which code begins, according to the symbol table of the
+// binary or its debug file. The starts of code sections also count. It returns an error if there is
+// no symbol table.
 func (b *Binary) CodeStarts(f func(address uint64, what CodeStart)) error {
 	var found bool
 	for _, o := range b.symbols {
@@ -108,7 +108,7 @@ func (b *Binary) CodeStarts(f func(address uint64, what CodeStart)) error {
 	return nil
 }
 
-// symbolNames returns the text that has the names of symbols, or nothing if it is damaged.
+// symbolNames returns the string table of a symbol table; nil if it is damaged.
 func (o *ELF) symbolNames(table *elf.Section) []byte {
 	link := int(table.Link)
 	if uint64(table.Link) >= uint64(len(o.f.Sections)) {

@@ -165,7 +165,7 @@ func (i *debugInfo) split(u *unit) *unit {
 			}
 		}
 		if len(units) > 0 {
-			i.b.refuse(fmt.Errorf("%s: not the file with id %016x that %s was linked with: it may be of another build", path, u.id, i.b.path))
+			i.b.refuse(fmt.Errorf("%s: not the file with ID %016x that %s was linked with: it may be of another build", path, u.id, i.b.path))
 		}
 	}
 	return nil
@@ -220,7 +220,7 @@ func (u *unit) inherit(skeleton *unit) *unit {
 	return u
 }
 
-// indexHeader returns the size of the header in front of the first offset of a section.
+// indexHeader returns the size of the header before the first offset of a section.
 func indexHeader(wide bool, size uint64) uint64 {
 	if wide {
 		return size + 8

@@ -89,8 +89,8 @@ type found struct {
 }
 
 // findSymbols finds the symbols of addresses, which must be sorted and distinct: the symbol at
-// the address, or the last one before it if its size reaches that far. It keeps names in result
-// that are from another file.
+// the address, or the last one before it if its size reaches that far. It keeps names that
+// result has from another file.
 func (o *ELF) findSymbols(addresses []uint64, result []found) error {
 	for _, kind := range []elf.SectionType{elf.SHT_SYMTAB, elf.SHT_DYNSYM} {
 		table := o.f.SectionByType(kind)

@@ -13,15 +13,15 @@ type debugData struct {
 	o                                      *ELF
 	info, abbrev, str, lineStr, strOffsets *Section
 	addr, ranges, rnglists, line, index    *Section
-	alt                                    *debugData // what dwz moved; nil without it
-	abbrevBytes                            uint64     // that were read as tables
-	abbrevCached                           int        // of those that are kept
-	abbrevHeld                             int        // of those that units keep
-	subprograms                            int        // of all units
+	alt                                    *debugData // file of dwz; nil if there is none
+	abbrevBytes                            uint64     // bytes of abbreviations that were read as tables
+	abbrevCached                           int        // bytes of abbreviations in abbrevs
+	abbrevHeld                             int        // bytes of abbreviations that units keep
+	subprograms                            int        // number in all units
 	abbrevs                                map[abbrevKey]*abbrevTable
-	scratch                                abbrevTable // that is being read
+	scratch                                abbrevTable // table that is being read
 	once                                   sync.Once
-	list                                   []*unit // by place
+	list                                   []*unit // by offset
 	err                                    error
 
 	files       lineFiles // of the line table that was read last
@@ -60,7 +60,8 @@ const (
 	unitSplitType = 6
 )
 
-// unitKind is what forms depend on: 64-bit DWARF, and the size of addresses.
+// unitKind has the properties of a unit that forms depend on: 64-bit DWARF, and the size of
+// addresses.
 type unitKind struct {
 	wide        bool
 	addressSize int
@@ -70,26 +71,26 @@ type unitKind struct {
 // bases in the unit.
 type unit struct {
 	d              *debugData
-	at, first, end uint64 // in .debug_info: the unit, its first entry, what follows it
+	at, first, end uint64 // in .debug_info: the unit, its first entry, and its end
 	version        uint64
 	unitKind
 	kind                  uint64
 	abbrevAt              uint64
-	abbrevs               *abbrevTable // nil while not wanted
-	id                    uint64       // of split units and what is left of them; 0 for none
-	data                  []byte       // of the unit; nil while it is not wanted
+	abbrevs               *abbrevTable // nil while unused
+	id                    uint64       // of split units and their skeletons; 0 for none
+	data                  []byte       // of the unit; nil while unused
 	strBase, rnglistsBase uint64
 	addrBase, rangesBase  uint64
-	addresses             *debugData // that has .debug_addr and .debug_ranges
+	addresses             *debugData // file with .debug_addr and .debug_ranges
 	low                   uint64     // the address that ranges are relative to
-	dir                   *unitText  // directory of compilation; nil for none
-	dwo                   string     // of the split unit's file
+	dir                   *unitText  // compilation directory; nil for none
+	dwo                   string     // name of the split unit's file
 	table                 int64      // offset of the line table; -1 for none
-	lines                 *debugData // that has the line table
+	lines                 *debugData // file with the line table
 	root                  die
 
 	listed      int          // entries of lists of ranges that were read
-	subprograms []subprogram // by address; nil while not wanted
+	subprograms []subprogram // by address; nil while unused
 	indexed     bool
 }
 

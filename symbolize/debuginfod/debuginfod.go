@@ -27,7 +27,7 @@ import (
 type Client struct {
 	Servers []string // base URLs, in order
 	Cache   string   // directory
-	// Timeout limits the time for each 100 kB.
+	// Timeout limits the time for each 100 kB of a download.
 	Timeout time.Duration
 	// Miss is how long an empty file in the cache is valid.
 	Miss time.Duration
@@ -35,13 +35,13 @@ type Client struct {
 	// send the size. At the end of the file, done equals total. Progress may be nil.
 	Progress func(url string, done, total int64)
 
-	late sync.Map // servers that timed out, which are skipped
+	late sync.Map // servers that timed out, to skip them
 }
 
 const (
 	defaultTimeout = 90 * time.Second
 	defaultMiss    = 10 * time.Minute
-	slice          = 100_000 // bytes that must arrive within Timeout
+	slice          = 100_000 // bytes that must arrive within Client.Timeout
 )
 
 // FromEnvironment returns the client that the environment configures with DEBUGINFOD_URLS,
@@ -101,7 +101,7 @@ func (c *Client) Fetch(buildID string, kind debuginfo.FileKind) (string, error) 
 	var failed error
 	for _, server := range c.Servers {
 		if _, late := c.late.Load(server); late {
-			failed = errors.Join(failed, fmt.Errorf("debuginfod: %s: skipped, because %w before", server, errLate))
+			failed = errors.Join(failed, fmt.Errorf("debuginfod: %s: skipped because %w earlier", server, errLate))
 			continue
 		}
 		url := strings.TrimSuffix(server, "/") + "/buildid/" + buildID + "/" + string(kind)

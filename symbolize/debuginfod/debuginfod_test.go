@@ -107,7 +107,7 @@ func TestFetchFails(t *testing.T) {
 			// With hundreds of shared objects, the client must not wait for a silent
 			// server each time.
 			_, err = client.Fetch(id, debuginfo.DebugInfo)
-			if err == nil || strings.Contains(err.Error(), "skipped, because") != (c.name == "silent") {
+			if err == nil || strings.Contains(err.Error(), "skipped because") != (c.name == "silent") {
 				t.Errorf("second request: got error %v", err)
 			}
 		})

@@ -37,8 +37,8 @@ func demangleFully(linkage string) (name string) {
 	if len(name) > maxDemangleFully {
 		return name
 	}
-	// Show names that do not demangle as they are.
-	defer func() { _ = recover() }() // the library is given whatever strangers send
+	// Show names unchanged if they do not demangle.
+	defer func() { _ = recover() }() // hostile names can make the library panic
 	const maxLength = 16             // as a power of 2
 	if s, err := library.ToString(linkage, library.LLVMStyle, library.MaxLength(maxLength)); err == nil {
 		name = operatorSpace.Replace(s)

@@ -29,7 +29,7 @@ const (
 // operator is an operator that is written as a sign.
 type operator struct {
 	text    string
-	binary  precedence // 0 if it is none
+	binary  precedence // 0 if it is not binary
 	prefix  bool
 	postfix bool
 	member  bool // only in expressions
@@ -233,7 +233,7 @@ func (d *demangler) bareExpression(most precedence) precedence {
 	case c == 'T':
 		_, p := d.templateParam()
 		return p
-	case c == 'u': // what the compiler has built in
+	case c == 'u': // a builtin of the compiler
 		d.in = d.in[1:]
 		d.text(d.identifier())
 		d.parenthesized(func() { d.list(func() { d.templateArg() }) })
@@ -252,7 +252,7 @@ func (d *demangler) operation(op operator, most precedence) precedence {
 		d.expression(unary - 1)
 		return unary
 	case op.postfix:
-		if d.accept("_") { // in front of its operand
+		if d.accept("_") { // before its operand
 			d.text(op.text)
 			d.expression(unary - 1)
 			return unary

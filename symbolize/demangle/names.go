@@ -1,6 +1,6 @@
 package demangle
 
-// specials are the names of what compilers generate for a type, variable or function.
+// specials are the names of entities that compilers generate for a type, variable or function.
 var specials = []struct {
 	code, text string
 	read       func(d *demangler)
@@ -77,14 +77,14 @@ func (d *demangler) encoding() {
 		d.text(f.qualifiers)
 		return
 	}
-	behind := "" // what of the result comes behind the parameters
+	after := "" // the part of the result type after the parameters
 	if f.template && !f.special {
 		name := string(d.out[start:])
 		d.out = d.out[:start]
 		s := d.typ()
-		behind = string(d.out[start+s.mid:])
+		after = string(d.out[start+s.mid:])
 		d.out = d.out[:start+s.mid]
-		if behind == "" {
+		if after == "" {
 			d.text(" ")
 		}
 		d.text(name)
@@ -99,7 +99,7 @@ func (d *demangler) encoding() {
 		}
 	}
 	d.text(")")
-	d.text(behind)
+	d.text(after)
 	d.text(f.qualifiers)
 	if d.accept("Q") {
 		d.text(" requires ")
@@ -137,7 +137,7 @@ func (d *demangler) name(outer bool) function {
 		d.templateArgs(outer)
 		f.template = true
 	} else if known {
-		d.fail() // only types are a substitution alone, and typ sees to these
+		d.fail() // only a type can be a bare substitution, and typ reads those
 	}
 	return f
 }
@@ -264,7 +264,7 @@ func (d *demangler) structor(class string) {
 		d.text("~")
 	}
 	d.text(class)
-	if inherited { // the class that it is from
+	if inherited { // the base class that declares it
 		end := len(d.out)
 		d.name(false)
 		d.out = d.out[:end]

@@ -16,7 +16,7 @@ func demangleRust(linkage string) (string, bool) {
 	d := &rustDemangler{demangler: demangler{input: rest, in: rest}}
 	ok = attempt(func() {
 		d.path(false)
-		if d.in != "" { // the crate that it was made for
+		if d.in != "" { // the crate that instantiated it
 			d.silent = true
 			d.path(false)
 			d.silent = false
@@ -38,7 +38,7 @@ func demangleRust(linkage string) (string, bool) {
 // https://doc.rust-lang.org/rustc/symbol-mangling/v0.html.
 type rustDemangler struct {
 	demangler
-	silent bool   // what is read is not written
+	silent bool   // input is read but not written
 	bound  uint64 // lifetimes in scope
 }
 
@@ -63,7 +63,7 @@ func (d *rustDemangler) again(read func()) {
 	d.in = rest
 }
 
-// path reads <path>. In types, there is no :: in front of arguments.
+// path reads <path>. In types, there is no :: before arguments.
 func (d *rustDemangler) path(inType bool) { d.openPath(inType, false) }
 
 // openPath reads <path>. If open is true, it can leave the list of arguments open, and reports

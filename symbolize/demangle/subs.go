@@ -46,7 +46,7 @@ func (d *demangler) templateParam() (shape, precedence) {
 	case d.lambda:
 		d.text("auto")
 	case d.scope+i >= len(d.params):
-		d.fail() // of arguments that come later
+		d.fail() // refers to a later argument
 	default:
 		p := d.params[d.scope+i]
 		if !p.pack {

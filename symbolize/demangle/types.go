@@ -81,7 +81,7 @@ func (d *demangler) typ() shape {
 		if c == 'S' && d.peek(1) != 't' {
 			t := d.substitution(false)
 			if d.peek(0) != 'I' || bare {
-				return t.shape // on record already
+				return t.shape // already recorded
 			}
 			d.templateArgs(false)
 		} else if c == 'N' || c == 'S' || c == 'Z' || isDigit(c) {
@@ -172,7 +172,7 @@ func (d *demangler) declarator(start int, s shape, c byte) shape {
 	switch {
 	case c == 'P':
 	case d.endsIn(start, at, "&&") && c == 'O', d.endsIn(start, at, "&") && !d.endsIn(start, at, "&&"):
-		return s // a reference to a reference is one, to an rvalue only if both are
+		return s // references collapse: only && to && stays &&
 	case d.endsIn(start, at, "&&"):
 		d.out = append(d.out[:at-1], d.out[at:]...)
 		return shape{mid: s.mid - 1}
@@ -218,14 +218,14 @@ func (d *demangler) qualified(start int) shape {
 	s := d.typ()
 	at := start + s.mid
 	if s.kind == functionType || d.endsIn(start, at, "&") {
-		d.fail() // a template parameter that takes none
+		d.fail() // a template argument that takes no qualifiers
 	}
 	for _, has := range []string{" const", " volatile", " restrict"} {
 		if d.endsIn(start, at, has) {
 			if has != qualifiers {
 				d.fail()
 			}
-			return s // a template parameter that has it already
+			return s // a template argument that already has them
 		}
 	}
 	d.insert(at, qualifiers)
@@ -286,7 +286,7 @@ func (d *demangler) array() shape {
 	d.expect("_")
 	s := d.typ()
 	at := start + s.mid
-	if s.kind == arrayType { // the space in front of its brackets
+	if s.kind == arrayType { // the space before its brackets
 		d.out = append(d.out[:at], d.out[at+1:]...)
 	}
 	d.insert(at, " ["+size+"]")
@@ -305,7 +305,7 @@ func (d *demangler) memberPointer() shape {
 		class = " " + class
 	}
 	if s.kind == arrayType {
-		// The space in front of an array's parentheses is not written here.
+		// This omits the space before an array's parentheses.
 		s.kind = functionType
 	}
 	return d.wrap(start, s, class+"::*")
