@@ -46,7 +46,7 @@ func (r *Report) WriteLLVMText(w io.Writer, names symbolize.Names) error {
 
 // llvmLocation returns the location of a function, with llvm-xray's words for unknown ones.
 func llvmLocation(names symbolize.Names, id reader.FuncID) string {
-	if location := symbolize.Location(names, id); location != "" {
+	if location := symbolize.LocationWithColumn(names, id); location != "" {
 		return location
 	}
 	if names != nil {

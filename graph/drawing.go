@@ -184,8 +184,13 @@ func (d *drawing) limit(most int) int {
 		edges[to] = d.edges[i]
 		edges[to].from, edges[to].to = position[edges[to].from]-1, position[edges[to].to]-1
 	}
-	d.caption = append(d.caption, fmt.Sprintf("incomplete: shows only the %s of %s %s",
-		label.Grouped(uint64(len(edges))), label.Count(uint64(len(d.edges)), "edge", "edges"), d.kept))
+	if left > 0 {
+		d.caption = append(d.caption, fmt.Sprintf("incomplete: shows only the %s of %s %s",
+			label.Grouped(uint64(len(edges))), label.Count(uint64(len(d.edges)), "edge", "edges"), d.kept))
+	} else {
+		d.caption = append(d.caption, fmt.Sprintf("incomplete: omits %s without edges",
+			label.Count(uint64(len(d.nodes)-len(kept)), "function", "functions")))
+	}
 	d.nodes, d.edges = kept, edges
 	return max(left, 0)
 }

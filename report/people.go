@@ -185,8 +185,7 @@ func (d *Doc) place(v cell) string {
 	n := d.named(functionOf(v))
 	if !n.placed {
 		n.placed = true
-		// Debug information rarely has a column.
-		n.place = strings.TrimSuffix(symbolize.Location(d.Names, functionOf(v)), ":0")
+		n.place = symbolize.Location(d.Names, functionOf(v))
 	}
 	return n.place
 }

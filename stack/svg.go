@@ -120,10 +120,9 @@ func (r *Report) writeBox(b *bufio.Writer, x *box, m Metric, total uint64, chang
 	fmt.Fprintf(b, "\n%s (%.2f%%)", m.format(r.Clock, x.weight), share(x.weight, total))
 	if !x.group {
 		f := &x.frame
-		if m == Time {
-			fmt.Fprintf(b, ", %s self, %s", r.Clock.Format(m.own(f)), label.Count(f.Count+f.Open, "call", "calls"))
-		} else {
-			fmt.Fprintf(b, ", self %s", label.Count(m.own(f), "call", "calls"))
+		fmt.Fprintf(b, ", %s self", m.format(r.Clock, m.own(f)))
+		if m != Count {
+			fmt.Fprintf(b, ", %s", label.Count(f.Count+f.Open, "call", "calls"))
 		}
 		if f.Open > 0 {
 			fmt.Fprintf(b, ", %s open at the end", label.Grouped(f.Open))

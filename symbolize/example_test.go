@@ -52,7 +52,7 @@ func ExampleOpen_recorded() {
 	fmt.Println(symbolize.Label(names.Names, 3), symbolize.Location(names.Names, 3))
 	// Output:
 	// 0 objects are missing
-	// kv::hash(unsigned long) kvserver.cc:112:0
+	// kv::hash(unsigned long) kvserver.cc:112
 }
 
 // Tables can be used without a trace.

@@ -32,7 +32,7 @@ func TestLabelAndLocation(t *testing.T) {
 	}{
 		{names, 1, "foo()", "foo.cc:12:3"},
 		{names, 2, "@(abc)", ""},
-		{names, 3, "bar", "bar.cc:4:0"},
+		{names, 3, "bar", "bar.cc:4"},
 		{names, 9, "#9", ""},
 		{names, -5, "#-5", ""},
 		{nil, 1, "#1", ""},
@@ -60,11 +60,11 @@ func TestObjects(t *testing.T) {
 		id              reader.FuncID
 		label, location string
 	}{
-		{p, 1, "main", "main.cc:1:0"},
+		{p, 1, "main", "main.cc:1"},
 		{p, object(1, 1), "#16777217", ""},
-		{Objects{0: p, 1: l, 200: l}, 1, "main", "main.cc:1:0"},
-		{Objects{0: p, 1: l, 200: l}, object(1, 2), "outer()", "main.cc:2:0"},
-		{Objects{0: p, 1: l, 200: l}, object(200, 1), "inner()", "main.cc:1:0"},
+		{Objects{0: p, 1: l, 200: l}, 1, "main", "main.cc:1"},
+		{Objects{0: p, 1: l, 200: l}, object(1, 2), "outer()", "main.cc:2"},
+		{Objects{0: p, 1: l, 200: l}, object(200, 1), "inner()", "main.cc:1"},
 		{Objects{0: p, 1: l, 200: l}, object(2, 1), "#33554433", ""},
 		{Objects{1: l}, 1, "#1", ""},
 	} {

@@ -78,8 +78,13 @@ func Label(n Names, id reader.FuncID) string {
 }
 
 // Location is the location of a function in reports: "file.cc:12:3" with the base name of the
-// file, or "" if it is unknown. n may be nil.
+// file, or "" if it is unknown. It omits the column if that is unknown, as it mostly is. n may be nil.
 func Location(n Names, id reader.FuncID) string {
+	return strings.TrimSuffix(LocationWithColumn(n, id), ":0")
+}
+
+// LocationWithColumn is [Location] as llvm-xray prints it, with an unknown column as 0.
+func LocationWithColumn(n Names, id reader.FuncID) string {
 	if n == nil {
 		return ""
 	}
