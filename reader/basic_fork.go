@@ -16,7 +16,7 @@ type copyFilter struct {
 	threads []threadRuns
 }
 
-// threadRuns is what has been read of a thread so far.
+// threadRuns has the records of a thread that have been read so far.
 type threadRuns struct {
 	last uint64      // latest timestamp
 	runs []fileRange // the most recent ones, as a ring

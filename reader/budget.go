@@ -7,13 +7,14 @@ import (
 	"strconv"
 )
 
-// Budget describes what a recording within a budget did not record. It is zero for other recordings.
+// Budget describes the calls that a recording with a budget left out. It is zero for other
+// recordings.
 type Budget struct {
 	Share     uint64           // of the CPU time, in millionths
-	From, To  uint64           // TSC: what Functions is about; To is 0 if nobody has said what was left out
-	Functions []BudgetFunction // by ID; functions of which all calls are in the trace are not listed
-	// Totals has, if To is 0, the number of calls of each function, recorded or not, by ID. A process
-	// that writes its trace itself knows no more. Totals may be unknown.
+	From, To  uint64           // TSCs: the time that Functions covers; To is 0 if Functions is unknown
+	Functions []BudgetFunction // by ID, without functions that have all their calls in the trace
+	// Totals has, if To is 0, the number of calls of each function, recorded or not, by ID. A
+	// process that writes its own trace knows only these. Totals may be unknown.
 	Totals []Counter
 	// Changes are the moments at which functions were switched off and on, in order of time. The
 	// recorder keeps a limited number.
@@ -122,7 +123,7 @@ func (r *Recording) setBudget(body []byte) error {
 		}
 	}
 	if there := uint64(len(b.Functions) + len(b.Totals)); there != n {
-		return fmt.Errorf("a budget of %d functions contains %d", n, there)
+		return fmt.Errorf("a budget declares %d functions but contains %d", n, there)
 	}
 	return nil
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A budget comes back as it was written, also if the process that wrote it knows only what it has counted.
+// A budget reads back as it was written, even if its writer knows only the counts.
 func TestBudgetComesBack(t *testing.T) {
 	changes := []BudgetChange{{5, 2, FunctionOff}, {6, 2, FunctionCut}}
 	for _, want := range []Budget{

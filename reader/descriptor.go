@@ -20,14 +20,14 @@ func ParseResult(payload []byte) (value uint64, ok bool) {
 // recorded call on.
 type Descriptor struct {
 	FD int32
-	// Peer is the address of a socket's peer, and Own that of a socket without one. Both are
-	// empty if there is none, or none that has a form known here.
+	// Peer is the address of a socket's peer. Own is the address of a socket without a peer. Both
+	// are empty if there is no address, or if its family is not supported.
 	Peer, Own string
 	// Path is the path of a file, or what the kernel shows instead, such as "pipe:[77]".
 	Path string
 }
 
-// Whose address follows in the body.
+// Owners of the address in the body.
 const (
 	peerAddress = 1
 	ownAddress  = 2

@@ -16,10 +16,9 @@
 //     merge on several goroutines.
 //   - [Trace.Records] shows the records of a file as they are, damaged or not.
 //
-// Passes must not run at the same time. The trace owns everything that a pass yields. It is
-// valid only until the function that got it returns, or until the next iteration. Memory
-// grows with the number of threads and of an FDR log's blocks, not with the number of
-// records.
+// Passes must not run at the same time. The trace owns everything that a pass yields. Use it only
+// until the function that got it returns, or until the next iteration. Memory grows with the
+// number of threads and of an FDR log's blocks, not with the number of records.
 //
 // # Time
 //
@@ -28,7 +27,7 @@
 //
 // # Errors
 //
-// Damage is data: what cannot be used is counted as a [Loss] with its offset and cause, and
-// everything else is kept. [Trace.Losses] has the sums after a pass. Errors are only for
-// input that is not a trace, as a [FormatError] with file and offset, and for I/O errors.
+// Damage is not an error. A pass counts each unusable part as a [Loss] with its offset and cause,
+// and keeps everything else. [Trace.Losses] has the sums after a pass. Errors are only for input
+// that is not a trace, as a [FormatError] with file and offset, and for I/O errors.
 package reader

@@ -10,8 +10,8 @@ type FuncID int32
 // function has this ID.
 const Folded FuncID = -1 << 31
 
-// Functions that stand for what ended a wait, in call paths that go on with the path of the
-// waker. No function has these IDs.
+// These functions stand for whatever ended a wait, in call paths that continue with the path of
+// the waker. No real function has these IDs.
 const (
 	WakerThread    FuncID = -0x7f << 24 // a thread of the process, whose innermost function follows
 	WakerProcess   FuncID = -0x7e << 24

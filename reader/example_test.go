@@ -124,13 +124,13 @@ func ExampleTrace_Losses() {
 		log.Fatal(err)
 	}
 	losses := trace.Losses()
-	fmt.Println(losses.Count(), "losses")
+	fmt.Println("losses:", losses.Count())
 	for _, l := range losses.Samples() {
 		fmt.Println(l)
 		fmt.Println(l.Cause.Remedy())
 	}
 	// Output:
-	// 1 losses
+	// losses: 1
 	// ../testdata/typed-event-fdr.xray: offset 0x132: the last record of a block is truncated: Function record: need 8 bytes, have 6
 	// LLVM's recorder miscounts blocks with typed events. In a log without typed events, this is damage. Nothing else is affected
 }

@@ -118,8 +118,8 @@ func distribute(lanes []*fdrLane, n int) [][]*fdrLane {
 // drainFDR decodes all blocks of some lanes. The next block is always the one that is first
 // in the file.
 func drainFDR(ctx context.Context, p *pass, lanes []*fdrLane, fn func(*Block) error) error {
-	// Only lanes that have begun are in the queue. There may be a million of threads that
-	// live for a moment, one after the other.
+	// Only lanes that have begun are in the queue. There may be a million short-lived threads, one
+	// after the other.
 	waiting := slices.DeleteFunc(slices.Clone(lanes), func(l *fdrLane) bool { return len(l.blocks) == 0 })
 	if len(waiting) == 0 {
 		return nil
@@ -354,7 +354,7 @@ func (d *fdrDecoder) decode() (*Block, error) {
 			return nil, err
 		}
 	}
-	// Include what was logged with the last event.
+	// Include the arguments of the last event.
 	for n > 0 && d.inBlock && d.events[n-1].Kind.IsEnter() {
 		if err := d.fill(metadataSize); err != nil {
 			return nil, err

@@ -104,7 +104,7 @@ func (l *fdrLog) index() error {
 			// A stream that could not be decompressed completely is already reported.
 			if f.declared > size && end == size && l.file.header.Version >= 2 && l.file.in.damage == nil {
 				l.file.losses.add(Loss{Cause: TruncatedFile, File: l.file.name, Offset: size, Bytes: f.declared - size,
-					Detail: fmt.Sprintf("block at %#x declares %d bytes, %d are there", f.start, f.declared-f.start, size-f.start)})
+					Detail: fmt.Sprintf("block at %#x declares %d bytes, but the file ends after %d", f.start, f.declared-f.start, size-f.start)})
 			}
 			if f.start < end {
 				if head, err = l.head(w, f.start, end); err != nil {
@@ -153,14 +153,14 @@ func (l *fdrLog) find(w *window, pos int64) (f found, err error) {
 }
 
 // lookahead finds blocks of a mapped file on several goroutines, each in a part of the next piece of
-// the file. A part begins where a block plausibly does. What was found at positions that turn out
-// not to begin blocks is not used.
+// the file. A part begins where a block plausibly does. Results for positions that turn out not to
+// begin blocks are discarded.
 type lookahead struct {
 	parts [][]found // positions ascend
 	end   int64     // of the piece
 }
 
-// aheadBytes is the length of a piece. aheadBlocks limits the memory for what was found in a part.
+// aheadBytes is the length of a piece. aheadBlocks limits the memory for the results of each part.
 const (
 	aheadBytes  = 64 << 20
 	aheadBlocks = 1 << 14
@@ -339,7 +339,7 @@ func (l *fdrLog) endsAt(w *window, pos int64) (bool, error) {
 		return false, err
 	}
 	if l.file.header.Version < 2 {
-		return l.plausible(b), nil // buffers are never shorter: n
+		return l.plausible(b), nil // buffers have a fixed size, so there is no padding
 	}
 	if b[0] != 0 {
 		return l.begins(b), nil

@@ -21,8 +21,7 @@ type framed struct {
 
 	mu      sync.Mutex
 	decoded map[int]*decodedFrame
-	// idle has the decoded frames that nobody reads, in the order in which their memory is used
-	// again.
+	// idle has the decoded frames without readers, in the order in which their memory is reused.
 	idle    list.List
 	bytes   int // of all decoded frames
 	damaged map[int]Loss
@@ -36,7 +35,7 @@ type framePlace struct{ log, file int64 }
 const keptFrames = 32 << 20
 
 // unframe returns the log in an input that consists of frames, and other inputs as they are.
-// maxThreads limits the number of frames, as that of blocks.
+// maxThreads limits the number of frames as it limits the number of blocks.
 func unframe(in *input, name string, maxThreads int, losses *Losses) (*input, error) {
 	var magic [len(frames.Magic)]byte
 	if n, err := readFull(in, magic[:], 0); err != nil || string(magic[:n]) != frames.Magic {
@@ -79,7 +78,7 @@ func (f *framed) find(maxThreads int, losses *Losses) error {
 		end := pos + int64(h.End())
 		if end > f.in.size {
 			losses.add(Loss{Cause: TruncatedFile, File: f.name, Offset: f.size, Bytes: int64(h.Size),
-				Detail: fmt.Sprintf("the frame at %#x of the compressed file needs %d bytes, %d are there", pos, end-pos, f.in.size-pos)})
+				Detail: fmt.Sprintf("the frame at %#x of the compressed file needs %d bytes, but the file ends after %d", pos, end-pos, f.in.size-pos)})
 			break
 		}
 		limit.bytes += int64(h.Size)
@@ -119,7 +118,7 @@ func (f *framed) resync(w *window, pos int64) (int64, error) {
 	return f.in.size, nil
 }
 
-// at returns the frame of an offset of the log.
+// at returns the frame that contains an offset of the log.
 func (f *framed) at(off int64) int {
 	i, found := slices.BinarySearchFunc(f.frames, off, func(p framePlace, off int64) int { return cmp.Compare(p.log, off) })
 	if !found {
@@ -231,8 +230,8 @@ func (f *framed) decode(i, size int) (*decodedFrame, error) {
 	return d, nil
 }
 
-// room returns memory for a frame. It takes that of frames which have been read to the end, or which
-// were read longest ago if there is no room for more.
+// room returns memory for a frame. If there is no room for more, it takes the memory of frames
+// that were read to the end, or that were read longest ago.
 func (f *framed) room(size int) *decodedFrame {
 	const overhead = 256 // of a frame that is kept
 	d := &decodedFrame{}
@@ -254,7 +253,7 @@ func (f *framed) room(size int) *decodedFrame {
 	return d
 }
 
-// release ends the reading of a frame. With read, nobody is expected to read it again.
+// release ends the reading of a frame. If read is set, the frame is not expected to be read again.
 func (f *framed) release(d *decodedFrame, read bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -289,7 +288,7 @@ func (f *framed) unpack(d *decodedFrame) error {
 	})
 }
 
-// losses adds the damaged frames that have been read.
+// losses adds the losses of damaged frames that have been read.
 func (f *framed) losses(all *Losses) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

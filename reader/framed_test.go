@@ -153,7 +153,7 @@ func TestTruncatedFrames(t *testing.T) {
 	}
 }
 
-// If any byte is changed, no wrong event comes out, and what is missing is a loss.
+// If any byte is changed, no wrong event comes out, and missing events are a loss.
 func TestDamagedFrames(t *testing.T) {
 	whole := smallFramed(t)
 	all := events(t, openFile(t, whole), reader.FileOrder)

@@ -15,8 +15,8 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// TestIndexOnSeveralProcessors damages a trace in many ways. What several goroutines find in its
-// parts must be what one finds from the beginning on.
+// TestIndexOnSeveralProcessors damages a trace in many ways. Several goroutines must find the same
+// in its parts as one goroutine that starts at the beginning.
 func TestIndexOnSeveralProcessors(t *testing.T) {
 	var whole bytes.Buffer
 	if _, err := tracegen.Generate(&whole, tracegen.Options{Format: tracegen.FDR, Seed: 1, Records: 10_000, Threads: 5, Functions: 100}); err != nil {
@@ -61,7 +61,7 @@ func TestIndexOnSeveralProcessors(t *testing.T) {
 	}
 }
 
-// traceContents is all that a trace has.
+// traceContents is everything in a trace.
 type traceContents struct {
 	Blocks []int64 // offsets
 	Events []reader.Event

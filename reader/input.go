@@ -25,27 +25,25 @@ type input struct {
 	// bytes is the whole input, if it is in memory or mapped.
 	bytes  []byte
 	mapped bool
-	// file is what is mapped, until closeFile, or nil. Reading a few bytes of each block costs less
-	// than mapping their pages, and several processors do not wait for each other.
+	// file is the mapped file until closeFile, or nil. Reading a few bytes of each block costs less
+	// than mapping their pages, and processors that map pages wait for each other.
 	file *os.File
-	used span // what was looked at since the last release
+	used span // the bytes read since the last release
 }
 
-// span is a part of a file that some bytes of have been looked at. It may be used
-// concurrently.
+// span is a part of a file that contains all bytes read. It may be used concurrently.
 type span struct {
 	mu         sync.Mutex
 	start, end int64
 	bytes      int64
 }
 
-// releaseAfter is how much of a mapping stays in the process's memory. A release interrupts the other
-// processors.
+// releaseAfter is the number of bytes of a mapping that stay in the process's memory. A release
+// interrupts the other processors.
 const releaseAfter = 4 << 20
 
-// use notes that bytes of the input have been decoded. Only pages between those that
-// were looked at since the last time are released: to look for others takes time that
-// grows with the file.
+// use notes that bytes of the input have been decoded. It releases only pages between those that
+// were read since the last release. Looking for others would take time that grows with the file.
 func (in *input) use(start, end int64) {
 	if !in.mapped || start >= end {
 		return
@@ -64,7 +62,7 @@ func (in *input) use(start, end int64) {
 	}
 	s.mu.Unlock()
 	if full {
-		// A fault maps pages around the one that is looked at: 64 kB, and since Linux 6.18 all of a
+		// A fault maps pages around the one that is read: 64 kB, and since Linux 6.18 all of a
 		// large folio, of up to 2 MB. So pages that were released may have come back.
 		const around = 2 << 20
 		release(in.bytes[from/around*around : to])
@@ -102,8 +100,8 @@ var errShrinks = fmt.Errorf("%w: the file shrank while it was read", io.ErrUnexp
 // to a temporary file.
 const spoolMemory = 16 << 20
 
-// acceptFunc examines the first bytes of a stream, or with whole all of them. It returns
-// why the stream need not be read, or nil.
+// acceptFunc examines the first bytes of a stream, or all of them if whole is set. It returns the
+// reason to refuse the stream, or nil.
 type acceptFunc func(head []byte, whole bool) error
 
 // openInput opens path, or standard input for "-". Traces are read at random offsets (FDR
@@ -351,8 +349,7 @@ type Spooled struct {
 	Close func() error
 }
 
-// Spool copies a stream, which name stands for in errors. A stream that ends with an error is
-// an error.
+// Spool copies a stream. Errors call it name. A stream that ends with an error is an error.
 func Spool(name string, r io.Reader) (*Spooled, error) {
 	s := &spooler{name: name, r: r}
 	in, err := s.spool()

@@ -104,7 +104,7 @@ type Switch struct {
 	// [UnknownNS] if the recorder could not ask the kernel.
 	OffNS, QueuedNS uint64
 	// RecorderNS is the part of OffNS - QueuedNS in which the thread waited for the recorder: for
-	// memory that the trace's writer had not yet freed, or for the file. Old traces do not tell.
+	// memory that the trace's writer had not yet freed, or for the file. It is 0 in old traces.
 	RecorderNS uint64
 	// Voluntary counts the switches in which the thread blocked or slept, Involuntary those
 	// in which it was preempted.

@@ -48,7 +48,7 @@ const (
 // a kind of metadata.
 type metadataSpec struct {
 	name string
-	// set applies the body of an event. It is nil for events of threads. It leaves out what
+	// set applies the body of an event. It is nil for events of threads. It omits the parts that
 	// it returns an error about.
 	set func(r *Recording, body []byte) error
 	// bodies calls add with the body of each event that encodes r.
@@ -229,8 +229,8 @@ func ParseMetadataKind(text string) (MetadataKind, error) {
 	return MetadataKind(n), nil
 }
 
-// set applies the body of a metadata event, and reports whether the kind is known. It
-// leaves out what it returns an error about.
+// set applies the body of a metadata event, and reports whether the kind is known. It omits the
+// parts that it returns an error about.
 func (r *Recording) set(kind MetadataKind, body []byte) (known bool, err error) {
 	s := kind.spec()
 	if s == nil || s.set == nil {
@@ -313,8 +313,8 @@ func chunks[T any](list []T, size func(*T) int) iter.Seq[[]T] {
 }
 
 // maxMetadataJSON and maxMetadataItems limit what a JSON body can make its decoder
-// allocate. Items with many fields take more. For functions and sources, of which all
-// events count, the writer puts 4096 into one.
+// allocate. Items with many fields take more. Functions and sources may have several events, and
+// the writer puts at most 4096 into one.
 const (
 	maxMetadataJSON  = 16 << 20
 	maxMetadataItems = 1 << 18
@@ -354,7 +354,7 @@ func counted(body []byte, size int) ([]byte, error) {
 	n, entries := binary.LittleEndian.Uint64(body), body[8:]
 	there := uint64(len(entries) / size)
 	if n != there {
-		return entries[:min(n, there)*uint64(size)], fmt.Errorf("a table of %d entries contains %d", n, there)
+		return entries[:min(n, there)*uint64(size)], fmt.Errorf("a table declares %d entries but contains %d", n, there)
 	}
 	return entries, nil
 }

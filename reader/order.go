@@ -106,7 +106,7 @@ func mergeLanes(p *pass, lanes []lane, edit func(*Block) *Block, get func() *Win
 		if err := m.fill(w); err != nil {
 			return err
 		}
-		// Other goroutines still have earlier windows, but not what is appended since.
+		// Other goroutines still use earlier windows, whose slices end before later additions.
 		w.Threads = m.threads
 		if err := fn(w, m.indices); err != nil {
 			return err
@@ -116,7 +116,7 @@ func mergeLanes(p *pass, lanes []lane, edit func(*Block) *Block, get func() *Win
 }
 
 // merge is the state of a merge. Only threads that have begun, and have not ended, have a
-// cursor: there may be a million of threads that live for a moment, one after the other.
+// cursor: there may be a million short-lived threads, one after the other.
 type merge struct {
 	pass     *pass
 	lanes    []lane // nil after their end

@@ -10,8 +10,7 @@ import (
 
 // Profile has the sums of a thread's calls by path, as collected during the recording.
 type Profile struct {
-	// Process and Thread are IDs. Thread is 0 if threads that ended left their profile to
-	// later ones.
+	// Process and Thread are IDs. Thread is 0 if later threads reused the profile of ended ones.
 	Process, Thread int32
 	First, Last     uint64 // TSC of the first and the latest entry or exit
 	// Lost is the number of calls that are in no sum because there was no memory for them.
@@ -27,7 +26,7 @@ type Profile struct {
 // ticks.
 //
 // A path whose function is [Folded] stands for all calls below its parent, direct or
-// indirect, that have no path of their own. Its times are what calls of the parent spent in
+// indirect, that have no path of their own. Its times are those that calls of the parent spent in
 // them. It has no Min, Max or Octaves.
 type ProfilePath struct {
 	Func   FuncID
@@ -55,7 +54,7 @@ type ProfileOff struct {
 	Queued   uint64 // ns in which it could run and waited for a processor
 }
 
-// NewProfileOff divides a off-CPU time, of which queued was in the run queue.
+// NewProfileOff divides an off-CPU time into the part in the run queue, queued, and the rest.
 func NewProfileOff(switches, off, queued uint64) ProfileOff {
 	queued = min(queued, off)
 	return ProfileOff{Switches: switches, Blocked: off - queued, Queued: queued}
@@ -99,7 +98,7 @@ const (
 	profileFoldSize = 24 // in addition to the fields of a path
 
 	profileAnyCaller = math.MaxUint32
-	// profileNoOctaves stands for calls of which only the number and the time are known.
+	// profileNoOctaves marks calls whose number and time are known, but not their octaves.
 	profileNoOctaves = 1 << 63
 )
 
@@ -124,7 +123,7 @@ func parseProfiles(body []byte) ([]Profile, error) {
 		paths, folds := le.Uint32(body[32:]), le.Uint32(body[36:])
 		body = body[profileHeadSize:]
 		if uint64(paths)+uint64(folds) > uint64(len(body)/profilePathSize) {
-			return all, fmt.Errorf("a profile of %d paths and %d folded functions in %d bytes", paths, folds, len(body))
+			return all, fmt.Errorf("a profile declares %d paths and %d folded functions in %d bytes, which are too few", paths, folds, len(body))
 		}
 		p.Paths = make([]ProfilePath, paths)
 		for i := range p.Paths {
@@ -161,7 +160,7 @@ func (p *ProfilePath) parse(body []byte, at int) (int, error) {
 	id, parent := le.Uint32(body), le.Uint32(body[4:])
 	switch {
 	case id > maxRecordedFunc:
-		return 0, fmt.Errorf("path %d of a profile is of function %d", at, id)
+		return 0, fmt.Errorf("path %d of a profile has invalid function ID %d", at, id)
 	case uint64(parent) > uint64(at):
 		return 0, fmt.Errorf("path %d of a profile is called by path %d, which is later", at, int64(parent)-1)
 	}
@@ -190,7 +189,7 @@ func (f *ProfileFold) parse(body []byte, at int) (int, error) {
 	}
 	id, caller := le.Uint32(body), le.Uint32(body[4:])
 	if id < 1 || id > maxRecordedFunc || caller > maxRecordedFunc && caller != profileAnyCaller {
-		return 0, fmt.Errorf("folded function %d of a profile is function %d, called by %d", at, id, caller)
+		return 0, fmt.Errorf("folded function %d of a profile has invalid IDs: function %d, called by %d", at, id, caller)
 	}
 	octaves, count, size, err := parseOctaves(body, profilePathSize+profileFoldSize)
 	if err != nil {

@@ -30,7 +30,7 @@ func TestProfilesComeBack(t *testing.T) {
 	}
 }
 
-// Of calls of LLVM's profiling mode, only the number and the time are known.
+// For calls of LLVM's profiling mode, only the number and the time are known.
 func TestProfilesWithoutDurations(t *testing.T) {
 	profiles := []Profile{{Process: 7, Paths: []ProfilePath{{Func: 3, Parent: -1, Count: 7, Total: 30}},
 		Folds: []ProfileFold{{Func: 3, Caller: 1, Count: 1 << 40, Total: 50, Inside: 3}}}}
@@ -59,12 +59,12 @@ func TestDamagedProfiles(t *testing.T) {
 		{"cut in a head", "before its last thread", whole[:20], 0},
 		{"cut behind the first", "before its last thread", whole[:len(whole)-1], 1},
 		{"cut in a path", "ends before", put(8+36, 0)[:firstPath+3*profilePathSize+8], 0},
-		{"huge", "a profile of 4026531841 paths", put(8+32, 0xf0000001), 0},
+		{"huge", "a profile declares 4026531841 paths", put(8+32, 0xf0000001), 0},
 		{"huge folds", "and 4026531841 folded functions", put(8+36, 0xf0000001), 0},
-		{"function too large", "of function 268435456", put(firstPath, 1<<28), 0},
+		{"function too large", "invalid function ID 268435456", put(firstPath, 1<<28), 0},
 		{"parent later", "path 0 of a profile is called by path 0", put(firstPath+4, 1), 0},
 		{"octaves", "63 octaves", put(firstPath+52, 1<<30), 0},
-		{"fold of function 0", "folded function 0 of a profile is function 0", put(firstFold, 0), 0},
+		{"fold of function 0", "invalid IDs: function 0", put(firstFold, 0), 0},
 		{"fold of a caller too large", "called by 268435456", put(firstFold+4, 1<<28), 0},
 		{"octaves of a fold", "63 octaves", put(firstFold+52, 1<<30), 0},
 		{"cut in a fold", "before its last folded function", whole[:firstFold+2*profilePathSize+profileFoldSize+20], 0},

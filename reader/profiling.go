@@ -15,7 +15,7 @@ import (
 //	block = size number thread {path}
 //	path  = function... 0 calls ticks
 //
-// Functions of a path begin with the innermost one. See "Profiling mode" in docs/format.md.
+// A path lists its innermost function first. See "Profiling mode" in docs/format.md.
 
 // profilingFile is a file of LLVM's profiling mode. It has no events. Its sums are in
 // Recording.Profiles.
@@ -30,12 +30,13 @@ const (
 	profilingMagic   = 0x7872617970726f66 // "xrayprof"
 	profilingVersion = 0x20180424
 	profilingBlock   = 16 // bytes of a block's header
-	// Limits of what is kept of a file. compiler-rt has 16 KB for the paths of a thread.
+	// Limits on what is kept from a file. compiler-rt has 16 KB for the paths of a thread.
 	profilingDepth = 1 << 12
 	profilingPaths = 1 << 20
 )
 
-// profilingOrder returns the byte order of a file of profiling mode, or false if it is none.
+// profilingOrder returns the byte order of a file of profiling mode, or false if the file is of
+// another kind.
 func profilingOrder(head []byte) (binary.ByteOrder, bool) {
 	if len(head) < 8 {
 		return nil, false
@@ -93,7 +94,7 @@ type profilingKey struct {
 	fn              FuncID
 }
 
-// lose counts what is between an offset and the current one as lost.
+// lose counts the bytes from an offset to the current one as lost.
 func (p *profilingParser) lose(cause Cause, from, records int64, format string, args ...any) {
 	p.file.losses.add(Loss{Cause: cause, File: p.file.name, Offset: from, Bytes: p.offset - from, Records: records,
 		Detail: fmt.Sprintf(format, args...)})
@@ -126,7 +127,7 @@ func (p *profilingParser) read(b []byte) error {
 	return nil
 }
 
-// block reads the paths of a thread. What is damaged is a loss.
+// block reads the paths of a thread. It counts damaged paths as losses.
 func (p *profilingParser) block() error {
 	start, size := p.offset, p.file.in.size
 	if size-start < profilingBlock {
@@ -141,14 +142,14 @@ func (p *profilingParser) block() error {
 	end := start + int64(p.order.Uint32(head[:]))
 	if end < p.offset {
 		err := p.skip(size)
-		p.lose(BadBlock, start, 1, "a block of a profile declares %d bytes, fewer than its header has", end-start)
+		p.lose(BadBlock, start, 1, "a block of a profile declares %d bytes, fewer than its header", end-start)
 		return err
 	}
 	truncated := end > size
 	if truncated {
-		if p.file.in.damage == nil { // else that is reported already
+		if p.file.in.damage == nil { // otherwise, damage already reports it
 			p.file.losses.add(Loss{Cause: TruncatedFile, File: p.file.name, Offset: size, Bytes: end - size, Records: 1,
-				Detail: fmt.Sprintf("a block of a profile declares %d bytes, %d are there", end-start, size-start)})
+				Detail: fmt.Sprintf("a block of a profile declares %d bytes, but the file ends after %d", end-start, size-start)})
 		}
 		end = size
 	}
@@ -200,7 +201,7 @@ func (p *profilingParser) entry(profile int, end int64) error {
 	var b [16]byte
 	for {
 		if end-p.offset < 4 {
-			return &badEntry{"a path of a profile without its end", true}
+			return &badEntry{"a path of a profile has no end", true}
 		}
 		if err := p.read(b[:4]); err != nil {
 			return err
@@ -215,7 +216,7 @@ func (p *profilingParser) entry(profile int, end int64) error {
 		p.path = append(p.path, fn)
 	}
 	if end-p.offset < int64(len(b)) {
-		return &badEntry{"a path of a profile without its sums", true}
+		return &badEntry{"a path of a profile has no sums", true}
 	}
 	if err := p.read(b[:]); err != nil {
 		return err
@@ -232,8 +233,8 @@ func (p *profilingParser) entry(profile int, end int64) error {
 		p.lose(BadRecord, from, 1, "a path of a profile has no function")
 		return nil
 	case total > math.MaxInt64:
-		// compiler-rt subtracts the time of calls without an exit from all calls around
-		// them, also from those that it has already been subtracted from.
+		// compiler-rt subtracts the time of a call without an exit from all calls around it, from
+		// some of them twice.
 		p.file.losses.add(Loss{Cause: BadTime, File: p.file.name, Offset: p.offset - 8, Bytes: 8,
 			Detail: fmt.Sprintf("%d calls take %d ticks", count, int64(total))})
 		total = 0

@@ -122,13 +122,13 @@ func TestDamagedProfiling(t *testing.T) {
 		text  string
 	}{
 		{"newer version", put(8, 0x20250101), all, reader.NewerVersion, "version 0x20250101"},
-		{"cut in a block", whole[:len(whole)-1], []string{all[0], "6"}, reader.TruncatedFile, "declares 40 bytes, 39 are there"},
-		{"cut in a path", whole[:second+18], []string{all[0], "6"}, reader.TruncatedFile, "declares 40 bytes, 18 are there"},
+		{"cut in a block", whole[:len(whole)-1], []string{all[0], "6"}, reader.TruncatedFile, "declares 40 bytes, but the file ends after 39"},
+		{"cut in a path", whole[:second+18], []string{all[0], "6"}, reader.TruncatedFile, "declares 40 bytes, but the file ends after 18"},
 		{"cut in a block's header", whole[:second+15], all[:1], reader.TruncatedFile, "ends in its header"},
 		{"block without a header", put(second, 15), all[:1], reader.BadBlock, "declares 15 bytes"},
-		{"block too small", put(32, 16+24+8), []string{"5 1=1,100"}, reader.BadRecord, "without its end"},
+		{"block too small", put(32, 16+24+8), []string{"5 1=1,100"}, reader.BadRecord, "has no end"},
 		{"function 0", put(second+16, 0), []string{all[0], "6"}, reader.BadRecord, "no function"},
-		{"no end", put(second+20, 7), []string{all[0], "6"}, reader.BadRecord, "without its"},
+		{"no end", put(second+20, 7), []string{all[0], "6"}, reader.BadRecord, "has no"},
 		{"function that stands for others", put(second+16, 0x80000000), []string{all[0], "6"}, reader.BadRecord, "function -2147483648"},
 		{"too deep", profilingText(t, le, long, all[1]), []string{"7", all[1]}, reader.BadRecord, "more than 4096 functions"},
 		{"negative time", profilingText(t, le, "5 1=2,-3 1/2=1,1"), []string{"5 1=2,0 1/2=1,1"}, reader.BadTime, "2 calls take -3 ticks"},

@@ -50,7 +50,7 @@ func parsePruned(body []byte) (Pruned, error) {
 	seen := make(map[FuncID]bool)
 	var err error
 	if n != there {
-		err = fmt.Errorf("sums of %d pruned functions contain %d", n, there)
+		err = fmt.Errorf("sums of pruned calls declare %d functions but contain %d", n, there)
 	}
 	for i := range min(n, there) {
 		row := rows[prunedRowSize*i:]

@@ -35,8 +35,8 @@ func TestDamagedPruned(t *testing.T) {
 		functions        int
 	}{
 		{"no head", whole[:23], "without a header", 0},
-		{"cut off", whole[:len(whole)-1], "sums of 2 pruned functions contain 1", 1},
-		{"too long", whole + whole[24:48], "sums of 2 pruned functions contain 3", 2},
+		{"cut off", whole[:len(whole)-1], "sums of pruned calls declare 2 functions but contain 1", 1},
+		{"too long", whole + whole[24:48], "sums of pruned calls declare 2 functions but contain 3", 2},
 		{"wild number", "\xff\xff\xff\xff\xff\xff\xff\xff" + whole[8:], "contain 2", 2},
 		{"twice", string(AppendPruned(nil, &twice)), "pruned function 1 has ID 3", 1},
 		{"wild id", string(AppendPruned(nil, &wild)), "pruned function 1 has ID 268435456", 1},

@@ -46,17 +46,17 @@ func (r *Recording) RecordedTicks(from, to uint64) uint64 {
 	return sum
 }
 
-// WindowSums has the sums over the windows of a recording. Times are in ticks, of the windows together and from
-// the first of them to the end of the recording. The CPU time of the process in them is in
-// nanoseconds, or 0 if it is not known of all.
+// WindowSums has the sums over the windows of a recording. Ticks is the total time of the windows,
+// and Span the time from the first of them to the end of the recording, both in ticks. The CPU
+// time of the process in them is in nanoseconds, or 0 if it is unknown for any window.
 type WindowSums struct {
 	Count       int
 	Ticks, Span uint64
 	CPUNS       uint64
 }
 
-// WindowSums returns the sums of the windows. A window without an end lasts up to last, a TSC such as
-// that of the last record.
+// WindowSums returns the sums of the windows. A window without an end lasts up to the TSC last,
+// for example that of the last record.
 func (r *Recording) WindowSums(last uint64) (s WindowSums) {
 	if !r.Windowed() {
 		return s
@@ -109,7 +109,7 @@ func (r *Recording) setWindows(body []byte) error {
 			return fmt.Errorf("more than %d windows", maxRecordedWindows)
 		}
 		if w.From == 0 || w.To != 0 && w.To < w.From || n > 0 && w.From <= r.Windows[n-1].To {
-			err = fmt.Errorf("a window from TSC %d to %d, after one that ends at %d", w.From, w.To, r.lastWindowEnd())
+			err = fmt.Errorf("invalid window from TSC %d to %d, after one that ends at %d", w.From, w.To, r.lastWindowEnd())
 			continue
 		}
 		if n > 0 && r.Windows[n-1].To == 0 {
@@ -143,9 +143,9 @@ func (r *Recording) addWindows(add func([]byte)) {
 }
 
 // Edge says that a window of the recording begins, or has ended, at the time of its event. All calls
-// that are open at the end of a window went on, and their ends are unknown. What is open at its
-// beginning is known only from exits. Passes add these events to every thread with records
-// in a window.
+// that are open at the end of a window went on, and their ends are unknown. Calls that are open at
+// its beginning are known only from their exits. Passes add these events to every thread with
+// records in a window.
 type Edge bool
 
 const (
@@ -191,8 +191,8 @@ type windowing struct {
 	inside bool // its beginning was passed on, and its end was not
 }
 
-// windowCutter divides the blocks of a thread at the edges of windows, and leaves out what is
-// outside.
+// windowCutter divides the blocks of a thread at the edges of windows, and omits records outside
+// of them.
 type windowCutter struct {
 	windowing
 	recording *Recording
@@ -329,7 +329,7 @@ func (c *windowCutter) take(n int) *Block {
 		c.payloads = append(c.payloads, b.Payloads[0])
 	}
 	c.out.Args, c.out.Payloads = c.args, c.payloads
-	if len(b.Events) > 0 { // the tables belong to the decoder, which makes them anew
+	if len(b.Events) > 0 { // in place: the decoder rebuilds the tables for its next block
 		for i := range b.Args {
 			b.Args[i].Event -= n
 		}

@@ -20,7 +20,7 @@ type Recording struct {
 	Objects []Object
 	Threads []ThreadInfo
 	Clock   RecordedClock
-	// Losses are what is missing according to the recorder.
+	// Losses are the data that the recorder says it lost.
 	Losses   []RecordedLoss
 	Refusals []Refusal // files that could not be instrumented
 	// Addresses are the addresses in memory of functions whose code has no instrumentation
@@ -31,7 +31,7 @@ type Recording struct {
 	Profiles  []Profile        // of profile mode, by thread
 	Pruned    Pruned           // of prune mode; without functions if none was dropped or none is known
 	Sched     Sched            // the kernel's scheduler events
-	Budget    Budget           // of a recording within a budget, and what it left out; zero without
+	Budget    Budget           // of a recording with a budget, and what it left out; zero without one
 	Windows   []RecordedWindow // of a recording with windows, in order of time
 	// Functions and Sources are from `xray pack`: functions by ID, without duplicates, and
 	// passages of source code by file and line.
@@ -54,7 +54,7 @@ type Process struct {
 	// depth that was recorded. 0 means no limit.
 	ThresholdNS uint64 `json:"threshold_ns"`
 	Depth       uint32 `json:"depth"`
-	// WindowNS is how long was recorded every EveryNS nanoseconds. Both are 0 without windows.
+	// WindowNS is the time recorded in every EveryNS nanoseconds. Both are 0 without windows.
 	WindowNS uint64 `json:"window_ns,omitempty"`
 	EveryNS  uint64 `json:"every_ns,omitempty"`
 	Recorder string `json:"recorder"` // version
@@ -207,8 +207,8 @@ type Change struct {
 	What string `json:"what"`
 }
 
-// ChangesSince returns the changes that matter to records from a TSC on: without those of earlier recordings
-// of the process.
+// ChangesSince returns the changes that affect records from a TSC on. It omits those of earlier
+// recordings of the process.
 func (r *Recording) ChangesSince(first uint64) []Change {
 	from := 0
 	for i, c := range r.Changes {

@@ -12,7 +12,8 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// TestMappingIsReleased reads a log that is much larger than what may stay in memory of it.
+// TestMappingIsReleased reads a log that is much larger than the part of it that may stay in
+// memory.
 func TestMappingIsReleased(t *testing.T) {
 	header, err := tracetext.Parse("xray basic\n")
 	if err != nil {

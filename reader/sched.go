@@ -13,20 +13,19 @@ import (
 type Sched struct {
 	// Parts are in file order. Their events may overlap in time.
 	Parts []SchedPart
-	// Tasks are what events refer to: task 1 is Tasks[0].
+	// Tasks are the tasks that events refer to. Task 1 is Tasks[0].
 	Tasks []Task
 }
 
-// SchedPart is a number of scheduler events that were recorded together.
+// SchedPart is a group of scheduler events that were recorded together.
 type SchedPart struct {
 	// From and To are the TSCs between which all events of the process's threads are in the
 	// trace, unless some were lost.
 	From, To uint64
-	// Lost is the number of events between From and To that are missing, of whatever tasks,
-	// or more.
+	// Lost is an upper bound of the number of missing events of any task between From and To.
 	Lost   uint64
 	Origin SchedOrigin
-	Events []SchedEvent // in file order, which may differ from that of time
+	Events []SchedEvent // in file order, which may differ from time order
 }
 
 // SchedOrigin says where events are from.
@@ -41,7 +40,8 @@ const (
 type SchedEvent struct {
 	TSC uint64
 	// Task was switched out, woke another one, or was interrupted. Other was switched in, was
-	// woken, or is the interrupt. Both number [Sched.Tasks] from 1; 0 stands for an unknown task.
+	// woken, or is the interrupt. Both are numbers of [Sched.Tasks], counted from 1. 0 is an
+	// unknown task.
 	Task, Other uint32
 	CPU         uint16
 	Kind        SchedKind
@@ -58,7 +58,7 @@ const (
 	Switched    SchedKind = 1 // a CPU switched from Task to Other
 	Waking      SchedKind = 2 // Task, or an interrupt, made Other runnable
 	Interrupted SchedKind = 3 // the interrupt Other began to run on the CPU of Task
-	Resumed     SchedKind = 4 // the interrupt Other ended, and Task ran on, or an outer interrupt
+	Resumed     SchedKind = 4 // the interrupt Other ended, and Task or an outer interrupt continued
 )
 
 // SchedFlags say more about a scheduler event.
@@ -86,7 +86,7 @@ type Task struct {
 	Name string
 }
 
-// InterruptClass is a class of interrupts, in each of which numbers have another meaning.
+// InterruptClass is a class of interrupts. Each class has its own meaning of numbers.
 type InterruptClass uint8
 
 const (
@@ -111,8 +111,8 @@ func (t *Task) Interrupt() (class InterruptClass, number uint32, ok bool) {
 	return class, number, ok
 }
 
-// InterruptLabel returns what reports call the interrupt that the task stands for, or "" for
-// tasks.
+// InterruptLabel returns the name that reports use for the interrupt that the task stands for, or
+// "" for tasks.
 func (t *Task) InterruptLabel() string {
 	class, number, ok := t.Interrupt()
 	name := t.Name
@@ -188,9 +188,10 @@ const (
 	maxSchedEvents = 1 << 24
 	maxSchedParts  = 1 << 18
 	maxTasks       = 1 << 20
-	// taskGap is the number of missing tasks behind which further ones are taken.
+	// taskGap is the largest number of missing tasks between two tables. Tables beyond a larger
+	// gap are refused.
 	taskGap = 4096
-	// SchedPartEvents is the number of events that a writer puts into one part at most.
+	// SchedPartEvents is the maximum number of events that a writer puts into one part.
 	SchedPartEvents = 1 << 15
 )
 
@@ -203,11 +204,11 @@ func (r *Recording) addSched(body []byte) error {
 	p := SchedPart{From: le.Uint64(body), To: le.Uint64(body[8:]), Lost: le.Uint64(body[16:]), Origin: SchedOrigin(le.Uint32(body[24:]))}
 	n, rows := uint64(le.Uint32(body[28:])), body[schedHeadSize:]
 	if p.To < p.From {
-		return fmt.Errorf("scheduler events from %d to %d", p.From, p.To)
+		return fmt.Errorf("scheduler events that begin at TSC %d end at %d", p.From, p.To)
 	}
 	var err error
 	if there := uint64(len(rows) / schedEventSize); n != there {
-		err = fmt.Errorf("a table of %d scheduler events contains %d", n, there)
+		err = fmt.Errorf("a table declares %d scheduler events but contains %d", n, there)
 		n = min(n, there)
 	}
 	if room := maxSchedEvents - r.Sched.Events(); n > room {
@@ -229,9 +230,9 @@ func (r *Recording) addSched(body []byte) error {
 		}
 		switch {
 		case event.Kind < Switched || event.Kind > Resumed:
-			err = fmt.Errorf("scheduler event of kind %d", event.Kind)
+			err = fmt.Errorf("scheduler event of unknown kind %d", event.Kind)
 		case event.State != 0 && (event.State < 'A' || event.State > 'z'):
-			err = fmt.Errorf("scheduler event with state %d", event.State)
+			err = fmt.Errorf("scheduler event with invalid state %d", event.State)
 		default:
 			p.Events = append(p.Events, event)
 			continue
@@ -274,7 +275,7 @@ func (r *Recording) addTasks(body []byte) error {
 	}
 	var err error
 	if there := uint64(len(rows) / taskSize); n != there {
-		err = fmt.Errorf("a table of %d tasks contains %d", n, there)
+		err = fmt.Errorf("a table declares %d tasks but contains %d", n, there)
 		n = min(n, there)
 	}
 	if next := uint64(len(r.Sched.Tasks)) + 1; first > next {

@@ -21,7 +21,7 @@ const (
 	spoolStep  = 1 << 20 // interval of the checks
 )
 
-// spoolLimit limits what a stream may take of the disk.
+// spoolLimit limits the disk space that a stream may take.
 type spoolLimit struct {
 	most  int64
 	ratio int64 // to the compressed size; 0 for no limit
@@ -55,7 +55,7 @@ func (l spoolLimit) check(size, unpacked int64) error {
 	case size > l.free:
 		return fmt.Errorf("more than half of the free space there, which was %d bytes: set TMPDIR, %s", 2*l.free, remedy)
 	case l.ratio > 0 && unpacked >= 0 && size > spoolLeast && size/l.ratio > unpacked:
-		return fmt.Errorf("%d compressed bytes become more than %d, which no trace does: %s", unpacked, size, remedy)
+		return fmt.Errorf("%d compressed bytes expand to more than %d, which no trace does: %s", unpacked, size, remedy)
 	}
 	return nil
 }

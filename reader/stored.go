@@ -11,14 +11,14 @@ import (
 // NamedFunction is the information about a function in a packed trace. Unknown fields are zero.
 type NamedFunction struct {
 	ID      FuncID  `json:"id"`             // as in the records of the trace
-	Name    string  `json:"name,omitempty"` // as it is linked
+	Name    string  `json:"name,omitempty"` // linkage name
 	File    string  `json:"file,omitempty"` // of the source
 	Line    int32   `json:"line,omitempty"` // 1-based
 	Column  int32   `json:"column,omitempty"`
 	Address Address `json:"address"`            // as linked
 	Object  string  `json:"object,omitempty"`   // path of the program or shared object
 	BuildID string  `json:"build_id,omitempty"` // of the object; lowercase hex
-	// Continues lists functions that this one may end with a tail call of.
+	// Continues lists functions that this one may tail-call.
 	Continues []FuncID `json:"continues,omitempty"`
 }
 
@@ -77,8 +77,8 @@ func (r *Recording) addSources(sources []SourceText) error {
 	return err
 }
 
-// settle sorts what came in several events. Of duplicates, the last one counts. Source
-// files beyond the limit, and functions after too many objects, are removed with an error.
+// settle sorts the functions and sources of several events. Of duplicates, the last one counts.
+// Source files beyond the limit, and functions after too many objects, are removed with an error.
 func (r *Recording) settle() error {
 	r.Functions = lastOfEach(r.Functions, func(a, b NamedFunction) int { return cmp.Compare(a.ID, b.ID) })
 	r.Sources = lastOfEach(r.Sources, func(a, b SourceText) int {
@@ -136,16 +136,15 @@ func lastOfEach[T any](list []T, compare func(a, b T) int) []T {
 	return kept
 }
 
-// Foreign reports whether the trace is one of another recorder, and r no more than what
-// `xray pack` added, or a profile.
+// Foreign reports whether another recorder wrote the trace. Then r has only what `xray pack`
+// added, or a profile.
 func (r *Recording) Foreign() bool {
 	return r.Process.PID == 0 && r.Process.Exe == "" && (len(r.Functions) > 0 || len(r.Profiles) > 0 && len(r.Objects) == 0)
 }
 
-// Functions returns what the files that were packed say about the functions of the
-// trace, by ID. It is an error if an ID means different functions in different files.
-// Files that were not packed count as files of the same program, unless their recorder
-// says what their ids are of.
+// Functions returns the functions of the trace by ID, from the files that were packed. It is an
+// error if an ID means different functions in different files. Files that were not packed count as
+// files of the same program, unless their recorder says which binaries their IDs belong to.
 func (t *Trace) Functions() ([]NamedFunction, error) {
 	var all []NamedFunction
 	from := make(map[FuncID]string) // files, by the functions that they named first
@@ -180,8 +179,8 @@ func (t *Trace) Functions() ([]NamedFunction, error) {
 	return all, nil
 }
 
-// checkUnpacked finds files whose recorder says that their ids are not those of files
-// that were packed.
+// checkUnpacked returns an error if a recorder says that the IDs of its file differ from those of
+// a packed file.
 func (t *Trace) checkUnpacked() error {
 	if _, _, err := t.Objects(); err != nil {
 		return err
@@ -196,7 +195,7 @@ func (t *Trace) checkUnpacked() error {
 			}
 			for _, fn := range packed.recording.Functions {
 				if !f.recording.has(fn) {
-					return fmt.Errorf("%s was packed with names of other binaries than %s was recorded from: analyze them separately",
+					return fmt.Errorf("%s was packed with names of binaries other than those of %s: analyze them separately",
 						packed.name, f.name)
 				}
 			}

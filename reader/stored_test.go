@@ -41,7 +41,7 @@ func TestStoredInManyEvents(t *testing.T) {
 	}
 }
 
-// Of two events about one function the later counts, even if the earlier has more.
+// If two events describe one function, the later one counts, even if the earlier has more.
 func TestStoredLastCounts(t *testing.T) {
 	b := text(t, metadata(reader.MetadataFunctions, `{"functions":[{"id":2,"name":"b"},{"id":1,"name":"old"}]}`),
 		metadata(reader.MetadataFunctions, `{"functions":[{"id":1,"name":"a"}]}`))
@@ -150,12 +150,12 @@ func TestFunctionsOfUnpacked(t *testing.T) {
 	}
 	check("")
 	recorded.Objects[0].BuildID = "00fe"
-	check("packed with names of other binaries")
+	check("packed with names of binaries other than those of")
 	recorded.Objects[0].BuildID, foreign.Functions[0].BuildID = "", ""
-	check("packed with names of other binaries") // unknown, so refused
+	check("packed with names of binaries other than those of") // unknown, so refused
 	recorded.Objects[0].BuildID, foreign.Functions[0].BuildID = "00ff", "00ff"
 	recorded.Objects[0].Count = 2
-	check("packed with names of other binaries")
+	check("packed with names of binaries other than those of")
 
 	packed := sample()
 	recorded.Objects[0].Path = "/usr/bin/other"

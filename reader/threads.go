@@ -3,8 +3,8 @@ package reader
 import "fmt"
 
 // DefaultMaxThreads is how many threads a trace may have unless Options.MaxThreads says
-// otherwise. A compressed trace of a megabyte can have as many. What takes most memory for
-// each thread, merging them by time or reporting them one by one, takes up to two kilobytes.
+// otherwise. A compressed trace of 1 MB can have as many. Each thread takes up to 2 KB of memory
+// when threads are merged by time or reported one by one.
 const DefaultMaxThreads = 1 << 17
 
 // TooManyThreadsError reports that a trace has more threads, or more blocks, than
@@ -12,7 +12,7 @@ const DefaultMaxThreads = 1 << 17
 type TooManyThreadsError struct {
 	File       string // in which the limit was exceeded
 	MaxThreads int    // of all files
-	MaxBlocks  int64  // 0 unless it is blocks that are too many
+	MaxBlocks  int64  // 0 unless there are too many blocks
 }
 
 // Error names the file, the limit and the remedy.
@@ -21,11 +21,11 @@ func (e *TooManyThreadsError) Error() string {
 	if e.MaxBlocks > 0 {
 		what = fmt.Sprintf("%d blocks, most of them tiny", e.MaxBlocks)
 	}
-	return fmt.Sprintf("%s: more than %s, which may need much memory. If there is enough, raise the limit with --max-threads, "+
+	return fmt.Sprintf("%s: more than %s, which may need a lot of memory. If there is enough, raise the limit with --max-threads, "+
 		"for example to %d", e.File, what, 8*e.MaxThreads)
 }
 
-// threadIndex numbers the threads of a trace. It limits what the index of a trace may take.
+// threadIndex numbers the threads of a trace. It limits the memory of a trace's index.
 type threadIndex struct {
 	max    int // threads
 	index  map[Thread]int32
@@ -34,7 +34,7 @@ type threadIndex struct {
 	blocks int64
 }
 
-// of returns the number of a thread of a file, or an error if that is one too many.
+// of returns the number of a thread of a file, or an error if there are too many.
 func (t *threadIndex) of(f *file, th Thread) (int, error) {
 	i, ok := t.index[th]
 	if !ok {
@@ -51,9 +51,9 @@ func (t *threadIndex) of(f *file, th Thread) (int, error) {
 	return int(i), nil
 }
 
-// addBlock counts a block of a file. The buffers of recorders have kilobytes, except the last
-// one of each thread. So the index stays small beside the trace, or beside what its threads
-// may take.
+// addBlock counts a block of a file. The buffers of recorders are several KB, except the last one
+// of each thread. So the index stays small compared to the trace, or to the memory that its
+// threads may take.
 func (t *threadIndex) addBlock(f *file) error {
 	const perThread, bytesPerBlock = 8, 256
 	most := int64(t.max)*perThread + t.bytes/bytesPerBlock

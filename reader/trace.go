@@ -249,8 +249,8 @@ func near(a, b, parts uint64) bool { return max(a, b)-min(a, b) < min(a, b)/part
 // maxVersion is the largest plausible version. There have been five in ten years.
 const maxVersion = 15
 
-// detect determines the byte order from version and type. They are 16-bit numbers of which
-// only the low byte is used: valid values in one order are invalid in the other.
+// detect determines the byte order from version and type. They are 16-bit numbers that use only
+// the low byte: valid values in one order are invalid in the other.
 func detect(head []byte) (order binary.ByteOrder, ok bool) {
 	if len(head) < 4 {
 		return nil, false

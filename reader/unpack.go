@@ -107,8 +107,8 @@ func newZstdFrames(in *bufio.Reader) (io.ReadCloser, error) {
 	return d.IOReadCloser(), nil
 }
 
-// zstdFrames passes on the frames of a zstd file and ends after the last one. The decoder
-// itself would take following bytes for damage. See RFC 8878, section 3.1.
+// zstdFrames passes on the frames of a zstd file and ends after the last one. The decoder itself
+// would treat bytes that follow as damage. See RFC 8878, section 3.1.
 type zstdFrames struct {
 	in   *bufio.Reader
 	left int64 // bytes left of the current part

@@ -135,7 +135,7 @@ func maybeTrace(head []byte, whole bool) error {
 	return nil
 }
 
-// unexpectedYAML reports what the scanner does not understand, but a YAML library may.
+// unexpectedYAML reports text that the scanner does not understand, but a YAML library may.
 type unexpectedYAML struct{ what string }
 
 func (e *unexpectedYAML) Error() string { return "unexpected " + e.what }

@@ -98,7 +98,7 @@ func (l *loader) proc(elem ...string) string {
 	return filepath.Join(append([]string{"/proc", strconv.Itoa(l.pid)}, elem...)...)
 }
 
-// prepare finds the symbols of the object, and sets a flag in it that it is loaded late.
+// prepare finds the symbols of the object, and sets its flag for late loading.
 func (l *loader) prepare() error {
 	f, err := elf.NewFile(bytes.NewReader(l.object))
 	if err != nil {
@@ -182,7 +182,7 @@ func (l *loader) look() error {
 	switch {
 	case l.libc != nil:
 	case slices.ContainsFunc(l.images, func(i image) bool { return strings.HasPrefix(i.name(), "ld-musl") }):
-		return errors.New("its C library is musl, for which the recorder would have to be built: link it in; `xray runtime flags` says how")
+		return errors.New("its C library is musl, but xray builds the recorder for glibc: link it in; `xray runtime flags` says how")
 	case len(l.images) == 0:
 		return errors.New("it is not a 64-bit x86 program")
 	default:
@@ -239,7 +239,7 @@ func (l *loader) load(ctx context.Context) (int32, error) {
 			return 0, err
 		}
 		if time.Now().After(end) {
-			return 0, fmt.Errorf("within %v, no thread was at a safe place to load an object: outside the allocator and the loader", l.Wait)
+			return 0, fmt.Errorf("no thread reached a safe place to load an object within %v: outside the allocator and the loader", l.Wait)
 		}
 		time.Sleep(time.Duration(1+rand.IntN(4)) * time.Millisecond)
 	}
@@ -330,7 +330,7 @@ func (l *loader) safe(t *thread, s *state) bool {
 	return !t.inSequence() && l.isSafe(stack, false)
 }
 
-// visit holds what a stopped thread has to do.
+// visit is the work on a stopped thread.
 type visit struct {
 	*loader
 	*thread

@@ -17,7 +17,7 @@ import (
 type thread struct {
 	tid   int
 	mem   *os.File // of the process
-	slept bool     // it was made to do what sleeps
+	slept bool     // it made a system call that may have slept
 }
 
 // Requests and numbers of ptrace(2) that package unix does not have.

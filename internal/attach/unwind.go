@@ -182,7 +182,7 @@ func (i *image) readFrames(mem io.ReaderAt) {
 	}
 }
 
-// terminated cuts unwind information off at its end, which an entry without content marks.
+// terminated cuts unwind information off at its end, an entry without content.
 func terminated(data []byte) []byte {
 	for at := 0; at+4 <= len(data); {
 		size := int(binary.LittleEndian.Uint32(data[at:]))

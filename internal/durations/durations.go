@@ -95,7 +95,7 @@ func (d *Counts) Choices() []Choice {
 	return choices
 }
 
-// Longest returns the index of the choice that keeps the most calls, but at most most.
+// Longest returns the index of the choice that keeps the most calls, up to most.
 func Longest(choices []Choice, most uint64) int {
 	return sort.Search(len(choices)-1, func(i int) bool { return choices[i+1].Kept > most })
 }

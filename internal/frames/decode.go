@@ -15,8 +15,8 @@ var (
 // models are free models. They are large, and only in use while a frame is decoded.
 var models = sync.Pool{New: func() any { return new(model) }}
 
-// Decode decodes a frame of h.End() bytes to dst, which has h.Size bytes. After an error, dst has
-// any contents. It may be called concurrently.
+// Decode decodes a frame of h.End() bytes to dst, which has h.Size bytes. After an error, the
+// contents of dst are undefined. It may be called concurrently.
 func Decode(dst []byte, h *Header, frame []byte) error {
 	if len(dst) != h.Size || len(frame) != h.End() {
 		return errContents
@@ -59,7 +59,7 @@ func Decode(dst []byte, h *Header, frame []byte) error {
 
 type decoder struct {
 	*model
-	known, times, words []byte // times and words: what is left
+	known, times, words []byte // times and words: the rest
 	records             int
 }
 

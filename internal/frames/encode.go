@@ -31,7 +31,7 @@ func (e *Encoder) frame(log []byte) {
 	e.words, e.runs, e.others = e.words[:0], e.runs[:0], e.others[:0]
 	head := min(len(log), HeadSize)
 	for from, at := head, 0; from < len(log); {
-		// All but function records stays as it is. A record may begin in the head.
+		// Everything but function records stays unchanged. A record may begin in the head.
 		for at < len(log) && (at < head || !isFunction(log[at:])) {
 			at = min(at+sizeOf(log[at:]), len(log))
 		}
@@ -58,7 +58,7 @@ func (e *Encoder) frame(log []byte) {
 	le.PutUint32(frame[28:], headSum(frame, head))
 }
 
-// isFunction reports whether b begins with a function record, or what looks like one.
+// isFunction reports whether b begins with a function record, or bytes that look like one.
 func isFunction(b []byte) bool { return len(b) >= recordSize && b[0]&1 == 0 }
 
 // sizeOf returns the size of the record at the beginning of b, as far as it is known without more

@@ -1,6 +1,6 @@
 // Package frames compresses the logs of recorders. A compressed log is a sequence of frames, each with
-// some bytes of the log: usually a block, which is what a thread recorded for a while. Every frame
-// is decoded on its own, so a reader finds and decodes the ones that it needs.
+// some bytes of the log: usually a block, which has the records of a thread for a while. Every
+// frame is decoded on its own, so a reader finds and decodes the ones that it needs.
 //
 // A frame takes function records apart. Function and kind are predicted from the records before,
 // and times take as few bytes as they need. All other bytes stay as they are. There is no entropy
@@ -18,10 +18,10 @@ const (
 	Magic = "XRZ1"
 	// HeaderSize is the size of a frame's header.
 	HeaderSize = 32
-	// HeadSize is how many of the log's bytes follow the header as they are, unless the frame
-	// has fewer. They say which block it is.
+	// HeadSize is the number of bytes of the log that follow the header unchanged, unless the
+	// frame has fewer. They identify the block.
 	HeadSize = 80
-	// HeadEnd is what [ParseHeader] needs, unless the file ends before.
+	// HeadEnd is the number of bytes that [ParseHeader] needs, unless the file ends before.
 	HeadEnd = HeaderSize + HeadSize
 	// MaxSize limits the bytes of the log in a frame.
 	MaxSize = 256 << 10
@@ -41,7 +41,7 @@ func (h *Header) End() int {
 	return HeaderSize + h.head() + (h.records+3)/4 + h.times + h.words + h.runs + h.others
 }
 
-// head is how many bytes follow the header as they are.
+// head is the number of bytes that follow the header unchanged.
 func (h *Header) head() int { return min(h.Size, HeadSize) }
 
 // castagnoli is the polynomial that processors have an instruction for.
@@ -78,13 +78,13 @@ const recordSize = 8
 
 // How the word of a function record, its first four bytes, is known.
 const (
-	asBefore = iota // as it followed the last three words before
+	asBefore = iota // the word that last followed the same three words
 	asExit          // the exit of the function on top of the stack
-	asAfter         // as it followed the last word before
+	asAfter         // the word that last followed the same word
 	asWord          // it is among the words
 )
 
-// model predicts words from the words before. Encoder and decoder have the same.
+// model predicts words from the words before. Encoder and decoder build the same model.
 type model struct {
 	three [1 << threeBits]uint32 // what followed three words
 	one   [1 << oneBits]uint32   // what followed a word
@@ -92,7 +92,7 @@ type model struct {
 	past
 }
 
-// past is what a model knows of the words before. Loops keep it in registers.
+// past is the state of a model after the words before. Loops keep it in registers.
 type past struct {
 	last, before, first uint32 // hashes of the last three words
 	depth               uint8  // of the stack's top
@@ -118,7 +118,7 @@ func (m *model) follow(p past, word uint32) past {
 	return past{word * 0x9e3779b1, p.last, p.before, p.depth + 1 - uint8(word>>1&7+1)&2}
 }
 
-// Times take one byte below shortTime, two below longTime, and else five.
+// Times take one byte below shortTime, two below longTime, and five otherwise.
 const (
 	shortTime = 0xe0
 	longTime  = shortTime + (0xff-shortTime)<<8

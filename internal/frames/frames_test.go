@@ -217,7 +217,7 @@ func TestDamagedFrames(t *testing.T) {
 			b := bytes.Clone(frame)
 			b[i] ^= 1 << bit
 			if h, ok := ParseHeader(b); ok && (i < HeadEnd || Decode(dst, &h, b) == nil) {
-				t.Errorf("bit %d of byte %d was changed, and nobody noticed", bit, i)
+				t.Errorf("bit %d of byte %d was changed without an error", bit, i)
 			}
 		}
 	}

@@ -17,8 +17,8 @@ type Tree struct {
 
 // WriteTree calls fill to create files below dir, which it makes if it does not exist. They
 // appear only if fill succeeds: they are written in a temporary directory in dir, and then
-// the folders that have files take the place of those of the same name. The one whose first
-// file was created last disappears first and appears last, so it shows that the others are
+// the folders that have files take the place of those of the same name. The folder whose first
+// file was created last disappears first and appears last. So if it exists, the others are
 // complete. If fill fails, dir is as before.
 func WriteTree(dir string, fill func(*Tree) error) error {
 	made, err := makeDir(dir)

@@ -74,7 +74,7 @@ func TestTreeCreatesAgain(t *testing.T) {
 	}
 }
 
-// What fails leaves everything as it was.
+// A failure leaves everything as it was.
 func TestTreeFails(t *testing.T) {
 	dir := t.TempDir()
 	old := map[string]string{"a/x/1": "old", "b": "a file"}

@@ -35,7 +35,7 @@ type Encoder struct {
 	via     []uint32
 	levels  []byte
 	indices []uint32
-	// recent are the last pages of the group, of which oldest is replaced next.
+	// recent are the last pages of the group. oldest is replaced next.
 	recent [4]recentPage
 	oldest int
 	latest int // index in recent of the latest page, or -1
@@ -409,12 +409,11 @@ func (e *Encoder) pack() []byte {
 	return e.packed
 }
 
-// leastRecent is how long a page is, at least, that is kept.
+// leastRecent is the minimum size in bytes of a page that is kept.
 const leastRecent = 1 << 10
 
 // appendIndices appends indices in a dictionary of that size: those of keys, or if table is
-// not nil, table[key]. They have as many bits as fit into whole bytes, so that the compression
-// finds what repeats.
+// not nil, table[key]. Each takes whole bytes, so that the compression finds repetitions.
 func appendIndices(dst []byte, keys, table []uint32, rows, size int) []byte {
 	width := max(bits.Len(uint(size-1))+7, 8) / 8
 	dst = append(dst, byte(8*width))

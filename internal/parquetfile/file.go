@@ -14,7 +14,7 @@ const magic = "PAR1"
 var compact thrift.CompactProtocol
 
 // File writes a table to an io.Writer. It keeps the description of each row group until it is
-// closed: some kilobytes for two dozens of columns. It is not safe for concurrent use.
+// closed: some kilobytes for two dozen columns. It is not safe for concurrent use.
 type File struct {
 	w       io.Writer
 	columns []Column

@@ -287,15 +287,15 @@ func (p *footerParser) pair() {
 
 func (f *Reader) chunk(group, leaf int) *chunk { return &f.chunks[group*len(f.Leaves)+leaf] }
 
-// Constant returns the value that all rows of a row group have in a column of integers that
-// cannot be null, if the statistics tell.
+// Constant returns the value that all rows of a row group have in a column of integers that cannot
+// be null, if the statistics say so.
 func (f *Reader) Constant(group, leaf int) (int64, bool) {
 	c := f.chunk(group, leaf)
 	return c.least, c.bounded && c.least == c.most && f.Leaves[leaf].MaxDef == 0
 }
 
-// ConstantInLists returns the value that all elements of a column of integers in lists have in
-// a row group, if the statistics tell.
+// ConstantInLists returns the value that all elements of a column of integers in lists have in a
+// row group, if the statistics say so.
 func (f *Reader) ConstantInLists(group, leaf int) (int64, bool) {
 	c := f.chunk(group, leaf)
 	return c.least, c.bounded && c.least == c.most && f.Leaves[leaf].MaxRep > 0

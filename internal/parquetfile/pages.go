@@ -39,8 +39,8 @@ type Pages struct {
 	chunk  *chunk
 	in     *bufio.Reader
 	left   int64 // bytes of pages
-	values int64 // that pages are to have
-	// WithoutLevels spares the time for Page.Reps and Page.Defs, which are of no use then.
+	values int64 // that pages should have
+	// WithoutLevels saves the time to decode Page.Reps and Page.Defs, which are undefined then.
 	WithoutLevels bool
 	raw           []byte
 	plain         []byte
@@ -226,7 +226,7 @@ func (p *Pages) header() (h pageHeader, err error) {
 	return h, err
 }
 
-// hold notes what the values of the largest page take, encoded and decoded.
+// hold notes the memory of the largest page, encoded and decoded.
 func (p *Pages) hold(h *pageHeader) error {
 	perValue := int64(8)
 	if p.leaf.Type == format.ByteArray {

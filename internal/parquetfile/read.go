@@ -2,7 +2,7 @@ package parquetfile
 
 import "io"
 
-// largestFooter is how many bytes of a file's description are read.
+// largestFooter is the maximum size of a file's description.
 const largestFooter = 64 << 20
 
 // Metadata reads the pairs of keys and values of a file.

@@ -5,7 +5,7 @@
 // columns of a row group, each as one dictionary page and one data page of version 1,
 // compressed by zstd, with its minimum and maximum. Row groups may be encoded concurrently,
 // each by an Encoder of its own. A [File] writes them one after the other. The encodings are
-// those that readers have understood for long: plain, dictionary and delta.
+// those that readers have long understood: plain, dictionary and delta.
 //
 // Metadata and the delta encoding are those of github.com/parquet-go/parquet-go, whose own
 // writer takes each value of a column in a structure, and looks each string up in a
@@ -13,8 +13,8 @@
 //
 // Output depends only on what is written.
 //
-// A [Reader] reads files of any program, with [Pages] of each column. It decodes them with
-// bounded memory, and without trusting what they claim, which the library does not.
+// A [Reader] reads files of any program, with [Pages] of each column. It decodes them with bounded
+// memory, and does not trust the sizes that they claim. The library does neither.
 package parquetfile
 
 import (

@@ -1,4 +1,4 @@
-// Package probecost models what it costs to record a call, and how that shows in the trace.
+// Package probecost models the cost of recording a call, and its effect on the trace.
 //
 // Two probes record a call, at its entry and at its exit. Each reads the clock somewhere in
 // its middle. The time between the two reads is part of the call's own duration. The rest
@@ -22,7 +22,7 @@ type Cost struct{ Low, High uint64 }
 // Mean is the cost if a single number is needed.
 func (c Cost) Mean() uint64 { return c.Low/2 + c.High/2 + c.Low&c.High&1 }
 
-// Split is the cost of a call by where it shows.
+// Split divides the cost of a call by where it appears.
 type Split struct {
 	Inside  uint64 // in the duration of the call, thousandths of ticks
 	Outside uint64 // in the duration of its caller

@@ -20,15 +20,15 @@ import (
 
 // Options of [Open]. The zero value is usable.
 type Options struct {
-	// Stall is how long a server may send nothing. 0 is a minute.
+	// Stall is how long a server may send nothing. 0 means 1 minute.
 	Stall time.Duration
 	// Pause is the time before the second attempt to continue. It doubles with each attempt that
-	// brings nothing. 0 is half a second.
+	// gets no bytes. 0 means 0.5 s.
 	Pause time.Duration
 }
 
 const (
-	maxAttempts  = 6 // that bring nothing, one after the other
+	maxAttempts  = 6 // in a row that get no bytes
 	maxRedirects = 5
 )
 
@@ -129,7 +129,7 @@ func (s *Stream) redirect(target string) error {
 	from := s.url
 	upgrade := from.Scheme == "http" && to.Scheme == "https" && port(from) == "80" && port(to) == "443"
 	if !strings.EqualFold(to.Hostname(), from.Hostname()) || !upgrade && (to.Scheme != from.Scheme || port(to) != port(from)) {
-		return fmt.Errorf("the server redirects to %s, which may be anything: if you trust it, pass that URL", name(to))
+		return fmt.Errorf("the server redirects to %s, which xray does not follow: if you trust it, pass that URL", name(to))
 	}
 	if to.User == nil {
 		to.User = from.User
@@ -219,8 +219,8 @@ func (s *Stream) drop() {
 	s.cancel()
 }
 
-// validator is what a server compares before it continues a file; "" if there is nothing that
-// proves it to be the same.
+// validator returns the value that a server compares before it continues a file, or "" if nothing
+// can prove that the file is the same.
 func (s *Stream) validator() string {
 	if s.etag != "" && !strings.HasPrefix(s.etag, "W/") {
 		return s.etag
@@ -245,8 +245,8 @@ func (s *Stream) Close() error {
 	return nil
 }
 
-// Err returns the error of the stream, other than io.EOF. It is also an error if the consumer
-// took it for the end of the file.
+// Err returns the error of the stream, other than io.EOF. It stays an error even if the consumer
+// treated it as the end of the file.
 func (s *Stream) Err() error { return s.err }
 
 // Read implements io.Reader.

@@ -18,7 +18,7 @@ import (
 
 var quick = Options{Stall: 5 * time.Second, Pause: time.Millisecond}
 
-// file is a file on a server that may treat each request in another way.
+// file is a file on a server that can answer each request differently.
 type file struct {
 	data     []byte
 	etag     string
@@ -121,7 +121,8 @@ func TestFetch(t *testing.T) {
 	}
 }
 
-// A file comes whole, over however many connections, if the server can prove it to be the same.
+// A file arrives complete over any number of connections, if the server can prove that it is the
+// same.
 func TestResume(t *testing.T) {
 	for _, ranges := range []bool{true, false} {
 		f := &file{data: random(1 << 20), etag: `"a"`, ranges: ranges}

@@ -31,7 +31,7 @@ type Events struct {
 	// Damaged is the number of lines of scheduler events that cannot be read. FirstDamaged is
 	// the number of the first one.
 	Damaged, FirstDamaged int
-	// Missing is the number of events that the tool says it lost, or more.
+	// Missing is a lower bound of the number of events that the tool reports as lost.
 	Missing uint64
 	// Wakeups says that the text has no sched_waking, and List has sched_wakeup instead. The
 	// current task of such an event may not be the one that woke the other.
@@ -73,7 +73,7 @@ func Parse(r io.Reader) (*Events, error) {
 			if lost := lostLine.FindStringSubmatch(text); lost != nil {
 				missing, err := strconv.ParseUint(cmp.Or(lost[1], lost[2], lost[3]), 10, 32)
 				e.Missing += max(1, missing)
-				_ = err // a number that is too large counts as one
+				_ = err // too large a number counts as the largest one, and none as 1
 				continue
 			}
 			e.Other++

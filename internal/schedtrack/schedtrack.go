@@ -1,5 +1,5 @@
-// Package schedtrack chooses, of the scheduler's events of a whole machine, those that belong
-// into the traces of some processes.
+// Package schedtrack selects, from the scheduler events of a whole machine, those that belong in
+// the traces of some processes.
 package schedtrack
 
 import (
@@ -12,9 +12,9 @@ import (
 
 // Tracker follows the threads of processes. It is not safe for concurrent use.
 //
-// It keeps the switches to and from the threads, their interrupts, and what wakes them. While a thread waits for
-// a CPU, it also remembers what is switched on all CPUs, and keeps what turns out to have run
-// in its place.
+// It keeps the switches to and from the threads, their interrupts and their wake-ups. While a
+// thread waits for a CPU, it also remembers the switches of all CPUs, and keeps those of tasks
+// that turn out to have run in the thread's place.
 type Tracker struct {
 	// ProcessOf returns the process of a thread, or 0 if it is no longer known.
 	ProcessOf func(tid int32) int32
@@ -69,7 +69,7 @@ type process struct {
 	from    uint64
 	lost    uint64 // at the last Take, or when the process began
 	events  []reader.SchedEvent
-	// instead is up to when the switches of a CPU were kept because of a thread that waited.
+	// instead is the time up to which the switches of a CPU were kept for a thread that waited.
 	instead map[int]uint64
 }
 
@@ -78,7 +78,7 @@ type taskKey struct {
 	comm tracefs.Comm
 }
 
-// New returns a tracker of no process. Events are complete from the time from on.
+// New returns a tracker that follows no process. Events are complete from the time from.
 func New(from uint64) *Tracker {
 	return &Tracker{
 		ProcessOf: func(int32) int32 { return 0 }, NameOf: func(int32) string { return "" }, Most: 1 << 20,
@@ -309,7 +309,7 @@ func (t *Tracker) remember(e *tracefs.Event, kept [2]int32) {
 	t.backlog[e.CPU] = append(list, remembered{*e, kept})
 }
 
-// instead keeps what ran where a thread waited, which is switched in now.
+// instead keeps the switches of the CPU that a thread waited for until e switched it in.
 func (t *Tracker) instead(th *thread, e *tracefs.Event) {
 	cpu := int(e.CPU)
 	if th.out >= 0 {
@@ -353,7 +353,7 @@ func (p *process) add(t *Tracker, e reader.SchedEvent) {
 	p.events = append(p.events, e)
 }
 
-// maxNumbers limits the tasks of a process. Readers take no more.
+// maxNumbers limits the tasks of a process. Readers accept no more.
 const maxNumbers = 1 << 20
 
 // number returns the number of a task in the trace of a process.

@@ -15,13 +15,13 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// bucketList holds calls by the values of columns: those of each function, or of each function
-// of each thread, and so on, in a bucket of its own. SQLite has no hash tables, so it sorts calls to group them. From
-// here it gets them in order. A column is also looked up here when a join asks for one
-// value after the other.
+// bucketList groups calls by the values of columns. For example, it has a bucket for each
+// function, or for each function of each thread. SQLite has no hash tables, so it sorts calls to
+// group them. bucketList gives it the calls in order. It also looks up a column when a join asks
+// for one value after the other.
 //
-// Calls are as short as the columns that the query needs. They go to a temporary file when
-// they do not fit into memory.
+// Stored calls have only the columns that the query needs. They go to a temporary file when they
+// do not fit into memory.
 type bucketList struct {
 	db      *DB
 	order   []ordering
@@ -34,7 +34,7 @@ type bucketList struct {
 	store   blockStore
 }
 
-// mostKeys is by how many columns there can be buckets.
+// mostKeys is the maximum number of columns that buckets are made by.
 const mostKeys = 4
 
 // bucketKey has the keys of bucketList.keyed.
@@ -181,7 +181,7 @@ func (db *DB) collect(p *plan, filter calls.Filter, order []ordering) (*bucketLi
 	return l, l.store.flush()
 }
 
-// bucketBytes is what a bucket takes, without the blocks of its calls: measured.
+// bucketBytes is the measured size of a bucket, without the blocks of its calls.
 const bucketBytes = 256
 
 // fill puts the calls of a pass into buckets.
@@ -433,8 +433,8 @@ func (b *bucketReader) next(r *row) error {
 	return nil
 }
 
-// looker reads calls for a cursor: by a pass, or out of buckets when SQLite asks for one
-// value of a column after the other.
+// looker reads calls for a cursor: by a pass, or from buckets when SQLite asks for one value of a
+// column after the other.
 type looker struct {
 	asked  int // how often
 	last   []vtab.Value
@@ -501,8 +501,7 @@ func (l *looker) read(db *DB, p *plan, args []vtab.Value) (callReader, error) {
 	return &bucketReader{l: l.list, list: l.list.with(args[at])}, nil
 }
 
-// note records which values vary. Buckets that depend on one that did not vary
-// before are of no more use.
+// note records which values vary. Buckets for a value that did not vary before become useless.
 func (l *looker) note(args []vtab.Value) {
 	l.asked++
 	if l.last == nil {

@@ -41,22 +41,22 @@ func (m module) Connect(ctx vtab.Context, args []string) (vtab.Table, error) {
 	return m.Create(ctx, args)
 }
 
-// undying is a table without anything to release.
-type undying struct{}
+// noRelease is a table without anything to release.
+type noRelease struct{}
 
-func (undying) Disconnect() error { return nil }
-func (undying) Destroy() error    { return nil }
+func (noRelease) Disconnect() error { return nil }
+func (noRelease) Destroy() error    { return nil }
 
 // callTable is the table calls.
 type callTable struct {
-	undying
+	noRelease
 	db *DB
 }
 
 func (t callTable) BestIndex(info *vtab.IndexInfo) error { return bestIndex(info) }
 func (t callTable) Open() (vtab.Cursor, error)           { return &callCursor{db: t.db}, nil }
 
-// threadInfo is what queries see of a thread, ready to be handed to SQLite.
+// threadInfo has the columns of a thread, ready for SQLite.
 type threadInfo struct{ trace, process, thread, name driver.Value }
 
 func (db *DB) threadInfo(t reader.Thread) threadInfo {
@@ -270,7 +270,7 @@ func (c *callCursor) Eof() bool { return c.eof }
 // Column implements [vtab.Cursor].
 func (c *callCursor) Column(n int) (vtab.Value, error) {
 	if !c.plan.uses(n) {
-		return nil, fmt.Errorf("column %d was not asked for", n)
+		return nil, fmt.Errorf("column %d was not requested", n)
 	}
 	return c.db.value(&c.row, n), nil
 }

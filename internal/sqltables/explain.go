@@ -18,7 +18,7 @@ import (
 	"github.com/xray-tools/xray/internal/label"
 )
 
-// Error is why a query cannot run.
+// Error explains why a query cannot run.
 type Error struct {
 	Line, Column int // from 1, in characters; 0 if unknown
 	Text         string
@@ -37,7 +37,7 @@ func (e *Error) Error() string {
 	return text
 }
 
-// errOnlyRead is what SQLite says of everything that [onlyRead] forbids.
+// errOnlyRead is SQLite's message for everything that [onlyRead] forbids.
 const errOnlyRead = "queries can only read: SELECT, VALUES and WITH"
 
 // explain makes an Error from SQLite's message about a refused query.
@@ -75,7 +75,7 @@ func plainText(text string) string {
 }
 
 // offset is where in the query SQLite found the last error, in bytes, or -1 if it does not
-// say. The driver does not tell, but its connection has the handle to ask SQLite with.
+// say. The driver does not report it, but its connection has the handle that SQLite needs.
 func (db *DB) offset() (at int) {
 	at = -1
 	_ = db.conn.Raw(func(c any) error {
@@ -95,7 +95,7 @@ func (db *DB) offset() (at int) {
 // unknown matches messages about names.
 var unknown = regexp.MustCompile(`^no such (table|column|function): (.*)$`)
 
-// near returns the names that are like the one that a message says is unknown.
+// near returns the names similar to the unknown one in a message.
 func near(text string) []string {
 	m := unknown.FindStringSubmatch(text)
 	if m == nil {

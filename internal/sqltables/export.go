@@ -46,7 +46,7 @@ func exportStatements() []string {
 	for _, name := range []string{"traces", "functions", "paths", "threads"} {
 		list = append(list, copied(byName[name], name, false)...)
 	}
-	// A path may have a function that no call is of.
+	// A path may have a function without calls.
 	list = append(list, "INSERT OR IGNORE INTO main.functions(function_id, function) SELECT function_id, function FROM main.paths")
 	for _, name := range []string{"calls", "events"} {
 		list = append(list, copied(byName[name], strings.TrimSuffix(name, "s")+"_rows", true)...)
@@ -64,8 +64,8 @@ func exportStatements() []string {
 		"COMMIT")
 }
 
-// copied are the statements that make a table of the database and fill it. Rows of a view lack
-// the rows that they refer to.
+// copied are the statements that make a table of the database and fill it. With rows, the table
+// omits the derived columns.
 func copied(t *Table, name string, rows bool) []string {
 	var columns, names []string
 	add := func(column, kind string) {

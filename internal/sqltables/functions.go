@@ -79,7 +79,7 @@ type sample struct {
 	given  bool
 }
 
-// mostOthers is how many values with a fraction or a sign quantile takes.
+// mostOthers is the maximum number of values with a fraction or a sign in a quantile.
 const mostOthers = 4 << 20
 
 // Step implements [sqlite.AggregateFunction].
@@ -108,7 +108,7 @@ func (s *sample) Step(_ *sqlite.FunctionContext, args []driver.Value) error {
 
 func (s *sample) other(v float64) error {
 	if len(s.others) == mostOthers {
-		return fmt.Errorf("quantile: there are more than %d values with a fraction or a sign: use whole numbers, as by round() and CAST", mostOthers)
+		return fmt.Errorf("quantile: there are more than %d values with a fraction or a sign: use whole numbers, for example with round() and CAST", mostOthers)
 	}
 	s.others = append(s.others, v)
 	return nil
@@ -167,7 +167,7 @@ func (o *octaves) Step(_ *sqlite.FunctionContext, args []driver.Value) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("histogram: %v is not a whole number from 0 on", args[0])
+	return fmt.Errorf("histogram: %v is not a whole number of at least 0", args[0])
 }
 
 // WindowInverse implements [sqlite.AggregateFunction].
@@ -193,7 +193,7 @@ func (o *octaves) WindowValue(*sqlite.FunctionContext) (driver.Value, error) {
 // Final implements [sqlite.AggregateFunction].
 func (*octaves) Final(*sqlite.FunctionContext) {}
 
-// expression compiles a regular expression, of which a query has few.
+// expression compiles a regular expression. A query has few of them.
 func (db *DB) expression(v driver.Value) (*regexp.Regexp, error) {
 	text := fmt.Sprint(v)
 	if re := db.expressions[text]; re != nil {
@@ -241,11 +241,11 @@ type pathMatches struct {
 	at []int32 // by path: 1 for the outermost function and so on, -1 for none, 0 if unknown
 }
 
-// mostExpressions is how many expressions are remembered.
+// mostExpressions is the maximum number of remembered expressions.
 const mostExpressions = 16
 
-// firstMatch is which function of a path is the first that an expression matches: 1 is the
-// outermost, and 0 means that there is none.
+// firstMatch is the position of the first function of a path that an expression matches: 1 is the
+// outermost, and 0 means none.
 func (db *DB) firstMatch(args []driver.Value) (calls.PathID, int, error) {
 	re, err := db.expression(args[1])
 	if err != nil {

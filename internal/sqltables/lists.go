@@ -16,7 +16,7 @@ import (
 
 // listTable is a table that fits into memory: one of functions, paths, threads and traces.
 type listTable struct {
-	undying
+	noRelease
 	db     *DB
 	table  *Table
 	rows   [][]driver.Value // nil until they are needed
@@ -40,8 +40,8 @@ func (t *listTable) BestIndex(info *vtab.IndexInfo) error {
 	return nil
 }
 
-// deepestStack is the length of the longest call path whose names the table paths has, or a
-// deep recursion would make it endless.
+// deepestStack is the length of the longest call path whose names are in the table paths. Without
+// a limit, deep recursion would make the table huge.
 const deepestStack = 256
 
 // lazy reports whether a column is not kept, because call paths are long.
@@ -333,7 +333,7 @@ func (db *DB) traceRows() (rows [][]driver.Value, err error) {
 
 // eventTable is the table events.
 type eventTable struct {
-	undying
+	noRelease
 	db *DB
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// function is what queries see of a function, ready to be handed to SQLite.
+// function has the columns of a function, ready for SQLite.
 type function struct {
 	id               reader.FuncID
 	name, file, line driver.Value

@@ -18,9 +18,9 @@ const (
 // WriteParquet writes the remaining rows as a Parquet file, with these names of columns. All
 // columns can be null.
 //
-// A column of SQLite may have values of any types, and one of Parquet has one. The first row
-// group decides: integers, floating-point numbers if there are any, texts, or bytes. Without
-// values, what the column is declared as decides. A value that does not fit is an error.
+// A SQLite column may have values of several types, but a Parquet column has one type. The first
+// row group decides: integers, floating-point numbers if there are any, texts, or bytes. Without
+// values, the declared type of the column decides. A value that does not fit is an error.
 func (r *Rows) WriteParquet(w io.Writer, createdBy string, names []string) error {
 	p := &resultFile{w: w, createdBy: createdBy, columns: make([]resultColumn, len(names))}
 	declared, err := r.rows.ColumnTypes()
@@ -238,5 +238,5 @@ func (c *resultColumn) misfit(v any) error {
 	case blob:
 		what = "bytes"
 	}
-	return fmt.Errorf("%s, and a column of Parquet has one type, here %v: use CAST in the query", what, c.kind)
+	return fmt.Errorf("%s, but a Parquet column has one type, here %v: use CAST in the query", what, c.kind)
 }

@@ -122,8 +122,7 @@ func orderings(list []vtab.OrderBy) (order []ordering) {
 	return order
 }
 
-// selectivity is the part of the calls that a condition is taken to leave, if the reader can
-// use it.
+// selectivity is the assumed part of the calls that pass a condition, if the reader can use it.
 func selectivity(column int, op vtab.ConstraintOp) (float64, bool) {
 	switch op {
 	case vtab.OpEQ:
@@ -152,7 +151,7 @@ func selectivity(column int, op vtab.ConstraintOp) (float64, bool) {
 	return 1, false
 }
 
-// filter is what a pass can use of the conditions, with the values in args.
+// filter has the conditions that a pass can use, with the values in args.
 func (db *DB) filter(p *plan, args []vtab.Value) (calls.Filter, error) {
 	var f calls.Filter
 	var threads []func(reader.Thread) bool
@@ -209,7 +208,7 @@ func all[T any](list []func(T) bool) func(T) bool {
 	}
 }
 
-// lesser is the smaller of two limits, where 0 is none.
+// lesser is the smaller of two limits. 0 means no limit.
 func lesser[T uint32 | uint64](a, b T) T {
 	if a == 0 || b != 0 && b < a {
 		return b

@@ -64,12 +64,11 @@ type PassOptions struct {
 	OffCPU bool // times off the CPU
 }
 
-// Restarter is a sink that takes the calls of a pass that begins again, because there are
-// more call paths than fit. That happens in the first pass with paths alone, and its sink is
-// a Restarter.
+// Restarter is a sink of a pass that may begin again, because there are more call paths than fit.
+// Only the first pass with paths can do so, and its sink is a Restarter.
 type Restarter interface{ Restart() }
 
-// DB is a database whose tables are those of [Tables]. It is not for concurrent use.
+// DB is a database whose tables are those of [Tables]. It is not safe for concurrent use.
 type DB struct {
 	opts  Options
 	db    *sql.DB

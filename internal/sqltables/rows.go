@@ -20,8 +20,7 @@ type Rows struct {
 	names   []bool
 }
 
-// Query runs a query, until ctx is done. The caller closes the result before it asks the
-// next query.
+// Query runs a query, until ctx is done. The caller must close the result before the next query.
 func (db *DB) Query(ctx context.Context, query string) (*Rows, error) {
 	db.About, db.failed = 0, nil
 	if err := single(query); err != nil {
@@ -68,7 +67,7 @@ func (r *Rows) Next() ([]any, error) {
 // Close ends the query.
 func (r *Rows) Close() error { return r.rows.Close() }
 
-// fail remembers an error of a pass, of which SQLite keeps only the text.
+// fail remembers an error of a pass, because SQLite keeps only its text.
 func (db *DB) fail(err error) error {
 	db.failed = err
 	return err

@@ -13,8 +13,8 @@ import (
 const leastOpenPile = 64
 
 // Piled reports nested calls of a function that never end although the thread has left
-// them, and what that means, in sentences. Both are empty if there are none. foreign says
-// that no file is of xray's own recorder. names may be nil.
+// them, and what that means, in sentences. Both are empty if there are none. foreign says that
+// xray's own recorder wrote none of the files. names may be nil.
 func Piled(s *calls.Stats, foreign bool, names symbolize.Names) (fact, advice string) {
 	pile, what := s.Pile, "have no exit record"
 	if pile.Calls == 0 && foreign && s.OpenPile.Calls >= leastOpenPile {

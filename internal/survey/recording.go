@@ -9,8 +9,8 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// recorderLosses describe what xray's own recorder counts as lost: the number, one or many
-// of the things, and the text.
+// recorderLosses describe the losses that xray's own recorder counts: what was lost, in the
+// singular and the plural, the text that follows, and the remedy.
 var recorderLosses = map[string]struct{ one, many, text, remedy string }{
 	"size-limit": {"record", "records", "did not fit into the file size limit",
 		"Record with a larger --limit, with --prune, or with a filter."},

@@ -83,7 +83,7 @@ type surveyor struct {
 	unmatched map[reader.Thread]uint64
 }
 
-// shard is what one goroutine saw.
+// shard has the results of one goroutine.
 type shard struct {
 	kinds    [reader.Typed + 1]uint64
 	ends     [calls.Ends]uint64

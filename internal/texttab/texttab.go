@@ -258,10 +258,9 @@ func csvCell(s string) string {
 	return s
 }
 
-// CSVText returns s in a form that a spreadsheet takes for text and not for a formula. It
-// puts an apostrophe before text that begins with =, +, - or @, even after spaces or
-// control characters, and before text that begins with a tab or a line end. Numbers do not
-// change.
+// CSVText returns s in a form that a spreadsheet treats as text, not as a formula. It puts an
+// apostrophe before text that begins with =, +, - or @, even after spaces or control characters,
+// and before text that begins with a tab or a line end. Numbers do not change.
 func CSVText(s string) string {
 	if s == "" || s[0] > '@' {
 		return s // the common case

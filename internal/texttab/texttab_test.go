@@ -54,7 +54,7 @@ func TestMarkdown(t *testing.T) {
 	}
 }
 
-// A spreadsheet takes no cell of text for a formula. Other text does not change.
+// A spreadsheet treats no cell of text as a formula. Other text does not change.
 func TestCSVText(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "", "main": "main", "operator-": "operator-", "0x5": "0x5", "-0.25": "-0.25", "+5": "+5", "-1e-9": "-1e-9", "-Inf": "-Inf",

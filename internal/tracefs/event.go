@@ -27,7 +27,7 @@ const (
 type Event struct {
 	Time        uint64 // in the units of the trace's clock
 	Task, Other int32  // thread IDs; those of interrupts are of reader.InterruptTID
-	// Names. That of the task that wakes another one is empty: such events do not have it.
+	// Names. Waking events do not have the name of Task, so it is empty.
 	TaskComm, OtherComm Comm
 	CPU                 uint16
 	Kind                Kind

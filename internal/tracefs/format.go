@@ -48,7 +48,7 @@ func ParseFormat(text string) (*Format, error) {
 		}
 	}
 	if f.ID == 0 {
-		return nil, fmt.Errorf("no ID of the event")
+		return nil, fmt.Errorf("the event has no ID")
 	}
 	return f, nil
 }

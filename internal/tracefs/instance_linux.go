@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Instance is an instance of the kernel's tracer of its own, which records scheduler events
-// with the TSC as clock. It is not safe for concurrent use.
+// Instance is a separate instance of the kernel's tracer. It records scheduler events with the TSC
+// as clock. It is not safe for concurrent use.
 type Instance struct {
 	*Decoder
 	name      string
@@ -29,7 +29,7 @@ type Instance struct {
 const Clock = "x86-tsc"
 
 const (
-	// bufferKB is the size of the buffer of each CPU, and totalKB limits that of all.
+	// bufferKB is the size of the buffer of each CPU. totalKB limits the total size.
 	bufferKB = 4 << 10
 	totalKB  = 256 << 10
 	leastKB  = 512
@@ -41,7 +41,7 @@ const (
 // one line what is missing and how to get it.
 func Open(interrupts bool) (*Instance, error) {
 	if !initialPIDs() {
-		return nil, errors.New("xray runs in a PID namespace, where the kernel's events have other IDs: run it outside the container")
+		return nil, errors.New("xray runs in a PID namespace, where the kernel's events have different IDs: run it outside the container")
 	}
 	root, err := openRoot()
 	if err != nil {
@@ -70,7 +70,7 @@ func initialPIDs() bool {
 	return err != nil || ns == initial
 }
 
-// explain adds how to get a right that is missing.
+// explain adds how to get a missing permission.
 func explain(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%w: run xray as root (with CAP_SYS_ADMIN), or let your user write to /sys/kernel/tracing", err)
@@ -79,7 +79,7 @@ func explain(err error) error {
 }
 
 // openRoot opens the file system where it is mounted. If it is not mounted, openRoot makes a
-// private mount, which ends with its last file.
+// private mount, which disappears when its last file is closed.
 func openRoot() (*os.File, error) {
 	var denied error
 	for _, path := range mounts() {
@@ -255,7 +255,7 @@ func (in *Instance) beginInterrupts(root *os.File) error {
 		}
 	}
 	if in.interrupts == nil {
-		return fmt.Errorf("the kernel's tracer has no events of interrupts (%w): use --sched without irq", none)
+		return fmt.Errorf("the kernel's tracer has no interrupt events (%w): use --sched without irq", none)
 	}
 	return nil
 }
@@ -292,8 +292,8 @@ func (in *Instance) openCPUs() error {
 // Stop stops recording. Recorded events can still be read.
 func (in *Instance) Stop() error { return writeAt(in.dir, "tracing_on", "0") }
 
-// Read calls each with the events that are there. Those of a CPU are in order. It returns the
-// number of pages, and of events that were overwritten before they were read.
+// Read calls each with the available events. Events of one CPU are in order. It returns the number
+// of pages, and of events that were overwritten before they were read.
 func (in *Instance) Read(each func(*Event)) (pages int, lost uint64, err error) {
 	for cpu, fd := range in.cpus {
 		if fd < 0 {
@@ -321,7 +321,7 @@ func (in *Instance) Read(each func(*Event)) (pages int, lost uint64, err error) 
 	return pages, lost, nil
 }
 
-// maxPages limits what one call of Read takes from one CPU.
+// maxPages limits the pages that one call of Read takes from one CPU.
 const maxPages = 4 * bufferKB / 4
 
 // Close stops and removes the instance.

@@ -39,15 +39,15 @@ var interruptEvents = [...]struct {
 	{"irq_vectors/x86_platform_ipi", reader.SystemInterrupt, "vector", "x86_platform_ipi"},
 }
 
-// An InterruptName tells what an event of interrupts is by its name.
+// InterruptName describes the interrupt events of one name.
 type InterruptName struct {
 	Kind  Kind // Interrupted or Resumed
 	Class reader.InterruptClass
 	Fixed Comm // the name of the interrupt, if all events of this name have the same
 }
 
-// NamedInterrupt returns what the events of a name such as irq_handler_entry are. It returns false
-// for events that neither begin nor end interrupts.
+// NamedInterrupt describes the events of a name such as irq_handler_entry. It returns false for
+// events that neither begin nor end interrupts.
 func NamedInterrupt(event string) (InterruptName, bool) {
 	n := InterruptName{Kind: Interrupted}
 	base, begins := strings.CutSuffix(event, "_entry")

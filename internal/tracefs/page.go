@@ -150,7 +150,7 @@ func (d *Decoder) Page(page []byte, cpu uint16, each func(*Event)) (lost uint64,
 
 var errShort = errors.New("an event crosses the end of its page")
 
-// absolute completes a time of which the highest bits are missing.
+// absolute completes a time whose highest bits are missing.
 func absolute(t, last uint64) uint64 {
 	t |= last &^ (1<<absoluteBits - 1)
 	if t < last {

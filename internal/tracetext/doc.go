@@ -42,7 +42,7 @@
 //	metadata process `{"pid":7}` +0       kind by name or number, body
 //	end-of-buffer
 //
-// Bytes that are no record:
+// Bytes that are not records:
 //
 //	bytes 0f0f 00                         pairs of hexadecimal digits
 //	zeros 61                              at most 65536 in a line

@@ -63,7 +63,7 @@ func recordingEvents(r *reader.Recording) []byte {
 }
 
 // AppendSched appends a block of metadata with scheduler events, and with the tasks that they
-// name, of which the first has the number firstTask. first is the earliest time of the file.
+// name, numbered from firstTask. first is the earliest time of the file.
 func AppendSched(dst []byte, firstTask uint32, tasks []reader.Task, part *reader.SchedPart, first uint64) []byte {
 	b := beginBlock(first)
 	add := func(kind reader.MetadataKind, body []byte) {
@@ -93,8 +93,8 @@ func AppendWindows(dst []byte, windows []reader.RecordedWindow, first uint64) []
 	return appendKinds(dst, &reader.Recording{Windows: windows}, first, reader.MetadataWindows)
 }
 
-// AppendBudget appends a block of metadata with what a recording within a budget left out. first is the
-// earliest time of the file.
+// AppendBudget appends a block of metadata with the calls that a recording with a budget left out.
+// first is the earliest time of the file.
 func AppendBudget(dst []byte, b *reader.Budget, first uint64) []byte {
 	return appendKinds(dst, &reader.Recording{Budget: *b}, first, reader.MetadataBudget, reader.MetadataSwitched)
 }

@@ -22,11 +22,11 @@ const (
 	Interrupt           // an interrupt, for example a timer or a device
 )
 
-// Wake adds up times of a call path that were ended in the same way.
+// Wake adds up the waits of a call path that ended in the same way.
 type Wake struct {
-	Path  calls.PathID // what was blocked
+	Path  calls.PathID // the blocked path
 	By    By
-	Waker calls.PathID // what the waker had open, if By is Thread; 0 if that is unknown or nothing
+	Waker calls.PathID // the waker's path, if By is Thread; 0 if it is unknown or no call was open
 	Ticks uint64
 }
 
@@ -192,7 +192,7 @@ func (c *Collector) Calls(b *calls.Batch) error {
 	return nil
 }
 
-// call gives a call that ended the wake-ups in it. Calls inside it have ended before.
+// call assigns the wake-ups in a call to it when it ends. Calls inside it have ended before.
 func (t *thread) call(c *calls.Call) {
 	end := c.Start + c.Duration
 	for ; t.next < len(t.wakeups) && t.wakeups[t.next] <= end; t.next++ {

@@ -13,12 +13,13 @@ import (
 // Append appends a string as LLVM's YAML writer does (needsQuotes in
 // YAMLTraits.h, yaml::escape), except where that could not be read back:
 //
-//   - LLVM leaves commas unquoted, but records of traces and sleds are flow maps,
-//     in which a comma ends a plain scalar. It refuses to load what it wrote then.
-//   - LLVM cuts a string off at the first byte that is not UTF-8. Here such a
-//     byte is written \xNN, which package reader takes for the byte. To other
-//     programs that is the character U+00NN, but they could not hold the byte.
-//   - So U+0080 and its like, for which LLVM has \x80, are written \u0080.
+//   - LLVM leaves commas unquoted. But records of traces and sleds are flow maps,
+//     in which a comma ends a plain scalar, so LLVM cannot load its own output.
+//   - LLVM cuts a string off at the first byte that is not UTF-8. Here, such a
+//     byte is written \xNN, which package reader reads as the byte. Other programs
+//     read it as the character U+00NN, because they cannot represent the byte.
+//   - So U+0080 and similar characters, which LLVM writes as \x80, are written
+//     \u0080.
 func Append(dst []byte, s string) []byte {
 	switch styleOf(s) {
 	case plain:

@@ -26,7 +26,7 @@ const (
 )
 
 // ErrLarge means that a text is larger or has more nodes than [Load] reads.
-var ErrLarge = errors.New("too much YAML for other forms than those that llvm-xray writes")
+var ErrLarge = errors.New("too much YAML in a form that llvm-xray does not write")
 
 // Load returns the root of the first document; nil if there is none.
 func Load(text []byte) (*yaml.Node, error) {
@@ -76,7 +76,7 @@ func target(n *yaml.Node) (*yaml.Node, error) {
 // keys.
 func Pairs(n *yaml.Node, most int, f func(key, value *yaml.Node) error) error {
 	if n == nil || n.Kind != yaml.MappingNode {
-		return fmt.Errorf("%s is no mapping", Describe(n))
+		return fmt.Errorf("%s is not a mapping", Describe(n))
 	}
 	if len(n.Content)/2 > most {
 		return fmt.Errorf("line %d: %d keys, more than %d", n.Line, len(n.Content)/2, most)
@@ -93,7 +93,7 @@ func Pairs(n *yaml.Node, most int, f func(key, value *yaml.Node) error) error {
 		}
 		switch {
 		case key.Kind != yaml.ScalarNode:
-			return fmt.Errorf("%s is no key", Describe(key))
+			return fmt.Errorf("%s is not a key", Describe(key))
 		case seen[key.Value]:
 			return fmt.Errorf("line %d: key %q occurs twice", key.Line, short(key.Value))
 		}
@@ -109,7 +109,7 @@ func Pairs(n *yaml.Node, most int, f func(key, value *yaml.Node) error) error {
 // sequence.
 func Items(n *yaml.Node, f func(i int, item *yaml.Node) error) error {
 	if n == nil || n.Kind != yaml.SequenceNode {
-		return fmt.Errorf("%s is no list", Describe(n))
+		return fmt.Errorf("%s is not a list", Describe(n))
 	}
 	for i, item := range n.Content {
 		item, err := target(item)

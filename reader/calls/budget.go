@@ -14,9 +14,9 @@ import (
 // caller's, whose function is [reader.Folded]. No call is lost, so sums over the tree stay
 // exact. The weight of a subtree is the sum of its self times.
 //
-// What is folded depends only on the trace and the options of the run. A budget is for runs
-// over the same calls: it remembers what was folded, so that later runs fold the same
-// paths. It must not be used concurrently.
+// Which paths are folded depends only on the trace and the options of the run. A budget is for
+// runs over the same calls: it remembers what was folded, so that later runs fold the same paths.
+// It must not be used concurrently.
 type PathBudget struct {
 	max  int
 	kept *Paths // nil unless paths are folded
@@ -45,8 +45,8 @@ type discard struct{}
 
 func (discard) Calls(*Batch) error { return nil }
 
-// choosePaths finds the heaviest paths, in a pass on one goroutine: what is weighed and
-// dropped depends on the order in which paths occur.
+// choosePaths finds the heaviest paths, in a pass on one goroutine: which paths are weighed and
+// dropped depends on the order in which they occur.
 func choosePaths(src Source, opts Options, most int) (*Paths, error) {
 	opts.Shards, opts.Opens, opts.Unmatched, opts.Budget = 1, false, nil, nil
 	limit := candidates * most
@@ -241,12 +241,12 @@ func runBudget[S Analysis[S]](src Source, opts Options, newSink func() S) (S, *S
 	b := opts.Budget
 	if b.kept == nil {
 		sink, stats, err := runLimited(src, opts, b.max, newSink)
-		// What a sink holds may depend on what is folded. So whether that is too much is known only
-		// after the paths that are kept.
+		// The memory of a sink may depend on which paths are folded. So whether it takes too much
+		// is known only after the paths to keep are chosen.
 		if !errors.Is(err, errPathBudget) && !errors.As(err, new(*MemoryError)) {
 			return sink, stats, err
 		}
-		opts.Unmatched = nil // it has seen all of them
+		opts.Unmatched = nil // the first pass reported all of them
 		// What the pass has built is garbage, and would stay in memory beside the next pass
 		// until the garbage collector runs.
 		debug.FreeOSMemory()

@@ -21,8 +21,8 @@ const (
 	// an unrecorded tail call, an exception or a longjmp that the recorder did not note, or
 	// lost records. It lasts until that exit.
 	Inferred
-	// Truncated: still open when its thread's records end. It lasts until the last record
-	// of the thread.
+	// Truncated: still open at the end of its thread's records or of a window of the recording, or
+	// given up by a recorder with a budget. Its duration is a lower bound.
 	Truncated
 	// Left: an exception, a longjmp or similar left the call without returning. The recorder
 	// noted the time, or the call lasts until the entry of a call that it cannot have made. See
@@ -74,7 +74,7 @@ type Batch struct {
 	Opens []Open
 	// Waits are the off-CPU times of those of Calls that have any, in the order of
 	// Calls, and Gaps the single times since the previous batch, in time order; only with
-	// Options.OffCPU. What calls that are open have is in a later batch.
+	// Options.OffCPU. The waits of open calls come in a later batch.
 	Waits []Wait
 	Gaps  []Gap
 	Paths *Paths // nil unless Options.Paths

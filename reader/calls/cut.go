@@ -8,8 +8,8 @@ import (
 )
 
 // A recorder with a budget switches functions off. It records the ends of their open calls for a
-// while, and then gives these calls up. How long they went on is unknown. They went on at least until the last
-// of the calls inside them ended that were open at that time.
+// while, and then gives these calls up. Their durations are unknown. Each lasted at least until
+// the last call inside it ended that was open at that time.
 
 // recorded is a Source that knows what its recorders left out.
 type recorded interface {
@@ -21,7 +21,7 @@ type recorded interface {
 type cuts struct {
 	all   []reader.BudgetChange    // in order of time
 	first map[reader.FuncID]uint64 // when, for each function
-	// partly are the functions of which some calls are missing, if they are known.
+	// partly are the functions with missing calls, if they are known.
 	partly  []reader.BudgetFunction
 	unknown bool
 }
@@ -69,9 +69,9 @@ func cutsOf(src Source) cutsByFile {
 	return of
 }
 
-// code is what the code says of a trace with these cuts. Between two recorded calls there may be
-// others: only if no call is missing of any function that a tail call may lead to, the next call can
-// be that one.
+// code returns the information that code gives about a trace with these cuts. Calls may be missing
+// between two recorded calls. So a tail call may continue in the next call only if no calls are
+// missing of any function that it may lead to.
 func (of cutsByFile) code(continues func(from, to reader.FuncID) bool) Code {
 	if continues == nil {
 		return Code{}

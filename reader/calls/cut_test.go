@@ -36,8 +36,8 @@ func ended(t *testing.T, src calls.Source, continues func(from, to reader.FuncID
 	return list
 }
 
-// A call continues in the call that is entered next if no call is missing of any function that its tail
-// call may lead to.
+// A tail call continues its call in the next one if no calls are missing of any function that it
+// may lead to.
 func TestTailCallsWithinABudget(t *testing.T) {
 	b := &reader.Block{Events: []reader.Event{
 		{TSC: 10, Func: 1, Kind: reader.Enter}, {TSC: 20, Func: 1, Kind: reader.TailExit},
@@ -67,8 +67,8 @@ func TestTailCallsWithinABudget(t *testing.T) {
 	}
 }
 
-// A call that left through a tail call, and whose function is given up before it is known where to,
-// ended with the tail call. Its caller goes on.
+// If a call leaves through a tail call, and its function is given up before the next record, the
+// call ended with the tail call. Its caller goes on.
 func TestCutAfterATailExit(t *testing.T) {
 	b := &reader.Block{
 		Events: []reader.Event{

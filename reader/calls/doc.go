@@ -20,9 +20,9 @@
 // jump, an exception, a longjmp, or lost records. If a function has a tail exit and may tail-call
 // the function that is entered next (see [Options].Continue), its call goes on and is
 // [Continued]. An exit of a function without an open call is unmatched: it is counted and
-// changes nothing. Where the recorder noted that an exception or a longjmp left calls, these
-// calls end as [Left]. Calls that are open at the end of a thread's records are [Truncated].
-// So every call ends exactly once.
+// changes nothing. Calls that an exception or a longjmp left end as [Left], if the recorder noted
+// it or [Options].CanCall shows it. Calls that are open at the end of a thread's records, or of a
+// window of the recording, are [Truncated]. So every call ends exactly once.
 //
 // Threads are identified by process and thread ID, so a process and its forked children
 // that share a log are kept apart. Time within a thread does not run backwards; see [Call].

@@ -31,7 +31,7 @@ func (f Filter) And(g Filter) Filter {
 	return f
 }
 
-// leastLimit returns the smaller of two limits, of which 0 is none.
+// leastLimit returns the smaller of two limits. 0 means no limit.
 func leastLimit[T uint32 | uint64](a, b T) T {
 	if a == 0 || b != 0 && b < a {
 		return b

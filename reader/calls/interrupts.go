@@ -6,7 +6,7 @@ import "sort"
 type Stretch struct{ From, To uint64 }
 
 // interrupts divides the interrupts of a thread among its calls. Calls inside a call end before
-// it, so what is left of its time when it ends is its own.
+// it. So interrupts that are still pending when a call ends are its own.
 type interrupts struct {
 	list    []Stretch
 	before  []uint64 // by index in list, from 0 to its length: sums of ticks
@@ -50,7 +50,7 @@ func (in *interrupts) end(c *Call, w *frameWait) {
 		self = addSaturating(self, i.To-i.From)
 	}
 	in.pending = in.pending[:n]
-	// Not only those since the previous end: the calls inside have taken theirs.
+	// The total includes interrupts in the calls inside, which are no longer pending.
 	first := sort.Search(in.next, func(i int) bool { return in.list[i].From >= c.Start })
 	total := in.before[in.next] - in.before[first]
 	// Off-CPU times by the kernel's clocks may include some of it.

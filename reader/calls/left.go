@@ -6,16 +6,16 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Calls that an exception or a longjmp left have no exit. Where the trace does not say that they
-// were left, a call that they cannot have made tells: see Options.CanCall.
+// Calls that an exception or a longjmp left have no exit. If the trace does not say that they were
+// left, the entry of a call that they cannot have made shows it: see Options.CanCall.
 
-// pair is a function that is open, and one that is entered then.
+// pair is the function of an open call, and a function that is entered inside it.
 type pair struct{ from, to reader.FuncID }
 
 func (p pair) key() uint64 { return uint64(uint32(p.from))<<32 | uint64(uint32(p.to)) }
 
-// callable has pairs of which the second can be called by the first, by a hash. The hot loop
-// leaves entries of others to the general path.
+// callable is a hash table of pairs whose first function can call the second. The hot loop leaves
+// entries of other pairs to the general path.
 type callable [1 << callableBits]uint64
 
 const callableBits = 11
@@ -46,10 +46,10 @@ func (s *shard) learn(from, to uint64) bool {
 	return true
 }
 
-// leave ends the innermost open calls if they cannot have made a call of a function, so that it
-// is inside the innermost one that can. If there is none, the caller is not in the trace: its call
-// began before, or its entry was not recorded. In the second case, it is inside an open call. All
-// calls end only if none of them can lead there.
+// leave ends the innermost open calls that cannot have made a call of a function, up to one that
+// can. If there is none, the caller is not in the trace: its call began before the trace, or its
+// entry was not recorded. In the second case, the caller is inside an open call. So all calls end
+// only if none of them can lead to the function.
 func (s *shard) leave(th *thread, to reader.FuncID) error {
 	if s.stack.depth == 0 {
 		p := pair{0, to}
@@ -104,8 +104,8 @@ func (s *shard) canCall(th *thread, p pair) bool {
 }
 
 // stayed handles an exit of a function that matches no open call: perhaps leave ended the call
-// although it went on. Then the binary does not show all calls, or records are missing. The
-// thread makes no such mistake again.
+// although it went on. Then the binary does not show all calls, or records are missing. The thread
+// does not end calls for this pair again.
 func (th *thread) stayed(fn reader.FuncID) {
 	if th.rare == nil {
 		return

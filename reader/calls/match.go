@@ -47,7 +47,7 @@ type rare struct {
 	// switched are switches since thread.awaitedAt.
 	switched []switched
 	// With Options.CanCall: calls that leave ended, with the functions that ended them, and pairs
-	// of which it is known that the first calls the second after all.
+	// whose first function is known to call the second after all.
 	abandoned, calls []pair
 	origins          []reader.FuncID // with Options.Alias, by depth: functions before it
 }
@@ -471,9 +471,9 @@ func (s *shard) result(th *thread, value uint64) {
 	rare.args = append(rare.args, frameArg{s.stack.depth, value, true})
 }
 
-// custom adds custom or typed event i of a block. The record before it is at before. Sinks
-// do not get landings as events: the calls that were left show them. Nor do they get
-// switches, which are gaps, and results, which belong to calls.
+// custom adds custom or typed event i of a block. The record before it is at before. Sinks do not
+// get landings as events: the calls that were left show them. Nor do they get switches, which are
+// gaps, or results, which belong to calls.
 func (s *shard) custom(th *thread, e *reader.Event, side *sideTables, i int, before uint64) error {
 	s.stats.Custom++
 	ev := Event{TSC: th.last, Kind: e.Kind, CPU: e.CPU}

@@ -11,10 +11,10 @@ import (
 // Holder is a sink with tables whose size depends on the trace: by function, by thread, by
 // both, by argument and so on. [Options].Memory limits them.
 type Holder interface {
-	// Held returns about how many bytes the tables take, and what is made of them in the end.
-	// It is called after each block, so it is cheap. It never decreases, except by Merge. It does
-	// not depend on the order of threads, and that of merged sinks is at most the sum of theirs.
-	// Tables of call paths need not count: Options.Budget limits them.
+	// Held returns the approximate size in bytes of the tables, and of the results made from them
+	// at the end. It is called after each block, so it must be cheap. It never decreases, except
+	// by Merge. It must not depend on the order of threads. Merged sinks hold at most the sum of
+	// what they held before. Tables of call paths need not count: Options.Budget limits them.
 	Held() int64
 }
 
@@ -24,7 +24,7 @@ type MemoryError struct{ Limit int64 } // in bytes
 // Error names the limit and the remedy.
 func (e *MemoryError) Error() string {
 	mb := func(n int64) string { return fmt.Sprintf("%dM", (n+1<<20-1)>>20) }
-	return fmt.Sprintf("tables of functions, threads, events and the like need more than %s of memory: choose a part of the trace, "+
+	return fmt.Sprintf("tables of functions, threads, events and the like need more than %s of memory: select a part of the trace, "+
 		"or raise the limit with --table-memory, for example to %s", mb(e.Limit), mb(4*e.Limit))
 }
 
@@ -47,15 +47,15 @@ func Held(sinks ...any) (bytes int64) {
 	return bytes
 }
 
-// What an open call takes. Sinks may keep it, too. A frame of a deep stack is also in a map by
-// function, and slices grow in large steps.
+// The size in bytes of an open call. Sinks may keep it, too. A frame of a deep stack is also in a
+// map by function, and slices grow in large steps.
 const (
 	frameBytes     = 48
 	deepFrameBytes = 128
 )
 
-// held returns what the shard takes: what the sink holds, and the open calls of threads at the
-// ends of their blocks.
+// held returns the bytes that the shard holds: those of the sink, and of the open calls of threads
+// at the ends of their blocks.
 func (s *shard) held() int64 {
 	if depth := int32(s.stack.depth); s.stack.thread != nil && depth > s.stack.thread.peak {
 		s.frames += frames(depth) - frames(s.stack.thread.peak)
@@ -64,8 +64,8 @@ func (s *shard) held() int64 {
 	return s.frames + Held(s.sink)
 }
 
-// frames returns what open calls take. Small changes are none, so that a thread is not updated
-// at each block.
+// frames returns the bytes that open calls take. It rounds their number down to a power of two, so
+// that a thread is not updated at each block.
 func frames(depth int32) int64 {
 	n := int64(1) << bits.Len32(uint32(depth)) >> 1
 	if n > deepStack {
@@ -74,14 +74,14 @@ func frames(depth int32) int64 {
 	return n * frameBytes
 }
 
-// share is what all shards of a run together may take of something.
+// share limits a resource that all shards of a run use together.
 type share struct {
 	most int64 // 0 for no limit
 	used atomic.Int64
 	over atomic.Bool
 }
 
-// add counts what a shard has in addition to counted, and changes that.
+// add counts the growth of a shard from counted to now, and updates counted.
 func (l *share) add(counted *int64, now int64) {
 	if grown := now - *counted; grown != 0 {
 		*counted = now
@@ -130,14 +130,14 @@ func (l *limits) check(s *shard) error {
 	return nil
 }
 
-// runLimited is a pass that is repeated with one shard if the shards hold too much. They may
-// hold the same, and the result must not depend on their number.
+// runLimited runs a pass, and repeats it with one shard if the shards hold too much: several
+// shards may hold the same data, and the result must not depend on their number.
 func runLimited[S Analysis[S]](src Source, opts Options, paths int, newSink func() S) (S, *Stats, error) {
 	sink, stats, err := pass(src, &opts, paths, newSink)
 	if !errors.As(err, new(*MemoryError)) || opts.Shards == 1 {
 		return sink, stats, err
 	}
 	debug.FreeOSMemory()
-	opts.Shards, opts.Unmatched = 1, nil // it has seen all of them
+	opts.Shards, opts.Unmatched = 1, nil // the first pass reported all of them
 	return pass(src, &opts, paths, newSink)
 }

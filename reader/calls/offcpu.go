@@ -13,7 +13,7 @@ type Off struct {
 	Interrupted uint64
 }
 
-// Sum returns all of it.
+// Sum returns the total.
 func (o Off) Sum() uint64 {
 	return addSaturating(addSaturating(addSaturating(o.Blocked, o.Queued), o.Recorder), o.Interrupted)
 }
@@ -33,15 +33,15 @@ type Wait struct {
 	Total Off // at most Call.Duration
 }
 
-// Gap is a time in which the thread was off CPU, once or several times: between
-// two records of the thread, so during the call that was innermost then.
+// Gap is a time in which the thread was off CPU, once or several times: between two records of the
+// thread, and so during one innermost call.
 type Gap struct {
-	// From is the time of the record before, and To that at which the thread noticed. Both
-	// are as Call.Start. The thread was off CPU for a part of this time.
+	// From is the time of the record before, and To the time at which the thread noticed. Both
+	// include clock steps, as Call.Start does. The thread was off CPU for a part of this time.
 	From, To uint64
 	Off
-	// Known says that Off is known, and QueueKnown that its division is. Unknown times are 0,
-	// and unless QueueKnown, Blocked includes the time in the run queue.
+	// Known says that Off is known. QueueKnown says that its division is known. Unknown times are
+	// 0. Without QueueKnown, Blocked includes the time in the run queue.
 	Known, QueueKnown bool
 	// Voluntary counts switches in which the thread blocked or slept, Involuntary those in
 	// which it was preempted. These and the page faults are those since the previous gap
@@ -93,8 +93,8 @@ type frameWait struct {
 
 // gap handles a switch event. from is the time of the record before.
 //
-// The times of gaps go to a list of the open calls that have any, which is empty or short.
-// The hot loop does not know it: settle looks at the calls that it ended.
+// The times of gaps go to a list of the open calls that have any. The list is empty or short. The
+// hot loop ignores it: settle examines the calls that the loop ended.
 func (s *shard) gap(th *thread, sw *reader.Switch, from uint64) {
 	if s.opts.OffCPU == nil {
 		return

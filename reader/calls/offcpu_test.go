@@ -218,8 +218,8 @@ func TestGapsAfterTailExits(t *testing.T) {
 	}
 }
 
-// The interrupts in a call are its own if they are in none that it makes. They do not change the
-// other off-CPU times, and all together are at most the call's time.
+// An interrupt counts as self time of the innermost call only. Interrupts do not change the other
+// off-CPU times, and take at most the call's time in total.
 func TestInterruptsOfCalls(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := drawSwitches(t)

@@ -44,14 +44,14 @@ type Code struct {
 	// ends with it. Otherwise a tail exit ends its call. Functions are those before Alias.
 	// Continue is called concurrently unless Shards is 1.
 	Continue func(from, to reader.FuncID) bool
-	// CanCall, if not nil, reports whether a call of a function can be entered while one of
-	// another is innermost. Where it cannot, the calls up to one that can have been left by an
-	// exception or longjmp that the recorder did not note: they end as Left at that entry.
-	// Functions are those before Alias. CanCall is called concurrently unless Shards is 1.
+	// CanCall, if not nil, reports whether a call of one function can be entered while a call of
+	// another is innermost. If it cannot, an exception or longjmp that the recorder did not note
+	// left all calls inside the innermost one that can make the entry. They end as Left at that
+	// entry. Functions are those before Alias. CanCall is called concurrently unless Shards is 1.
 	CanCall func(from, to reader.FuncID) bool
-	// CanReach, if not nil, reports whether a call of a function can be entered while one of
-	// another is open, and calls between that the trace does not have. If that holds for no open
-	// call, all were left, into a call that began before the trace.
+	// CanReach, if not nil, reports whether a call of one function can be entered while a call of
+	// another is open, through calls that the trace does not have. If that holds for no open call,
+	// all were left, and the entry is in a call that began before the trace.
 	CanReach func(from, to reader.FuncID) bool
 }
 

@@ -9,14 +9,14 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Sums has the calls of a thread of which the recorder kept only sums, so there is no [Batch]
-// of them. A sink must not retain it.
+// Sums has the calls of a thread whose recorder kept only sums, so they are in no [Batch]. A sink
+// must not retain it.
 type Sums struct {
 	Thread      reader.Thread
 	Index       int    // like Batch.Index, but distinct from those of all batches
 	First, Last uint64 // TSC of the first and the latest entry or exit
-	// Paths come before the paths below them. A path of the function [reader.Folded] has
-	// the calls below its parent that have no path of their own.
+	// Paths come before the paths below them. A path of the function [reader.Folded] has the calls
+	// below its parent that have no path of their own.
 	Paths []Sum
 	// Folds are the calls of folded paths, by function and caller. They have no Depth and
 	// no Parent.
@@ -43,8 +43,8 @@ type Sum struct {
 	Inferred, Left, TailExited, Continued uint64
 	// Open is the number of calls that had not ended. They last until Sums.Last.
 	Open, OpenTotal, OpenSelf uint64
-	// SelfOff is the part of Self and OpenSelf off CPU, with Options.OffCPU. TotalOff
-	// adds what is in the paths below, and is 0 in folds.
+	// SelfOff is the part of Self and OpenSelf off CPU, with Options.OffCPU. TotalOff adds the
+	// off-CPU time of the paths below, and is 0 in folds.
 	SelfOff, TotalOff Off
 	// Nested is the part of Total in calls made while another call of Func was open, and
 	// OpenNested that of OpenTotal.
@@ -102,7 +102,7 @@ var ErrSumsFilter = errors.New("a profile does not contain the times and duratio
 
 // ErrFoldedDepth means that the filter selects by depth, and the recorder did not keep the
 // paths of all calls.
-var ErrFoldedDepth = errors.New("a profile does not know how deep calls of folded paths were: choose by thread or function, " +
+var ErrFoldedDepth = errors.New("a profile does not record the depth of calls with folded paths: select by thread or function, " +
 	"or record fewer functions (--func, --exclude)")
 
 // RunSums feeds the sums of the trace to a sink, and adds them to the statistics of a
@@ -140,9 +140,9 @@ func RunSums(t *reader.Trace, opts Options, sink SumSink, stats *Stats) error {
 }
 
 // FeedSums feeds sums that are not of a trace to a sink, and adds them to the statistics of
-// a previous [Run]. They count as another thread. It drops what the filter excludes, which
-// must choose by function and depth alone, and sets what depends on the callers of a path:
-// Caller, Depth, Leaf, Nested, OpenNested and TotalOff.
+// a previous [Run]. They count as another thread. It drops sums that the filter excludes, which
+// must select by function and depth alone. It sets the fields that depend on the callers of a
+// path: Caller, Depth, Leaf, Nested, OpenNested and TotalOff.
 func FeedSums(s *Sums, filter *Filter, sink SumSink, stats *Stats) error {
 	f := newFilter(filter)
 	if f.From > 0 || f.To > 0 || f.MinDuration > 0 || f.Thread != nil {
@@ -166,7 +166,7 @@ func feedSums(s *Sums, f *filter, sink SumSink, stats *Stats) error {
 	return sink.Sums(s)
 }
 
-// place sets what depends on the caller of a path.
+// place sets the fields that depend on the caller of a path.
 func (s *Sums) place(i int) {
 	p := &s.Paths[i]
 	if p.Parent < 0 {
@@ -261,8 +261,8 @@ func (s *Sums) isNested(i int) bool {
 	return false
 }
 
-// apply drops what the filter excludes. A folded path does not say whose calls it has, so
-// if functions are selected, all folded paths become one.
+// apply drops sums that the filter excludes. A folded path does not say which functions its calls
+// are of, so if functions are selected, all folded paths become one.
 func (s *Sums) apply(f *filter) {
 	for i := range s.Paths {
 		if p := &s.Paths[i]; p.Func == reader.Folded && f.Func != nil || p.Func != reader.Folded && !f.keepSum(p) {

@@ -2,9 +2,9 @@ package calls
 
 import "github.com/xray-tools/xray/reader"
 
-// A tail exit ends its call, or a tail call continues it. The next record of the thread tells,
-// so the call stays open until then. A continued call is gone, but its frame stays until the
-// tail call ends.
+// A tail exit ends its call, or a tail call continues it. The next record of the thread shows
+// which, so the call stays open until then. A continued call is gone, but its frame stays until
+// the tail call ends.
 
 // switched is a switch that was noticed while a call awaited the next record.
 type switched struct {

@@ -76,11 +76,11 @@ func (s *shard) usual(th *thread, r *run) {
 	r.Records, r.TSC = r.Records[n:], c.last-th.offset
 }
 
-// usual returns how many bytes of records come before the first one that is not an entry or the
-// exit of the innermost open call, at which the clock steps back, or for which there is no room.
-// If tail calls may continue calls, it leaves tail exits and what they concern, and with lefts
-// entries of calls that the innermost open one may not have made. This is the hot loop of every
-// analysis: nearly all records come this way.
+// usual handles entries, and exits of the innermost open call. It stops at other records, where
+// the clock steps back, and where there is no room. It returns the number of bytes handled. With
+// tails, it also stops at tail exits and at exits of calls that tail calls continue. With lefts,
+// it also stops at entries of calls that the innermost open call cannot have made. This is the hot
+// loop of every analysis: nearly all records come this way.
 func usual[basic, nested, paths, opens, tails, lefts onOff](s *shard, records []byte, offset uint64, at cursor) (int, cursor) {
 	frames, counts, batch := &s.stack.frames, &s.stack.counts, s.calls
 	top, deepest, n, last := at.top, at.deepest, at.calls, at.last

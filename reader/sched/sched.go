@@ -35,15 +35,15 @@ type Thread struct {
 type Off struct {
 	// Out is when the thread was switched out.
 	Out uint64
-	// Woken is when something made the blocked thread runnable again, or 0 if it was
-	// runnable all the time, or is not known to be woken.
+	// Woken is when something made the blocked thread runnable again, or 0 if it was runnable all
+	// the time, or if the wakeup is unknown.
 	Woken uint64
 	// In is when the thread was switched in again, or 0 if the events end before. If
 	// Unreported is set, the kernel did not say when, and In is the earliest possible time.
 	In         uint64
 	Unreported bool
-	// Next ran behind the thread on the same CPU, and Previous before it on the CPU that the
-	// thread ran on afterwards. An unknown task has a negative TID.
+	// Next ran after the thread on the same CPU. Previous ran before it on the CPU that the thread
+	// ran on afterwards. An unknown task has a negative TID.
 	Next, Previous reader.Task
 	// Waker is the task that was running where the thread was woken. If Interrupt is set, an
 	// interrupt woke the thread, and not this task. If SoftIRQ is set, the deferred part of an
@@ -52,7 +52,7 @@ type Off struct {
 	Interrupt, SoftIRQ bool
 	OutCPU, InCPU      uint16
 	// State is the state that the thread was switched out in: R runnable, S sleeping, D
-	// uninterruptible, and others as ps has them.
+	// uninterruptible, and others as in ps.
 	State byte
 	// Doubtful says that events were lost in this stretch: it may be several.
 	Doubtful bool
@@ -77,7 +77,7 @@ type Interrupt struct {
 	From, To uint64
 	// Self is the time without that of other interrupts in this one.
 	Self uint64
-	// Nested says that it came in another one.
+	// Nested says that it interrupted another interrupt.
 	Nested bool
 }
 
@@ -88,8 +88,8 @@ type Run struct {
 	From, To uint64
 }
 
-// New orders the events of a recording. Log is nil if there are none. It takes as much memory
-// as the events again.
+// New orders the events of a recording. Log is nil if there are none. It takes as much memory as
+// the events themselves.
 func New(r *reader.Recording) *Log {
 	s := &r.Sched
 	n := s.Events()
@@ -132,10 +132,10 @@ func (l *Log) own(tid int32) {
 	}
 }
 
-// thread returns the thread of the process that a task is, or nil.
+// thread returns the process's thread for a task, or nil.
 func (l *Log) thread(task uint32) *Thread { return l.threads[l.sched.Task(task).TID] }
 
-// add takes an event into the stretches of its threads.
+// add adds an event to the stretches of its threads.
 func (l *Log) add(at uint32) {
 	e := &l.events[at]
 	switch e.Kind {
@@ -173,8 +173,8 @@ func (t *Thread) pending() *Off {
 	return nil
 }
 
-// interrupt begins or ends an interrupt. An interrupt ends those that it interrupted only if the
-// events of their ends are lost.
+// interrupt begins or ends an interrupt. The end of an interrupt drops open interrupts inside it:
+// the events of their ends are lost.
 func (t *Thread) interrupt(e *reader.SchedEvent) {
 	source := t.log.sched.Task(e.Other)
 	if e.Kind == reader.Interrupted {
@@ -193,7 +193,7 @@ func (t *Thread) interrupt(e *reader.SchedEvent) {
 	t.open = t.open[:at]
 	i.To = e.TSC
 	if t.log.lostBetween(i.From, i.To) {
-		i.To = 0 // it may be another one that ends
+		i.To = 0 // another one may have ended
 		return
 	}
 	i.Self += i.To - i.From
@@ -209,8 +209,9 @@ func (t *Thread) dropOpen() {
 	t.interrupts = slices.DeleteFunc(t.interrupts, func(i Interrupt) bool { return i.To == 0 })
 }
 
-// Interrupts returns the interrupts of the thread that overlap [from, to), with all that came in
-// them, ordered by From, the outer ones first. They are part of the log. A nil thread has none.
+// Interrupts returns the interrupts of the thread that overlap [from, to), with all interrupts
+// inside them, ordered by From, the outer ones first. They are part of the log. A nil thread has
+// none.
 func (t *Thread) Interrupts(from, to uint64) []Interrupt {
 	if t == nil {
 		return nil
@@ -254,7 +255,7 @@ func (l *Log) lostBetween(from, to uint64) bool {
 	return i < len(l.lossy) && l.lossy[i][0] <= to
 }
 
-// disjoint orders stretches, and unites those that overlap.
+// disjoint orders stretches, and merges those that overlap.
 func disjoint(list [][2]uint64) [][2]uint64 {
 	slices.SortFunc(list, func(a, b [2]uint64) int { return cmp.Compare(a[0], b[0]) })
 	var kept [][2]uint64
@@ -312,7 +313,7 @@ func (l *Log) All() iter.Seq2[int32, []Off] {
 }
 
 // Ran returns what ran on a CPU in [from, to), in the order of time. It has an unknown task
-// where the log does not say. The recorder keeps what ran where a thread of the process
+// where the log does not say. The recorder keeps other tasks only where a thread of the process
 // waited for a CPU.
 func (l *Log) Ran(cpu uint16, from, to uint64) []Run { return l.ran(cpu, from, to, false) }
 
@@ -335,7 +336,7 @@ func (l *Log) ran(cpu uint16, from, to uint64, complete bool) []Run {
 		list = l.cpus[cpu]
 	}
 	i := sort.Search(len(list), func(i int) bool { return l.events[list[i]].TSC > from })
-	at := from // what is before is added
+	at := from // everything before it is in runs
 	for ; at < to; i++ {
 		before, after := unknown, unknown
 		start, end := uint64(0), ^uint64(0)

@@ -88,7 +88,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	if _, err := os.Stat(path); err != nil {
-		return fmt.Errorf("our program: %w; make build makes it", err)
+		return fmt.Errorf("our program: %w: run make build", err)
 	}
 	programs := []program{{"xray, 1 core", path, 1}}
 	if n := runtime.NumCPU(); n > 1 {

@@ -343,7 +343,7 @@ func printTable(out io.Writer, w workload, clangs []string, columns []samples) {
 		row(m.name, m.name)
 	}
 	if w.switches {
-		fmt.Fprint(out, "| of record: to notice and record the switch |")
+		fmt.Fprint(out, "| part of record: noticing and recording the switch |")
 		for _, s := range columns {
 			fmt.Fprintf(out, " %.0f |", s.median("record")-s.median("no switches"))
 		}
@@ -386,7 +386,7 @@ func judge(clang string, w workload, s samples) error {
 	if w.switches {
 		const limit = 3000
 		if cost := s.median("record") - s.median("no switches"); !(cost <= limit) {
-			return fmt.Errorf("%s: noticing a switch takes %.0f ns, and may take %d", clang, cost, limit)
+			return fmt.Errorf("%s: noticing a switch takes %.0f ns, more than %d ns", clang, cost, limit)
 		}
 		return nil
 	}
@@ -402,7 +402,7 @@ func judge(clang string, w workload, s samples) error {
 		{"count, ns", s.median("count"), 5},
 	} {
 		if !(bound.value <= bound.limit) {
-			missed = append(missed, fmt.Errorf("%s: %s is %.2f, and may be %.2f", clang, bound.what, bound.value, bound.limit))
+			missed = append(missed, fmt.Errorf("%s: %s is %.2f, more than %.2f", clang, bound.what, bound.value, bound.limit))
 		}
 	}
 	return errors.Join(missed...)

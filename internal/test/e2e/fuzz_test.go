@@ -11,8 +11,8 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// FuzzAccount takes any bytes from trace to every output. What can be opened is analyzed, two
-// shards give the same as one, outputs are well-formed, and rewritten traces hold what was read.
+// FuzzAccount turns any bytes that open as a trace into every output. Two shards must give the
+// same as one, outputs must be well-formed, and rewritten traces must have the same contents.
 func FuzzAccount(f *testing.F) {
 	files, err := filepath.Glob(filepath.Join(testdata, "*.xray"))
 	if err != nil {

@@ -24,7 +24,7 @@ var built struct {
 // Main runs tests that use [Compile] or [Build], and removes their files.
 func Main(m *testing.M) { os.Exit(Tests{m}.Run()) }
 
-// Tests are what [Main] runs, for a package whose own main function runs them.
+// Tests wraps the tests that [Main] runs, for packages with their own main function.
 type Tests struct{ M *testing.M }
 
 // Run runs the tests and returns their exit status.
@@ -90,7 +90,7 @@ func Build(t testing.TB, compiler, name string, args ...string) string {
 		return output, nil
 	})
 	// Not a copy: another goroutine may start a program at any time, which would inherit the
-	// descriptor, and what is open for writing cannot be executed.
+	// descriptor, and a file open for writing cannot be executed.
 	path := filepath.Join(t.TempDir(), name)
 	if err := os.Link(built, path); err != nil {
 		t.Fatal(err)

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// What compilers made is kept in a folder of the user's cache, by a hash of all that it depends on.
-// What no test has wanted for a week is removed.
+// Compiler output is kept in a folder of the user's cache, by a hash of everything that it depends
+// on. Output that no test has used for a week is removed.
 
 // findKept returns the folder, or "" if nothing can be kept.
 func findKept() string {
@@ -36,7 +36,7 @@ func findKept() string {
 	return dir
 }
 
-// restore copies what is kept under a key to a file.
+// restore copies the file kept under a key to a file.
 func restore(key, file string) bool {
 	if built.kept == "" || key == "" {
 		return false
@@ -63,14 +63,15 @@ func keep(key, file string) {
 }
 
 // copyProgram copies a file that can be executed at once. If this process wrote it, another goroutine
-// that starts a program might pass the open file on, and what is open for writing cannot be executed.
+// that starts a program might pass the open file on, and a file open for writing cannot be
+// executed.
 func copyProgram(from, to string) error { return exec.Command("cp", from, to).Run() }
 
 // installed changes with every package of the system: compilers, linkers, libraries and headers.
 const installed = "/var/lib/dpkg/status"
 
-// keyOf returns the name under which the result of a command is kept, or "" if it is not known what
-// it depends on. Files of the command are arguments of their own, and its folders of headers are -I.
+// keyOf returns the name under which the result of a command is kept, or "" if its dependencies
+// are unknown. It expects files as separate arguments, and folders of headers as -I.
 func keyOf(compiler string, args []string) string {
 	h := sha256.New()
 	for _, name := range []string{"CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH"} {

@@ -8,8 +8,8 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Compress returns a log in frames: one for the header and for each FDR block. From where there is no
-// block on, it makes frames of any bytes.
+// Compress returns a log in frames: one for the header and for each FDR block. After the last
+// block, it makes frames of the remaining bytes.
 func Compress(log []byte) []byte {
 	var e frames.Encoder
 	var out []byte

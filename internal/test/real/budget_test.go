@@ -18,8 +18,8 @@ var budgets = []string{"3%", "5%"}
 // part of the cost of a program that lives for a moment, and no budget can change that.
 var budgetTimes = flag.Int("times", 60, "scale the loads of the tests of budgets by this; 60 makes most of them last some seconds")
 
-// TestBudgetCost prints what recording within a budget adds to the CPU time of each program, set by
-// -cost as TestCost.
+// TestBudgetCost prints how much recording with a budget adds to the CPU time of each program.
+// Like TestCost, it needs -cost.
 func TestBudgetCost(t *testing.T) {
 	if *costRounds < 1 {
 		t.Skip("set -cost N to measure")
@@ -46,9 +46,9 @@ func TestBudgetCost(t *testing.T) {
 	fmt.Print(table.String())
 }
 
-// TestBudgetEstimates prints how near the calls that recordings within a budget estimate are to those
-// that --count counts in another run, for functions with more than 0.1 % of all calls. Set -cost to
-// run it, and -times to choose the length of the loads.
+// TestBudgetEstimates compares the numbers of calls that recordings with a budget estimate with
+// those that --count counts in another run, for functions with more than 0.1 % of all calls. Set
+// -cost to run it, and -times to choose the length of the loads.
 func TestBudgetEstimates(t *testing.T) {
 	if *costRounds < 1 {
 		t.Skip("set -cost N to measure")
@@ -90,8 +90,8 @@ func TestBudgetEstimates(t *testing.T) {
 // An estimate is the number of calls of a function, and the square of its margin.
 type estimate struct{ calls, variance float64 }
 
-// estimates runs a load, and returns what its traces say of the calls of each function, of all
-// functions, and of the CPU time in seconds.
+// estimates runs a load, and returns from its traces the calls of each function, the calls of all
+// functions, and the CPU time in seconds.
 func estimates(t *testing.T, l load, r run) (by map[string]estimate, all, seconds float64) {
 	t.Helper()
 	r.kept = t.TempDir()

@@ -108,7 +108,8 @@ var programs = []program{
 		name:   "memcached",
 		source: "memcached",
 		files:  []string{"/usr/include/event2/event.h", "/usr/include/seccomp.h"},
-		// Debian's patches are newer than the files generated from what they change.
+		// The patched sources are newer than the generated files, so keep make from running
+		// autotools.
 		script: `./configure -q --enable-seccomp
 			make -s -j2 AUTOCONF=: AUTOMAKE=: ACLOCAL=: AUTOHEADER=: memcached`,
 		loads: []load{

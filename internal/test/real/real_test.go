@@ -342,7 +342,7 @@ func calls(t *testing.T, s *session) map[string]int64 {
 	return sums
 }
 
-// eachRow calls f with the functions that account finds in a trace, and what it says about them.
+// eachRow calls f with each function that account finds in a trace, and its values.
 func eachRow(t *testing.T, trace string, f func(function string, value func(key string) float64)) {
 	t.Helper()
 	out, err := exec.Command(xray(t), "account", "--format", "csv", "--names", "mangled", trace).Output()

@@ -116,7 +116,7 @@ func (t *thread) next() record {
 	return rec
 }
 
-// step decides what happens next and makes time pass for it.
+// step decides what happens next and advances the time for it.
 func (t *thread) step(r uint64) record {
 	if t.pending != 0 {
 		fn := t.pending
@@ -165,7 +165,7 @@ func (t *thread) step(r uint64) record {
 	return t.leave(exit, r)
 }
 
-// anyone is one of all functions.
+// anyone draws one of all functions.
 func (t *thread) anyone(r uint64) uint32 { return 1 + uint32(r>>8%uint64(len(t.prog.funcs)-1)) }
 
 func (t *thread) enter(fn uint32, r uint64) record {
@@ -187,7 +187,7 @@ func (t *thread) leave(k kind, r uint64) record {
 	return record{tsc: t.tsc, fn: f.fn, kind: k, cpu: t.cpu}
 }
 
-// pass lets the time of a piece of work in fn pass.
+// pass advances the time by a piece of work in fn.
 func (t *thread) pass(fn uint32, r uint64) {
 	gap := uint64(t.prog.funcs[fn].scale) * uint64(t.gaps[r>>20%gapValues]) >> 8
 	gap = min(gap, maxGap)

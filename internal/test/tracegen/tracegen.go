@@ -57,19 +57,17 @@ const Frequency = 2_600_000_000
 type Options struct {
 	Format Format // FDR
 	Seed   uint64
-	// Run numbers the runs of the program of a seed: each serves other requests.
+	// Run numbers the runs of a seed's program. Each serves different requests.
 	Run       uint64
 	Records   int64 // entries and exits: 1 M
 	Threads   int   // 16
 	Functions int   // 2000; at least 100, at most 65535
-	// Open lets the trace end in the middle of calls, where otherwise the last
-	// records of each thread return from all that is open. (An odd number of
-	// records leaves one call open in any case.)
+	// Open lets the trace end in the middle of calls. Otherwise, the last records of each thread
+	// return from all open calls. (An odd number of records leaves one call open in any case.)
 	Open bool
 	// Unwind lets exceptions leave some calls without an exit record.
 	Unwind bool
-	// Random draws each callee from all functions, so that hardly a call path
-	// comes twice.
+	// Random draws each callee from all functions, so that hardly any call path occurs twice.
 	Random bool
 	// Spread draws durations from a wide distribution. Otherwise the durations of one function
 	// are similar.
@@ -103,13 +101,13 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// Truth is what a trace holds, counted while it was made. The slices are indexed
-// by function id.
+// Truth has the contents of a trace, counted while it was generated. The slices are indexed by
+// function id.
 type Truth struct {
 	Records int64
 	Entries []int64  // entry records
 	Calls   []int64  // calls with an exit of their own, tail exits included
-	Ticks   []uint64 // what those lasted, callees included
+	Ticks   []uint64 // total duration of those, callees included
 	Open    int64    // calls without an exit, whether unwound or open at the end
 	Depth   int      // of the deepest call; the outermost has 1
 }
@@ -133,7 +131,7 @@ type record struct {
 	wrap bool
 }
 
-// run is what one thread adds to the log at once.
+// run has the records that one thread adds to the log at once.
 type run struct {
 	thread     int
 	start, end uint64 // of the first and last record

@@ -12,7 +12,7 @@ import (
 
 var (
 	mapYAML = regexp.MustCompile(`^(---\s*)?(#.*\s*)*- *\{? *(id|address|function|kind|function-name|always-instrument): `)
-	notYAML = regexp.MustCompile(`as YAML: .* is no mapping$`)
+	notYAML = regexp.MustCompile(`as YAML: .* is not a mapping$`)
 )
 
 // ExplainTrace says in the user's terms why a file is not a trace. Files that are

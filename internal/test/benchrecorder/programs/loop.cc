@@ -1,7 +1,7 @@
-/* Calls of an empty function: what a call costs more is the recorder's. */
+/* Calls of an empty function: the extra cost of a call is the recorder's. */
 #include "measure.h"
 
-#define TRACED __attribute__((noinline)) // what is marked as always instrumented is never pruned
+#define TRACED __attribute__((noinline)) // functions marked as always instrumented are never pruned
 
 TRACED static void empty() { __asm__ volatile(""); }
 

@@ -1,4 +1,4 @@
-/* What is measured, and how. */
+/* The measured work, and the clock. */
 #include <time.h>
 
 #define PLAIN __attribute__((xray_never_instrument))
@@ -7,7 +7,7 @@
 extern "C" {
 #endif
 
-/* One run of what is measured, some hundred microseconds or more. Returns how many units
+/* One run of the measured work, some hundred microseconds or more. Returns how many units
  * of work that was. */
 unsigned long work(void);
 

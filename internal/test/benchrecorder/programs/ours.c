@@ -1,6 +1,6 @@
 /* Measures the work under the recorder, which is linked in, in all of its modes in
  * turn: ours RUNS FILE. Prints lines of a mode and ns for each unit of work; how many
- * calls a unit has, and the frequency of the clock. FILE is what is streamed to. */
+ * calls a unit has, and the frequency of the clock. Streaming modes write to FILE. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "internal.h"
 #include "measure.h"
 
-/* What no recorder can do without: a time stamp, and to keep it. */
+/* The minimum for any recorder: read the clock and store the time. */
 void floor_trampoline(void);
 __asm__(".text\n"
 	".type floor_trampoline, @function\n"

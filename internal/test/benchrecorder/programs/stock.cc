@@ -59,5 +59,5 @@ PLAIN int main(int argc, char **argv)
 		printf("%f\n", (cpu_time() - begin) / static_cast<double>(units));
 	}
 	fflush(stdout);
-	_exit(0); /* what was recorded is not wanted */
+	_exit(0); /* discard the recording */
 }

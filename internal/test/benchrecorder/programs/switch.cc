@@ -1,5 +1,5 @@
 // Two threads on one processor, which wake each other through pipes. A unit of work is one
-// turn: this thread is switched out once. What recording adds is what noticing that costs.
+// turn: this thread is switched out once. Recording adds the cost of noticing that.
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>

@@ -71,7 +71,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 }
 
 // writeCounts writes, for each function that was called, how many entries it
-// has, how many of those calls have an exit, and how many ticks those lasted.
+// has, how many of those calls have an exit, and their total duration in ticks.
 func writeCounts(w io.Writer, truth *tracegen.Truth) error {
 	out := bufio.NewWriter(w)
 	fmt.Fprintln(out, "id,entries,calls,ticks")
