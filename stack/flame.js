@@ -6,10 +6,10 @@
   const about = root.querySelector("#about");
   const matched = root.querySelector("#matched");
   const hint = about.textContent;
-  // Below this many pixels a frame shows no text.
+  // Frames narrower than this, in pixels, show no text.
   const legible = 24;
 
-  // The frames come with parents before their children.
+  // Parents precede their children.
   const frames = [];
   const open = [];
   for (const node of root.querySelectorAll("svg.f")) {
@@ -27,7 +27,7 @@
     node.setAttribute("role", "button");
     node.setAttribute("aria-label", lines.join(", "));
     node.setAttribute("tabindex", "-1");
-    // Numbers first: names can be longer than the window is wide.
+    // Numbers come first, because names can be wider than the window.
     const details = [lines[1], lines[0], ...lines.slice(2)].join(" · ");
     for (const event of ["mouseenter", "focus"]) {
       node.addEventListener(event, () => { about.textContent = details; });
@@ -76,7 +76,7 @@
     }
   }
 
-  // One frame at a time takes part in the tab order; arrows move from there.
+  // Only one frame is in the tab order. Arrow keys move from there.
   let selected = frames[0];
   function select(frame) {
     selected.node.setAttribute("tabindex", "-1");
@@ -142,18 +142,18 @@
       f.node.classList.toggle("miss", wanted !== null && !hit);
       if (!hit) continue;
       count++;
-      // What lies inside a match is part of it already.
+      // A match already includes the frames inside it.
       if (f.index >= counted) {
         share += f.width;
         counted = f.end;
       }
     }
     matched.textContent = wanted === null ? "" :
-      `${count} frames match, ${Math.min(share, 100).toFixed(2)}% of all`;
+      `${count === 1 ? "1 frame matches" : count + " frames match"}, ${Math.min(share, 100).toFixed(2)}% of all`;
   }
 
   function fit() {
-    // The width of a document's root is that of the window without scroll bars.
+    // The root of a document is as wide as the window without scroll bars.
     root.setAttribute("width", Math.max(400, root.parentNode === document ? root.clientWidth :
       root.parentNode.clientWidth));
     box.setAttribute("x", root.getBoundingClientRect().width - 270);
