@@ -1,4 +1,4 @@
-"""The script for spark-submit: spark-submit job.py summarize TRACES --out DATASET."""
+"""The script for spark-submit, for example: spark-submit job.py summarize TRACES --out DATASET."""
 
 import sys
 

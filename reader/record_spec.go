@@ -86,7 +86,7 @@ var fieldNames = [...]string{
 	FieldType:        "type",
 	FieldThread:      "thread ID",
 	FieldProcess:     "process ID",
-	FieldDelta:       "ticks since the record before",
+	FieldDelta:       "ticks since the previous record",
 	FieldTSC:         "TSC",
 	FieldSeconds:     "seconds",
 	FieldMicros:      "microseconds",

@@ -6,10 +6,10 @@
   const about = root.querySelector("#about");
   const matched = root.querySelector("#matched");
   const hint = about.textContent;
-  // Below this many pixels a frame shows no text.
+  // Frames narrower than this, in pixels, show no text.
   const legible = 24;
 
-  // In the document, parents come before their children.
+  // Parents precede their children.
   const frames = [];
   const open = [];
   for (const node of root.querySelectorAll("svg.f")) {
@@ -76,7 +76,7 @@
     }
   }
 
-  // One frame at a time is in the tab order. Arrow keys move from there.
+  // Only one frame is in the tab order. Arrow keys move from there.
   let selected = frames[0];
   function select(frame) {
     selected.node.setAttribute("tabindex", "-1");
@@ -142,14 +142,14 @@
       f.node.classList.toggle("miss", wanted !== null && !hit);
       if (!hit) continue;
       count++;
-      // Frames inside a match are already part of its share.
+      // A match already includes the frames inside it.
       if (f.index >= counted) {
         share += f.width;
         counted = f.end;
       }
     }
     matched.textContent = wanted === null ? "" :
-      `${count} ${count === 1 ? "frame matches" : "frames match"}, ${Math.min(share, 100).toFixed(2)}% of all`;
+      `${count === 1 ? "1 frame matches" : count + " frames match"}, ${Math.min(share, 100).toFixed(2)}% of all`;
   }
 
   function fit() {

@@ -318,8 +318,8 @@ func TestHTMLOfPrunedCalls(t *testing.T) {
 	}{
 		{"pruned", pruned, nil, "all threads: all calls, including calls that the recorder dropped", "#3 6 2.500 µs 0 ns 0.0 % 0 ns|#2 1,000 5.000 µs - - -",
 			"Counts and totals of functions, over all threads and the whole time, include them, and their time counts",
-			"1,000 calls in all threads, 0 of them in the page|1,000 dropped by the recorder: included only in the number of calls and in total",
-			"; without the 1,005 calls that the recorder dropped; their time is self time of their callers"},
+			"1,000 calls in all threads, 0 of them in the page|1,000 dropped by the recorder: included only in the number of calls and the total time",
+			"; without the 1,005 calls that the recorder dropped; their time counts as self time of their callers"},
 		{"chosen", pruned, []string{"--from", "1us"}, "", "#3 1 0 ns 0 ns 0.0 % 0 ns", "1,005 calls are missing", "1 call in thread 701", ""},
 		{"counted", head + "metadata 7 " + body(&counts) + "\n", nil, "all threads: all calls, including calls that were only counted", "#4 12 - - - -",
 			"12 were only counted", "12 calls in all threads|12 only counted", ""},

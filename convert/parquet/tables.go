@@ -77,28 +77,28 @@ var callsTable = Table{"calls", "A row for each call.", []Column{
 	threadNameColumn,
 	column("start", int64s, required, "ns", "entry, since the first record of the trace"),
 	column("duration", int64s, required, "ns", "time from entry to exit"),
-	column("self", int64s, required, "ns", "`duration` without that of the calls it made"),
-	column("duration_ticks", int64s, required, "ticks", "`duration` as it was recorded"),
-	column("self_ticks", int64s, required, "ticks", "`self` as it was recorded"),
+	column("self", int64s, required, "ns", "`duration` without callees"),
+	column("duration_ticks", int64s, required, "ticks", "`duration` as recorded, in ticks"),
+	column("self_ticks", int64s, required, "ticks", "`self` as recorded, in ticks"),
 	column("depth", int32s, required, "", "number of calls that were open at entry"),
 	functionIDColumn,
 	functionNameColumn,
 	fileColumn,
 	lineColumn,
-	column("caller_id", int32s, optional, "", "`function_id` of the call it was made from; null for outermost calls"),
-	column("caller", texts, optional, "", "`function` of that call"),
+	column("caller_id", int32s, optional, "", "`function_id` of the caller; null for outermost calls"),
+	column("caller", texts, optional, "", "`function` of the caller"),
 	column("path", int32s, required, "", "call path, in the table `paths`"),
-	list("arguments", uint64s, "logged arguments; null without any"),
+	list("arguments", uint64s, "logged arguments; null if there are none"),
 	column("result", uint64s, optional, "", "recorded result of a call of the C library"),
-	column("ended", texts, required, "", "how it ended: exited, tail-exited, continued, inferred, truncated or left"),
+	column("ended", texts, required, "", "how the call ended: exited, tail-exited, continued, inferred, truncated or left"),
 	column("cpu", int64s, optional, "ns", "`duration` without `blocked`, `queued` and `recorder`; null if the trace has no off-CPU times"),
-	column("blocked", int64s, optional, "ns", "time in which the thread slept or waited, in the call and those it made"),
+	column("blocked", int64s, optional, "ns", "time in which the thread slept or waited, including callees"),
 	column("queued", int64s, optional, "ns", "time in which the thread was runnable but not running"),
 	column("recorder", int64s, optional, "ns", "time in which the recorder blocked the thread"),
 	column("self_cpu", int64s, optional, "ns", "`self` without `self_blocked`, `self_queued` and `self_recorder`"),
-	column("self_blocked", int64s, optional, "ns", "part of `blocked` while no call was open inside"),
-	column("self_queued", int64s, optional, "ns", "part of `queued` while no call was open inside"),
-	column("self_recorder", int64s, optional, "ns", "part of `recorder` while no call was open inside"),
+	column("self_blocked", int64s, optional, "ns", "part of `blocked` without callees"),
+	column("self_queued", int64s, optional, "ns", "part of `queued` without callees"),
+	column("self_recorder", int64s, optional, "ns", "part of `recorder` without callees"),
 }}
 
 var functionsTable = Table{"functions", "A row for each function that was called, by ID.", []Column{
@@ -120,7 +120,7 @@ var pathsTable = Table{"paths", "A row for each call path. Parents have smaller 
 	column("stack", texts, optional, "", "names of all functions, outermost first, joined by `;`; null if there are more than 256"),
 }}
 
-var threadsTable = Table{"threads", "A row for each thread that has calls or events here.", []Column{
+var threadsTable = Table{"threads", "A row for each thread that has calls or events in the tables.", []Column{
 	processColumn,
 	threadColumn,
 	threadNameColumn,
@@ -143,7 +143,7 @@ var eventsTable = Table{"events", "A row for each custom or typed event, and eac
 	column("function", texts, optional, "", "`function` of that call"),
 	column("path", int32s, optional, "", "path of that call, in the table `paths`"),
 	column("text", texts, optional, "", "payload, if it is text; the text of a mark"),
-	column("request", uint64s, optional, "", "for a mark of a request: its ID, or 0 where the thread stops working on any"),
+	column("request", uint64s, optional, "", "for a request mark: the request ID, or 0 where the thread stops working on a request"),
 	column("data", blobs, required, "", "payload"),
 }}
 
@@ -156,7 +156,7 @@ var tracesTable = Table{"traces", "A row for each trace. It is written last.", [
 	column("first_tick", uint64s, required, "ticks", "time of the first record on the clock of the trace"),
 	column("last_tick", uint64s, required, "ticks", "time of the last record"),
 	column("length", int64s, required, "ns", "time from the first to the last record"),
-	column("records", int64s, required, "", "records with a time, of the threads chosen"),
+	column("records", int64s, required, "", "records with a time, of the selected threads"),
 	column("calls", int64s, required, "", "number of rows in `calls`"),
 	column("all_calls", int64s, required, "", "number of calls of these threads before any were dropped by the conversion's flags"),
 	column("threads", int32s, required, "", "number of threads in the trace"),

@@ -33,8 +33,8 @@ def free_port() -> int:
 class Cluster:
     """A standalone master and its workers, each with one core.
 
-    Use it as a context manager. All processes end with it. pinned gives each worker a core of
-    its own, with all that it starts, as if it were a machine with one core.
+    Use it as a context manager. All processes end with it. pinned gives each worker, and all
+    processes that it starts, a separate core, as if it were a machine with one core.
     """
 
     def __init__(self, workers: int = 2, classpath: str = "", pinned: bool = False) -> None:
@@ -46,7 +46,7 @@ class Cluster:
         self.workers: List[subprocess.Popen] = []
         self._wanted = workers
         self._cores = sorted(os.sched_getaffinity(0)) if pinned else []
-        # However the tests end, no process stays behind.
+        # No process outlives the tests, however they end.
         atexit.register(self.__exit__)
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
 
@@ -91,7 +91,7 @@ class Cluster:
         return sum(w["state"] == "ALIVE" for w in state.get("workers", []))
 
     def cpu_seconds(self) -> float:
-        """Returns the CPU time of the workers, their executors and what these started."""
+        """Returns the CPU time of the workers, their executors, and all processes that these started."""
         sessions = {p.pid for p in self.workers}
         ticks = 0
         for stat in Path("/proc").glob("[0-9]*/stat"):
@@ -100,7 +100,7 @@ class Cluster:
             except OSError:
                 continue  # it ended
             if int(fields[3]) in sessions:
-                ticks += sum(map(int, fields[11:15]))  # its own, and those of children that ended
+                ticks += sum(map(int, fields[11:15]))  # those of the process, and of children that ended
         return ticks / os.sysconf("SC_CLK_TCK")
 
     def _launch(self, what: str, *args: str, name: str, cores: Sequence[int] = ()) -> subprocess.Popen:
@@ -108,7 +108,7 @@ class Cluster:
                    SPARK_LOCAL_DIRS=str(self.scratch), SPARK_DAEMON_MEMORY="256m")
         command = [str(SPARK_HOME / "bin" / "spark-class"), "org.apache.spark.deploy." + what, "--host", "127.0.0.1"]
         with open(self.scratch / f"{name}.log", "wb") as log:
-            # Executors are children of a worker. The session is a process group to kill with it.
+            # Executors are children of a worker. A session of its own makes a process group to kill.
             bind = functools.partial(os.sched_setaffinity, 0, cores) if cores else None
             return subprocess.Popen([*command, *args], env=env, stdout=log, stderr=log, start_new_session=True, preexec_fn=bind)
 
@@ -126,7 +126,7 @@ class Cluster:
                 if p is not None and p.poll() is not None:
                     raise RuntimeError(f"the cluster did not start:\n{self.logs()}")
             if time.monotonic() > end:
-                raise TimeoutError(f"no cluster after {STARTUP_SECONDS} s:\n{self.logs()}")
+                raise TimeoutError(f"the cluster did not start in {STARTUP_SECONDS} s:\n{self.logs()}")
             time.sleep(0.1)
 
     def logs(self) -> str:
@@ -162,7 +162,7 @@ class Cluster:
 
 
 def _end(p: subprocess.Popen) -> None:
-    """Ends a process and what it started."""
+    """Ends a process and all processes that it started."""
     for sig in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(p.pid, sig)

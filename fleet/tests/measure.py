@@ -1,10 +1,9 @@
-"""Measures the job: two workers against one, and what a trace and a gigabyte cost.
+"""Measures the job: two workers against one, and the cost of a trace and of a gigabyte.
 
-Each worker has one core of the machine for itself and all that it starts. The driver and the
-master run on either. The times of one and two workers alternate, on the same cluster, so that
-what else the machine does hits both alike. They are those of a whole job on a running cluster:
-executors have started, and have summarized some traces, so that the Java compiler has seen the
-code.
+Each worker has one core of the machine for itself and all processes that it starts. The driver
+and the master run on any core. Runs with one and two workers alternate on the same cluster, so
+other load on the machine affects both alike. The times are those of a whole job on a warm
+cluster: executors have started and summarized some traces, so the JVM has compiled the code.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ import xray_fleet as xf  # noqa: E402
 from cluster import Cluster  # noqa: E402
 
 
-# WARM is the number of traces for each worker before the clock runs.
+# WARM is the number of traces that each worker summarizes before the measurement.
 WARM = 3
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--traces", type=int, default=16)
-    parser.add_argument("--records", type=int, default=10_000_000, help="records of a trace (default %(default)s)")
+    parser.add_argument("--records", type=int, default=10_000_000, help="records in each trace (default %(default)s)")
     parser.add_argument("--rounds", type=int, default=3)
     args = parser.parse_args()
     scratch = Path(tempfile.mkdtemp(prefix="xray-fleet-"))
@@ -70,11 +69,11 @@ def measure(args: argparse.Namespace, scratch: Path) -> None:
     one, two = statistics.median(times["1"]), statistics.median(times["2"])
     print(f"{args.traces} traces, {size:.2f} GB: {one:.1f} s with one worker, {two:.1f} s with two: {one / two:.2f} times")
     least = min(cpu)
-    print(f"executors used {least / args.traces:.2f} s of CPU time a trace, {least / size:.1f} s/GB")
+    print(f"executors used {least / args.traces:.2f} s of CPU time per trace, {least / size:.1f} s/GB")
 
 
 def warm(spark, cores: int) -> None:
-    """Waits until all executors run, with Python workers."""
+    """Waits until all executors and their Python workers run."""
     end = time.monotonic() + 120
     while time.monotonic() < end:
         sc = spark.sparkContext

@@ -1,5 +1,5 @@
-// A server, of which test_fleet.py needs the functions and the build IDs. How long its calls
-// take does not matter.
+// A server for test_fleet.py, which needs its functions and build IDs. The durations of its
+// calls do not matter.
 #include <cstdlib>
 
 #define TRACED [[gnu::noinline, clang::xray_always_instrument]]

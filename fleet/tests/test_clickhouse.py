@@ -1,4 +1,4 @@
-"""The SQL for ClickHouse in docs/fleet.md, run by chDB, which is ClickHouse's engine."""
+"""Runs the SQL for ClickHouse in docs/fleet.md in chDB, which is ClickHouse's engine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def xray(*args: object) -> str:
 
 
 def statements() -> List[str]:
-    """Returns the statements of the page, in order."""
+    """Returns the SQL statements of the page, in order."""
     section = PAGE.read_text().split("## ClickHouse", 1)[1].split("\n## ", 1)[0]
     return [s.strip() for block in re.findall(r"```sql\n(.*?)```", section, re.S) for s in block.split(";\n") if s.strip()]
 
@@ -48,7 +48,7 @@ class ClickHouseTest(unittest.TestCase):
         self.assertTrue(create and insert and select)
         for s in create:
             db.query(s)
-        for _ in range(3):  # in parts, which merging adds up
+        for _ in range(3):  # in three parts, which ClickHouse merges
             for s in insert:
                 db.query(s.replace("day/*.parquet", folder + "/*.parquet"))
         self.assertEqual(self.sums(db), self.expected())
@@ -56,7 +56,7 @@ class ClickHouseTest(unittest.TestCase):
         rows = int(db.query("SELECT count() FROM xray_summaries", "CSV").bytes())
         paths = len(set(xray("stack", "-m", ROOT / "testdata" / "kvserver", "-f", "folded", ROOT / "testdata" / "kvserver-fdr.xray").splitlines()))
         self.assertGreaterEqual(rows, 2 * paths)
-        self.assertLess(rows, 4 * paths)  # the three inserts are one
+        self.assertLess(rows, 4 * paths)  # the rows of the three inserts have merged
         self.assertEqual(self.sums(db), self.expected())
         for s in select:
             self.assertTrue(db.query(s, "CSV").bytes(), s)

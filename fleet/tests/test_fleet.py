@@ -1,7 +1,7 @@
-"""The job on a real cluster: results equal those of one machine, whatever happens on the way.
+"""Tests the job on a real cluster: its results equal those of one machine, despite failures.
 
-XRAY and TRACEGEN name the programs. JARS is the folder of the jars for s3a; without it, the
-tests of S3 are skipped.
+The environment variables XRAY and TRACEGEN name the programs. JARS is the folder of the jars
+for s3a. Without it, the S3 tests are skipped.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def setUpModule() -> None:
 
 
 def make_traces(folder: Path) -> None:
-    """Makes traces of ten hosts with two builds, the second of which has a regression, and a bad disk."""
+    """Makes traces of ten hosts with two builds. The second build has a regression, and one host a bad disk."""
     for build, flags in [("old", []), ("new", ["-DREGRESSED"])]:
         (scratch / build).mkdir()
         source = str(Path(__file__).with_name("shop.cpp"))
@@ -86,7 +86,7 @@ DISK_NS = 10_000_000
 
 
 def serve(recorded: Path, trace: Path, regressed: bool, bad_disk: bool, extra: int) -> None:
-    """Writes a trace of REQUESTS requests that take known times, however busy the machine is.
+    """Writes a trace of REQUESTS requests with known durations, however busy the machine is.
 
     The program, its build and its clock are those of a recorded trace. extra, in units of
     10 ns, makes the calls of a host longer than those of others.
@@ -110,7 +110,7 @@ def serve(recorded: Path, trace: Path, regressed: bool, bad_disk: bool, extra: i
         call("checksum", 4_000_000 if regressed and request % 25 == 7 else 1900 + request % 7)
         if bad_disk and request % 25 == 11:
             record(f"enter {ids['readDisk']}", 20)
-            # Off the processor once, for all of the time.
+            # Off CPU once, for the whole time.
             off = struct.pack("<QQIIIIQ", DISK_NS, 0, 1, 0, 0, 0, 0)
             record('metadata switch "' + "".join(f"\\x{b:02x}" for b in off) + '"', DISK_NS)
             record(f"exit {ids['readDisk']}", 950)
@@ -120,7 +120,7 @@ def serve(recorded: Path, trace: Path, regressed: bool, bad_disk: bool, extra: i
         record(f"exit {ids['handleRequest']}", 20)
     record(f"exit {ids['main']}", 20)
 
-    # The other blocks say what was recorded. They stay as they are.
+    # The other blocks describe the recording. They do not change.
     head, *blocks = re.split(r"(?m)^(?=extents )", text)
     calls = [b for b in blocks if re.search(r"(?m)^enter ", b)]
     start = re.split(r"(?m)^(?=enter )", calls[0])[0]
@@ -160,7 +160,7 @@ class FleetTest(unittest.TestCase):
         got = self.dir / "got.parquet"
         xf.write_summary(xf.summaries(spark, out), str(got))
         self.assertEqual(rows_of(got), rows_of(want))
-        # xray makes the same bytes of both, so all of its commands say the same.
+        # xray makes the same bytes from both, so the results of all commands are equal.
         again = self.dir / "again.parquet"
         xray("summarize", "-o", str(again), str(got))
         self.assertEqual(again.read_bytes(), want.read_bytes())
@@ -194,7 +194,7 @@ class SummarizeTest(FleetTest):
         self.assertEqual((again.already_done, again.summarized), (0, HOSTS // 2))
 
     def test_xray_is_killed_and_tried_again(self) -> None:
-        """A task that fails leaves nothing behind, and the next try has the whole result."""
+        """A task that fails leaves nothing behind, and the next attempt has the whole result."""
         marks = self.dir / "marks"
         marks.mkdir()
         flaky = self.dir / "flaky"
@@ -242,7 +242,7 @@ class ViewsTest(FleetTest):
         found = {r.function: r for r in xf.regressions(rows, build["h0"], build["h9"]).collect()}
         worse = found["checksum"]
         self.assertTrue(0 < worse.low < worse.change < worse.high, worse)
-        # One bad disk is no regression, although it makes handleRequest slower, too.
+        # One bad disk is not a regression, although it also makes handleRequest slower.
         self.assertEqual([f for f, r in found.items() if r.significant], ["checksum"], found)
 
     def test_the_slow_calls_of_the_fleet(self) -> None:
@@ -273,7 +273,7 @@ class ViewsTest(FleetTest):
 
 
 class TablesTest(FleetTest):
-    """What `xray convert -f parquet` writes."""
+    """Tests of the tables that `xray convert -f parquet` writes."""
 
     def test_calls_in_spark_equal_account(self) -> None:
         tables = self.dir / "tables"
@@ -298,7 +298,7 @@ class TablesTest(FleetTest):
 
 
 class WorkerTest(FleetTest):
-    """Last, because it takes a worker away."""
+    """Runs last, because it kills a worker."""
 
     def test_worker_killed_in_the_middle(self) -> None:
         folder = self.dir / "traces"
@@ -327,7 +327,7 @@ class WorkerTest(FleetTest):
         self.assertEqualsOneMachine(folder, self.out)
 
     def paused(self, traces: int) -> Path:
-        """Returns an xray that summarizes some traces, and the others once marks/killed exists."""
+        """Returns an xray that summarizes some traces at once, and the others when marks/killed exists."""
         marks, program = self.dir / "marks", self.dir / "paused"
         marks.mkdir()
         program.write_text(f'#!/bin/sh\nn=0\nwhile ! mkdir {marks}/$n 2>/dev/null && [ -d {marks} ]; do n=$((n + 1)); done\n'
@@ -347,7 +347,7 @@ class WorkerTest(FleetTest):
 
 
 class S3:
-    """An S3 API of a process on the loopback interface."""
+    """A process with an S3 API on the loopback interface."""
 
     def __init__(self) -> None:
         self.port = free_port()
@@ -365,7 +365,7 @@ class S3:
             except OSError:
                 time.sleep(0.2)
         self.stop()
-        raise TimeoutError("no S3 API after 300 s")
+        raise TimeoutError("the S3 API did not start in 300 s")
 
     def stop(self) -> None:
         _end(self.process)
@@ -386,7 +386,7 @@ class S3:
         return boto3.client("s3", endpoint_url=self.url, region_name="us-east-1", aws_access_key_id="test", aws_secret_access_key="test")
 
 
-@unittest.skipUnless(jars(), "there are no jars for s3a: set JARS")
+@unittest.skipUnless(jars(), "no jars for s3a: set JARS")
 class S3Test(FleetTest):
     def test_rows_and_streams_equal_files(self) -> None:
         client = s3.client()
@@ -394,7 +394,7 @@ class S3Test(FleetTest):
         folder = scratch / "traces"
         for path in folder.rglob("*.xray"):
             client.upload_file(str(path), "fleet", f"day/{path.relative_to(folder)}")
-        # Much more than a pipe holds: xray refuses it before it is read.
+        # Much larger than a pipe: xray refuses it before it has read all of it.
         client.put_object(Bucket="fleet", Key="day/large.xray", Body=b"no trace" * (1 << 20))
         for name, limit in [("rows", traces.ROW_LIMIT), ("streams", 0)]:
             with self.subTest(name):

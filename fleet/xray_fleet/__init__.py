@@ -1,4 +1,4 @@
-"""Summaries of xray traces of a fleet, as tables in Apache Spark."""
+"""Summarizes the xray traces of a fleet into tables in Apache Spark."""
 
 from .dataset import outcomes, summaries
 from .summarize import Report, summarize

@@ -1,4 +1,4 @@
-"""The command xray-fleet. It runs under spark-submit, too."""
+"""The command xray-fleet. It also runs under spark-submit."""
 
 from __future__ import annotations
 
@@ -29,28 +29,28 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--out", required=True, help="folder of the dataset")
     _add_xray(p)
     p.add_argument("--label", action="append", default=[], metavar="KEY=VALUE", help="add a label to all traces; repeatable")
-    p.add_argument("--row-limit", type=int, default=ROW_LIMIT, metavar="BYTES", help="stream traces that are larger (default %(default)s)")
-    p.add_argument("--batch", type=int, default=BATCH, metavar="N", help="commit after N traces (default %(default)s)")
+    p.add_argument("--row-limit", type=int, default=ROW_LIMIT, metavar="BYTES", help="stream traces larger than BYTES (default %(default)s)")
+    p.add_argument("--batch", type=int, default=BATCH, metavar="N", help="commit after every N traces (default %(default)s)")
     p.set_defaults(run=_summarize)
 
     p = tasks.add_parser("export", help="merge a dataset into one summary file")
     p.add_argument("dataset", help="folder of the dataset")
-    p.add_argument("--output", "-o", required=True, metavar="FILE", help="summary for xray stack, account and the rest")
-    p.add_argument("--where", default="true", metavar="SQL", help="only rows of xray_summaries that fulfill a condition")
+    p.add_argument("--output", "-o", required=True, metavar="FILE", help="write the summary to FILE, for xray stack, account and other commands")
+    p.add_argument("--where", default="true", metavar="SQL", help="export only rows of xray_summaries that meet this condition")
     p.set_defaults(run=_export)
 
-    p = tasks.add_parser("sql", help="run a query over the views of a dataset")
+    p = tasks.add_parser("sql", help="run a query on the views of a dataset")
     p.add_argument("dataset", help="folder of the dataset")
-    p.add_argument("query")
+    p.add_argument("query", help="Spark SQL")
     p.add_argument("--rows", type=int, default=50, metavar="N", help="show N rows (default %(default)s)")
     p.set_defaults(run=_sql)
 
-    p = tasks.add_parser("why", help="explain the slow calls of a function over all machines")
+    p = tasks.add_parser("why", help="explain the slow calls of a function on all machines")
     p.add_argument("dataset", help="folder of the dataset")
-    p.add_argument("--root", required=True, metavar="REGEXP")
-    p.add_argument("--slow", type=float, default=0.99, metavar="Q", help="calls from this quantile up are slow (default %(default)s)")
-    p.add_argument("--sample", type=int, default=20, metavar="N", help="take N other calls of each trace (default %(default)s)")
-    p.add_argument("--limit", type=int, default=1000, metavar="N", help="look at N traces at most (default %(default)s)")
+    p.add_argument("--root", required=True, metavar="REGEXP", help="explain calls of the functions that match")
+    p.add_argument("--slow", type=float, default=0.99, metavar="Q", help="treat calls from this quantile up as slow (default %(default)s)")
+    p.add_argument("--sample", type=int, default=20, metavar="N", help="also take N other calls from each trace (default %(default)s)")
+    p.add_argument("--limit", type=int, default=1000, metavar="N", help="use at most N traces (default %(default)s)")
     p.add_argument("--slices", required=True, metavar="DIR", help="local folder for the slices")
     _add_xray(p)
     p.set_defaults(run=_why)
@@ -58,8 +58,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_xray(p: argparse.ArgumentParser) -> None:
-    p.add_argument("--xray", metavar="FILE", help="the xray program for executors (default: the one on PATH)")
-    p.add_argument("--names", action="append", default=[], metavar="FILE", help="ship a traced binary or debug file; repeatable")
+    p.add_argument("--xray", metavar="FILE", help="ship this xray binary to executors (default: the one on PATH)")
+    p.add_argument("--names", action="append", default=[], metavar="FILE", help="ship a traced binary or debug file to get function names from; repeatable")
 
 
 def _summarize(spark: SparkSession, args: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""The xray program on executors."""
+"""Runs the xray program on executors."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from typing import IO, List, Optional, Sequence, Set, Tuple, Union
 
 from pyspark import SparkContext, SparkFiles, TaskContext
 
-# TIMEOUT limits the time of xray for one trace, in seconds.
+# TIMEOUT is how long xray may take for one trace, in seconds.
 TIMEOUT = 3600
 
 
-# _added has the files that were added, by application and name.
+# _added has the files that were added to each application, by application ID and name.
 _added: Set[Tuple[str, str]] = set()
 
 
@@ -49,7 +49,7 @@ def _add(sc: SparkContext, path: str, package: bool = False) -> None:
 
 
 def _add_package(sc: SparkContext) -> None:
-    """Sends this package to executors, so that they need not have it installed."""
+    """Sends this package to executors, so they need not have it installed."""
     files = sorted(str(f) for f in Path(__file__).parent.glob("*.py"))
     package = os.path.join(_folder(), f"xray_fleet-{_digest(*files)}.zip")
     with zipfile.ZipFile(package, "w") as z:
@@ -59,23 +59,26 @@ def _add_package(sc: SparkContext) -> None:
 
 
 class MachineError(Exception):
-    """xray failed, perhaps because of the machine. Another try may succeed."""
+    """xray failed, perhaps because of the machine. Another attempt may succeed."""
 
 
 @dataclass(frozen=True)
 class Xray:
-    """The program and the files that it takes names from, as shipped with a job."""
+    """The program and the files with function names, as shipped with a job."""
 
     program: str
     names: Tuple[str, ...] = ()
 
     @staticmethod
     def ship(sc: SparkContext, program: Optional[str] = None, names: Sequence[str] = ()) -> "Xray":
-        """Sends the program, files with names of functions, and this package to all executors."""
+        """Sends the program, the files with function names, and this package to all executors.
+
+        Raises FileNotFoundError if there is no program.
+        """
         path = program or shutil.which("xray")
         if not path or not os.path.isfile(path):
-            raise FileNotFoundError(f"{program or 'xray'}: no such program: pass its path with --xray")
-        shipped = os.path.join(_folder(), f"xray-{_digest(path)}")  # Spark refuses another file of a known name
+            raise FileNotFoundError(f"{program or 'xray'}: program not found: pass its path with --xray")
+        shipped = os.path.join(_folder(), f"xray-{_digest(path)}")  # Spark refuses a different file with a known name
         shutil.copyfile(path, shipped)
         _add(sc, shipped)
         for file in names:
@@ -84,7 +87,7 @@ class Xray:
         return Xray(os.path.basename(shipped), tuple(os.path.basename(n) for n in names))
 
     def run(self, args: Sequence[str], trace: Union[str, bytes, IO[bytes]]) -> Tuple[int, str]:
-        """Runs xray on an executor over a path, the bytes or the stream of one trace.
+        """Runs xray on an executor, on the path, the bytes or the stream of a trace.
 
         Returns its exit status and what it wrote to standard error. Raises MachineError if
         it cannot be started, is killed or takes longer than TIMEOUT.

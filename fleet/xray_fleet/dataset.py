@@ -16,7 +16,7 @@ def run_path(out: str, run: str) -> str:
 
 
 def runs(spark: SparkSession, out: str) -> List[str]:
-    """Returns the runs that ended, in the order in which they began."""
+    """Returns the completed runs, in the order in which they began."""
     fs, path = hadoop_path(spark, f"{out.rstrip('/')}/runs/*/_SUCCESS")
     found = fs.globStatus(path)
     return sorted(f.getPath().getParent().getName() for f in found or [])
@@ -32,7 +32,7 @@ def outcomes(spark: SparkSession, out: str) -> DataFrame:
 
 
 def summaries(spark: SparkSession, out: str) -> DataFrame:
-    """Returns the rows of the summaries of all traces, of each trace the latest."""
+    """Returns the rows of the latest summary of each trace."""
     every = _read(spark, out, runs(spark, out), schema.SUMMARIES)
     return every.join(outcomes(spark, out).select("trace", "run"), ["trace", "run"], "left_semi")
 
@@ -41,12 +41,12 @@ def _read(spark: SparkSession, out: str, ids: List[str], kind: str) -> DataFrame
     own = schema.OUTCOME if kind == schema.TRACES else schema.SUMMARY
     wanted = schema.StructType([*schema.TRACE.fields, *own.fields])
     if not ids:
-        # The planner knows that this is empty, and drops what is joined with it.
+        # The planner knows that this is empty, and removes joins with it.
         empty = spark.range(0).select(*[F.lit(None).cast(f.dataType).alias(f.name) for f in wanted])
         return empty.withColumn("run", F.lit(""))
     paths = [f"{run_path(out, i)}/kind={kind}" for i in ids]
     if kind == schema.SUMMARIES:
-        paths = _existing(spark, paths)  # a run may have problems alone
+        paths = _existing(spark, paths)  # a run may have only problems
         if not paths:
             return _read(spark, out, [], kind)
     rows = spark.read.schema(wanted).parquet(*paths)

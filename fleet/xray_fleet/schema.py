@@ -13,7 +13,7 @@ def _table(**columns: str) -> StructType:
         table.add(name, kind)
     return table
 
-# KEY lists the columns that identify the calls and the call path of a row of a summary.
+# KEY lists the columns that identify a row of a summary: the origin of its calls, and their path.
 KEY = [
     "program", "build_id", "host", "labels", "unit", "path", "depth",
     "function", "symbol", "file", "line", "object",

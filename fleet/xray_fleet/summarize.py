@@ -2,8 +2,8 @@
 
 The dataset is a folder. Each run of the job writes ``runs/ID/kind=summaries`` and
 ``runs/ID/kind=traces``. Spark writes ``runs/ID/_SUCCESS`` last, and a run without it does
-not count. So a task or a job that fails leaves nothing behind that anybody reads, and may
-be repeated. See :mod:`xray_fleet.dataset` for reading.
+not count. So nothing reads what a failed task or job leaves behind, and you can repeat
+it. :mod:`xray_fleet.dataset` reads the dataset.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from pyspark.sql import functions as F
 from . import dataset, schema, traces
 from .binary import MachineError, Xray, last_attempt
 
-# BATCH is the number of traces of a run. A job that fails has to repeat the last batch.
+# BATCH is the maximum number of traces in a run. After a failure, a job repeats only the last batch.
 BATCH = 20_000
 
-# TASK_BYTES is the number of bytes that a task reads, unless that leaves cores without tasks.
+# TASK_BYTES is how many bytes of traces a task reads, unless that would leave cores without tasks.
 TASK_BYTES = 256 << 20
 
-# TEXT limits the length of a message, in characters.
+# TEXT is the maximum length of a message, in characters.
 TEXT = 2000
 
 
 @dataclass
 class Report:
-    """The result of a job: the number of traces found, of those summarized, and of others."""
+    """The result of a job: numbers of traces, and the IDs of its runs."""
 
     found: int = 0
     already_done: int = 0
@@ -45,7 +45,7 @@ class Report:
     runs: List[str] = field(default_factory=list)
 
     def __str__(self) -> str:
-        text = f"{self.found} traces: {self.summarized} summarized, {self.already_done} already were, {self.problems} with problems"
+        text = f"{self.found} traces: {self.summarized} summarized, {self.already_done} already done, {self.problems} with problems"
         return text + (f", {self.vanished} vanished before they were read" if self.vanished else "")
 
 
@@ -61,17 +61,19 @@ def summarize(
     row_limit: int = traces.ROW_LIMIT,
     batch: int = BATCH,
 ) -> Report:
-    """Summarizes traces that the dataset at out does not have yet.
+    """Summarizes the traces that the dataset at out does not have yet.
 
     paths are files, folders and globs in any file system that Hadoop reads. xray is the
-    program on the driver, by default the one on PATH; it is shipped to the executors, with
-    names, binaries and debug files that functions are named from. Folders KEY=VALUE in the
-    path of a trace become labels, beside the given labels, which are of all traces; host=NAME
-    sets the host. args are further arguments of ``xray summarize``. A trace that changed is
-    summarized again and replaces its older summary. Traces that xray cannot read are rows
-    of the table of traces with an error.
+    program on the driver, by default the one on PATH. names are binaries and debug files with
+    the names of functions. The executors get copies of these. labels apply to all traces.
+    Folders named KEY=VALUE in the path of a trace add labels to it, and host=NAME sets its
+    host. args are further arguments of ``xray summarize``. row_limit is in bytes: larger
+    traces are streamed. The job commits after every batch traces.
 
-    Do not run two jobs with the same out at a time.
+    A trace that has changed is summarized again, and the result replaces its older summary.
+    A trace that xray cannot read becomes a row with an error in the table of traces.
+
+    Do not run two jobs with the same out at the same time.
     """
     count = Observation()
     with _settings(spark, traces.LISTING):
@@ -97,7 +99,7 @@ def summarize(
 
 @contextmanager
 def _settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Changes settings of a session for a while."""
+    """Changes settings of a session, and restores them at the end of the block."""
     before = {k: spark.conf.get(k, None) for k in settings}
     try:
         for k, v in settings.items():
@@ -112,7 +114,7 @@ Listed = Tuple[str, int, Any]
 
 
 def _write(spark: SparkSession, task: "Task", part: Sequence[Listed], row_limit: int, path: str) -> Tuple[int, int]:
-    """Summarizes traces into a run. It returns how many were summarized, and how many not."""
+    """Summarizes traces into a run. Returns how many were summarized and how many have problems."""
     by_row = [t for t in part if t[1] <= row_limit and not traces.local_path(t[0])]
     rest = sorted(set(part) - set(by_row), key=lambda t: (-t[1], t[0]))
     inputs: List[DataFrame] = []
@@ -122,16 +124,16 @@ def _write(spark: SparkSession, task: "Task", part: Sequence[Listed], row_limit:
     if by_row:
         inputs.append(traces.rows(spark, [t[0] for t in by_row]))
     settings = {
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "1",  # a content may be large
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "1",  # the content of a trace may be large
         "spark.sql.files.ignoreMissingFiles": "true",  # they are counted as vanished
         "spark.sql.parquet.compression.codec": "zstd",
-        "spark.sql.maxConcurrentOutputFileWriters": "2",  # or rows would be sorted by table
+        "spark.sql.maxConcurrentOutputFileWriters": "2",  # otherwise Spark sorts the rows by table
     }
     outcomes = Observation()
     is_outcome = F.col("kind") == schema.TRACES
     with _settings(spark, settings):
         every = reduce(DataFrame.union, inputs).mapInArrow(task, schema.WRITTEN)
-        # Spark counts the rows of each task once, whatever the number of its attempts.
+        # Spark counts the rows of each task once, no matter how often it attempts the task.
         counted = every.observe(
             outcomes,
             F.count(F.when(is_outcome & F.col("error").isNull(), 1)).alias("good"),
@@ -142,9 +144,9 @@ def _write(spark: SparkSession, task: "Task", part: Sequence[Listed], row_limit:
 
 
 def _spread(largest_first: List[Listed], cores: int) -> Tuple[List[Listed], int]:
-    """Orders traces for a number of tasks, each of which gets large and small ones.
+    """Divides traces into tasks, each with large and small traces, and returns the number of tasks.
 
-    A task writes a file, so that small traces share a task.
+    Each task writes a file, so small traces share a task.
     """
     total = sum(t[1] for t in largest_first)
     n = min(len(largest_first), max(total // TASK_BYTES, 4 * cores))
@@ -167,7 +169,7 @@ class Task:
                 yield from self.trace(row)
 
     def trace(self, row: Dict[str, Any]) -> Iterator[Any]:
-        """Yields the rows of a trace: its outcome first, and its summary."""
+        """Yields the rows of a trace: first its outcome, then its summary."""
         import pyarrow.parquet as pq
 
         outcome = {k: row[k] for k in ("trace", "length", "modified")}
@@ -178,7 +180,7 @@ class Task:
                 status, text = self.run(row, summary)
             except (MachineError, OSError) as e:
                 if not last_attempt(self.tries):
-                    raise  # Spark repeats the task, elsewhere if it can
+                    raise  # Spark repeats the task, on another machine if possible
                 status, text = 1, str(e)
             outcome["seconds"] = time.monotonic() - start
             outcome["error" if status else "notes"] = text[:TEXT] or (f"exit status {status}" if status else None)
@@ -189,7 +191,7 @@ class Task:
                         yield _with(part, row)
 
     def run(self, row: Dict[str, Any], summary: str) -> Tuple[int, str]:
-        """Runs xray over a trace, however it is read."""
+        """Runs xray on a trace, in any of the ways to read it. Returns the exit status and messages."""
         labels = {**dict(self.labels), **traces.labels_of(row["trace"])}
         args = ["summarize", "-o", summary, *self.args]
         host = labels.pop("host", None)

@@ -2,13 +2,13 @@
 
 There are three ways to read a trace:
 
-- ``file``: a path that executors have mounted is passed to xray as it is.
+- ``file``: xray opens the path of a file that is mounted on the executors.
 - ``row``: Spark reads a small trace into one row. This needs memory for the whole trace,
-  and no process besides xray.
-- ``stream``: a large trace is piped from Hadoop's own client, ``hadoop fs -cat``, in a
-  process of its own. Python workers cannot reach the file systems of their executor's
-  Java process. This takes the start of a Java process per trace, and memory that does not
-  grow with the trace.
+  but no process besides xray.
+- ``stream``: Hadoop's client, ``hadoop fs -cat``, pipes a large trace to xray. It is a
+  separate process, because Python workers cannot use the file systems of their executor's
+  Java process. This starts a Java process for each trace. Its memory does not grow with
+  the trace.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from pyspark.sql import DataFrame, SparkSession
 # row several times: in Java, in Arrow's format and in Python.
 ROW_LIMIT = 16 << 20
 
-# LISTED are the columns of a list of traces. A number is the same in all time zones.
+# LISTED are the columns of a list of traces. Times are numbers, which do not depend on the time zone.
 LISTED = ["path AS trace", "length", "unix_micros(modificationTime) AS modified"]
 
-# UNREAD is the message of the client if its reader is gone.
+# UNREAD is the message of the client if its reader closes the pipe.
 UNREAD = "Unable to write to output stream"
 
 LABEL = re.compile(r"(?:^|/)([A-Za-z_][A-Za-z0-9_.-]*)=([^/]+)(?=/)")
@@ -43,33 +43,33 @@ LABEL = re.compile(r"(?:^|/)([A-Za-z_][A-Za-z0-9_.-]*)=([^/]+)(?=/)")
 def find(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     """Lists the files below paths, which may be files, folders and globs.
 
-    The columns are trace (a URI), length (in bytes) and modified, in microseconds since 1970. Files whose name begins
-    with ``_`` or ``.`` are left out, as everywhere in Spark. A path without any file is an
-    error of Spark.
+    The columns are trace (a URI), length (in bytes) and modified (in microseconds since
+    1970). Like all of Spark, find ignores files whose names begin with ``_`` or ``.``. Spark
+    raises an error for a path that matches no file.
     """
     files = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(list(paths))
     return files.selectExpr(*LISTED)
 
 
-# LISTING are settings under which find takes a few tasks, and not one for each large file: it
-# reads none.
+# LISTING are settings with which find uses a few tasks instead of one for each large file. It
+# does not read the files.
 LISTING = {"spark.sql.files.maxPartitionBytes": str(1 << 60), "spark.sql.files.openCostInBytes": "0"}
 
 
 def rows(spark: SparkSession, traces: Sequence[str]) -> DataFrame:
-    """Reads traces, with their whole content as a column."""
-    paths = [re.sub(r"([\\{}\[\]*?,])", r"\\\1", t) for t in traces]  # they are no globs
+    """Reads traces. The column content has the whole content of each."""
+    paths = [re.sub(r"([\\{}\[\]*?,])", r"\\\1", t) for t in traces]  # not globs
     files = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(paths)
     return files.selectExpr(*LISTED, "content")
 
 
 def labels_of(trace: str) -> Dict[str, str]:
-    """Returns the folders of a path that are named KEY=VALUE, as Hive names partitions."""
+    """Returns keys and values of the folders of a path that are named KEY=VALUE, like Hive partitions."""
     return {key: unquote(value) for key, value in LABEL.findall(trace)}
 
 
 def hadoop_path(spark: SparkSession, uri: str) -> Tuple[Any, Any]:
-    """Returns Hadoop's file system and path of a URI."""
+    """Returns Hadoop's file system and path objects for a URI."""
     sc = spark.sparkContext
     assert sc._jvm is not None
     path = sc._jvm.org.apache.hadoop.fs.Path(uri)
@@ -77,7 +77,7 @@ def hadoop_path(spark: SparkSession, uri: str) -> Tuple[Any, Any]:
 
 
 def local_path(trace: str) -> str:
-    """Returns the path of a file: URI, or "" for other schemes."""
+    """Returns the local path of a trace, or "" if its URI has another scheme than file."""
     scheme, colon, rest = trace.partition(":")
     if not colon or "/" in scheme:
         return trace
@@ -86,14 +86,14 @@ def local_path(trace: str) -> str:
 
 @dataclass(frozen=True)
 class Hadoop:
-    """The settings for a separate Hadoop client that reads like Spark."""
+    """The settings with which a separate Hadoop client reads the same file systems as Spark."""
 
     settings: Dict[str, str]
     classpath: str
 
     @staticmethod
     def of(spark: SparkSession) -> "Hadoop":
-        """Takes the settings of file systems from a session, credentials included."""
+        """Returns the file system settings of a session, including credentials."""
         conf = spark.sparkContext._jsc.hadoopConfiguration()
         defaults = {"core-default.xml", "hdfs-default.xml"}
         settings = {}
@@ -107,18 +107,18 @@ class Hadoop:
 
     @contextmanager
     def open(self, trace: str) -> Iterator[Union[str, IO[bytes]]]:
-        """Opens a trace: its path if it is a file here, or else a stream.
+        """Opens a trace. Yields the path of a local file, or else a stream.
 
-        The end of the block raises OSError if the stream broke.
+        Raises OSError at the end of the block if the stream broke.
         """
         path = local_path(trace)
         if path:
-            os.stat(path)  # a file that is not here may be on another machine
+            os.stat(path)  # if the file is missing here, another machine may have it
             yield path
             return
         with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as errors:
             site = Path(folder, "core-site.xml")
-            site.touch(mode=0o600)  # it has credentials, which a command line would show to all
+            site.touch(mode=0o600)  # it has credentials, which a command line would show to all users
             site.write_text(self._site())
             command = [*self._client(site), "-cat", trace]
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, env=self._environment())
@@ -134,7 +134,7 @@ class Hadoop:
                 errors.seek(0)
                 text = errors.read().decode(errors="replace").strip()
                 if UNREAD in text:
-                    return  # the reader had enough, as xray has of what is no trace
+                    return  # xray stopped reading, for example because this is not a trace
                 raise OSError(f"{trace}: hadoop fs -cat: {text[-1000:] or f'exit status {status}'}")
 
     def _site(self) -> str:
@@ -146,7 +146,7 @@ class Hadoop:
     def _client(self, site: Path) -> List[str]:
         hadoop = shutil.which("hadoop")
         if hadoop:
-            return [hadoop, "fs", "-conf", str(site)]  # beside the settings of the machine
+            return [hadoop, "fs", "-conf", str(site)]  # in addition to the settings of the machine
         from pyspark import SparkFiles
         from pyspark.find_spark_home import _find_spark_home
 
@@ -158,6 +158,6 @@ class Hadoop:
         return [java, *options, "-cp", os.pathsep.join(filter(None, jars)), "org.apache.hadoop.fs.FsShell"]
 
     def _environment(self) -> Dict[str, str]:
-        # The hadoop script takes classes from there.
+        # The hadoop script adds HADOOP_CLASSPATH to its classes.
         extra = os.pathsep.join(filter(None, [self.classpath, os.environ.get("HADOOP_CLASSPATH", "")]))
         return dict(os.environ, HADOOP_CLASSPATH=extra)

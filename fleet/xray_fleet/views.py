@@ -1,4 +1,4 @@
-"""Sums over a dataset of summaries, for Spark SQL."""
+"""Sums of the summaries in a dataset, for Spark SQL."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from pyspark.sql import functions as F
 from . import dataset, schema
 from .traces import hadoop_path
 
-# TOTAL is the total time of a function, without calls inside another call of it.
+# TOTAL is the total time of a function. Calls inside another call of the function do not count.
 TOTAL = "time + open_time - nested_time"
 
 
 def merge(rows: DataFrame, by: Sequence[str]) -> DataFrame:
     """Adds up rows of summaries with equal values in the columns by.
 
-    The result has these columns and all values, as docs/summaries.md defines merging. It
-    is exact, whatever the order and the number of partitions.
+    The result has these columns and all value columns. docs/summaries.md defines how they
+    merge. The result is exact for any order and number of partitions.
     """
-    # A row for each bin. The first one carries the sums, so that one shuffle does.
+    # A row for each bin. The first one has the sums too, so one shuffle suffices.
     spread = rows.select("*", F.posexplode_outer("bins").alias("at", "b"))
     first = F.coalesce(F.col("at"), F.lit(0)) == 0
     bins = spread.groupBy(*by, F.col("b.bin").alias("bin")).agg(
@@ -43,9 +43,9 @@ def merge(rows: DataFrame, by: Sequence[str]) -> DataFrame:
 def quantile(bins: str, q: float, least: str = "min", most: str = "max") -> Column:
     """Returns the q-quantile of the durations in a column of bins, by xray's rule.
 
-    That is the value at index floor(q * n) of n in ascending order, where the middle of a
-    bin represents all of its values. It is off by at most one part in 256, and for calls
-    of profiles by at most a third.
+    This is the value at index floor(q * n) of n values in ascending order. The middle of a
+    bin represents all of its values. The error is at most one part in 256, and for calls of
+    profiles at most a third.
     """
     shift = "CASE WHEN b.bin < 256 THEN 0 ELSE CAST(b.bin DIV 128 AS INT) - 1 END"
     middle = (
@@ -64,7 +64,7 @@ def quantile(bins: str, q: float, least: str = "min", most: str = "max") -> Colu
 
 
 def with_labels(rows: DataFrame) -> DataFrame:
-    """Adds to summaries a map of labels, and the hour in which the trace was last modified."""
+    """Adds the map label, and the hour in which the trace was last modified, to summaries."""
     labels = F.from_json("labels", "map<string,string>")
     return rows.withColumn("label", labels).withColumn("hour", F.date_trunc("hour", F.expr("timestamp_micros(modified)")))
 
@@ -97,9 +97,9 @@ def stack(rows: DataFrame, by: Sequence[str] = ()) -> DataFrame:
 def create(spark: SparkSession, out: str) -> List[str]:
     """Creates temporary views of the dataset at out, and returns their names.
 
-    xray_summaries and xray_traces are the tables. xray_problems are the traces that could
+    xray_summaries and xray_traces are the tables. xray_problems has the traces that could
     not be summarized. xray_account, xray_stack, xray_by_build, xray_by_host and
-    xray_by_hour are sums.
+    xray_by_hour have sums.
     """
     rows = with_labels(dataset.summaries(spark, out))
     traces = dataset.outcomes(spark, out)
@@ -118,18 +118,18 @@ def create(spark: SparkSession, out: str) -> List[str]:
     return sorted(views)
 
 
-# MIN_HOSTS is the number of hosts of each build that an interval needs.
+# MIN_HOSTS is the minimum number of hosts of each build for a confidence interval.
 MIN_HOSTS = 4
 
 
 def regressions(rows: DataFrame, before: str, after: str, by: str = "build_id") -> DataFrame:
     """Compares the mean duration of each function between two builds, over hosts.
 
-    before and after are values of the column by, or of a label if by is ``label.NAME``. A
-    host counts once, with the mean of its calls, however many there are, because calls on
-    a host depend on each other. low and high are the 95 % interval of the change by
-    Welch's method, NULL if a side has fewer than MIN_HOSTS hosts. significant allows for
-    the number of functions (Bonferroni).
+    before and after are values of the column by, or of a label if by is ``label.NAME``.
+    Each host counts once, with the mean of its calls, because calls on a host are not
+    independent. low and high are the 95 % confidence interval of the change (Welch's
+    method), or NULL if a side has fewer than MIN_HOSTS hosts. significant takes the number
+    of functions into account (Bonferroni).
     """
     key = F.col("label")[by[len("label."):]] if by.startswith("label.") else F.col(by)
     sides = rows.withColumn("side", F.when(key == before, "a").when(key == after, "b")).where("side IS NOT NULL AND calls > 0")
@@ -161,9 +161,9 @@ def regressions(rows: DataFrame, before: str, after: str, by: str = "build_id") 
 
 
 def _student(z: float, df: str) -> str:
-    """Returns SQL for the quantile of Student's distribution, given that of the normal one.
+    """Returns SQL for a quantile of Student's distribution, given that of the normal distribution.
 
-    Fisher's expansion: the error is 1 % with 3 degrees of freedom, and less with more.
+    It uses Fisher's expansion. The error is 1 % with 3 degrees of freedom, and less with more.
     """
     terms = [
         (z**3 + z) / 4,
@@ -174,10 +174,10 @@ def _student(z: float, df: str) -> str:
 
 
 def write_summary(rows: DataFrame, path: str, by: Sequence[str] = schema.KEY) -> None:
-    """Merges rows into one summary file that ``xray stack``, ``account`` and the rest read.
+    """Merges rows into one summary file for ``xray stack``, ``account`` and other commands.
 
-    Columns of the key that by omits are empty in the file: without host and labels, all
-    hosts become one.
+    Key columns that are not in by are empty in the file. For example, without host and
+    labels, xray sees a single host. Raises OSError if the file cannot be written.
     """
     merged = merge(rows, list(by))
     empty = {"labels": F.lit("{}"), "depth": F.lit(0), "line": F.lit(0)}

@@ -1,4 +1,4 @@
-"""Explains the slow calls of a function over all machines of a fleet."""
+"""Explains the slow calls of a function on all machines of a fleet."""
 
 from __future__ import annotations
 
@@ -30,17 +30,18 @@ class Thresholds:
 
 
 def thresholds(spark: SparkSession, out: str, root: str, *, slow: float = 0.99, usual: Tuple[float, float] = (0.25, 0.75)) -> Thresholds:
-    """Finds quantiles of the durations of the functions that match a regular expression.
+    """Returns the thresholds for the functions that match a regular expression.
 
-    They are of all calls of these functions, of all machines.
+    They are quantiles of the durations of all calls of these functions on all machines.
+    Raises ValueError if there are no calls.
     """
     rows = dataset.summaries(spark, out).where(F.col("function").rlike(root) & (F.col("unit") == "ns"))
     row = views.merge(rows, ["unit"]).select(
         "calls", views.quantile("bins", usual[0]), views.quantile("bins", usual[1]), views.quantile("bins", slow)
     ).head()
     if row is None or not row[0]:
-        raise ValueError(f"no call of a function that matches {root!r} is in the summaries")
-    # A quantile stands for all values of its bin.
+        raise ValueError(f"the summaries have no calls of functions that match {root!r}")
+    # A quantile represents all values of its bin.
     calls, low, high, most = row
     return Thresholds(calls, low - low // 128, high + high // 128, most - most // 128)
 
@@ -59,13 +60,16 @@ def why(
     limit: int = 1000,
     args: Sequence[str] = (),
 ) -> str:
-    """Explains why calls of the root are slow, with traces of all machines.
+    """Explains why calls of the root are slow, from traces of all machines.
 
     Executors cut the slow calls of the root, and a sample of the others, out of each trace.
     The slices go to a local folder of the driver, in folders by label, host and build. Then
-    ``xray why`` explains them together, and its report is returned. Of more traces than
-    limit, those with the longest calls are taken, and as many others at random: usual
-    calls come from both.
+    ``xray why`` explains them together. Returns its report. If there are more traces than
+    limit, half of those used have the longest calls, and the others are a pseudo-random
+    sample. Usual calls come from both.
+
+    Raises ValueError if the summaries have no calls of the root, and RuntimeError if no
+    trace could be cut or ``xray why`` fails.
     """
     t = thresholds(spark, out, root, slow=slow, usual=usual)
     chosen = _choose(spark, out, root, limit)
@@ -81,7 +85,7 @@ def why(
         elif row.slice is not None:
             _save(Path(folder), origin[row.trace], row.slice)
     if not any(Path(folder).rglob("*.slice")):
-        raise RuntimeError(f"no trace could be cut: {'; '.join(problems[:3])}")
+        raise RuntimeError(f"no slices could be cut from the traces: {'; '.join(problems[:3])}")
     command = [
         xray or "xray", "why", "--root", root, "--slow", f">{cut.slow - 1}ns", "--usual", f"{t.usual_from}ns..{t.usual_to + 1}ns",
         *sum((["--symbols", os.path.dirname(os.path.abspath(n))] for n in names), []), *args, folder,
@@ -90,7 +94,7 @@ def why(
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
     notes = [
-        f"Slow calls take more than {cut.slow - 1:,} ns and usual calls {t.usual_from:,} to {t.usual_to:,} ns, by the summaries of {t.calls:,} calls. "
+        f"Slow calls take more than {cut.slow - 1:,} ns and usual calls {t.usual_from:,} to {t.usual_to:,} ns, according to the summaries of {t.calls:,} calls. "
         f"The traces are slices: all slow calls of each trace, and at most {sample} others.",
         *(f"Not cut: {p}" for p in problems),
     ]
@@ -98,7 +102,7 @@ def why(
 
 
 def _choose(spark: SparkSession, out: str, root: str, limit: int) -> List[Dict[str, Any]]:
-    """Chooses traces with calls of the root: half of them by their longest call."""
+    """Chooses up to limit traces with calls of the root, half of them by their longest call."""
     rows = views.with_labels(dataset.summaries(spark, out)).where(F.col("function").rlike(root) & (F.col("calls") > 0))
     found = rows.groupBy("trace").agg(
         F.max("max").alias("max"), F.first("host").alias("host"), F.first("build_id").alias("build"), F.first("label").alias("label")

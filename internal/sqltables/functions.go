@@ -30,18 +30,18 @@ type Function struct {
 
 // Functions are all functions, in the order in which documents list them.
 var Functions = []Function{
-	{"quantile", "quantile(X, Q)", "the quantile Q, from 0 to 1, of the values of X, by the rule of `xray account`; an aggregate", 2, nil,
+	{"quantile", "quantile(X, Q)", "the quantile Q, from 0 to 1, of the values of X, as `xray account` computes it; an aggregate", 2, nil,
 		func(db *DB) sqlite.AggregateFunction { return &sample{db: db} }},
 	{"histogram", "histogram(X)", "the number of values of X from each power of two to the next, as JSON: `{\"0\":3,\"1\":2,\"2\":9,\"4\":1}`; an aggregate", 1, nil,
 		func(db *DB) sqlite.AggregateFunction { return &octaves{} }},
 	{"regexp", "X REGEXP P", "1 if the regular expression P matches a part of X", 2, matches, nil},
 	{"stack", "stack(PATH)", "the names of the functions of a call path, as in the table `paths`", 1, stackOf, nil},
 	{"path_has", "path_has(PATH, P)", "1 if the regular expression P matches the name of a function of the call path", 2, pathHas, nil},
-	{"path_from", "path_from(PATH, P)", "the names of the functions of the call path, from the first on that P matches; NULL if it matches none", 2, pathFrom, nil},
+	{"path_from", "path_from(PATH, P)", "the names of the functions of the call path, starting with the first that P matches; NULL if P matches none", 2, pathFrom, nil},
 	{"path_at", "path_at(PATH, N)", "function N of the call path: 1 is the outermost, -1 the innermost", 2, pathAt, nil},
 	{"short", "short(NAME)", "the name of a function as reports show it: without parameters and template arguments", 1, shorten, nil},
 	{"ns", "ns(TEXT)", "a duration such as '1.5ms' in nanoseconds", 1, nanos, nil},
-	{"human", "human(NS)", "nanoseconds as text for people, such as 1.500ms", 1, human, nil},
+	{"human", "human(NS)", "nanoseconds as readable text, such as 1.500ms", 1, human, nil},
 }
 
 func (db *DB) addFunctions(d *sqlite.Driver) error {

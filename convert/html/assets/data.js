@@ -1,6 +1,6 @@
 "use strict";
 // The calls of the trace, in columns. Calls of a thread are in the order of their entries,
-// so that the calls inside a call come right after it.
+// so the calls inside a call come right after it.
 const meta = JSON.parse(document.getElementById("meta").textContent);
 const calls = {n: 0};
 
@@ -91,7 +91,7 @@ async function loadCalls() {
 	nameFunctions();
 }
 
-// nameFunctions finds functions that share a short name with others.
+// nameFunctions marks functions that share a short name with others.
 function nameFunctions() {
 	const shared = new Map();
 	for (const f of meta.functions) {
@@ -107,7 +107,7 @@ const nameOf = i => shortName(calls.func[i]);
 const threadOf = i => meta.threads[calls.thread[i]];
 const endOf = i => calls.start[i] + calls.duration[i];
 
-// byDepth divides the calls of a thread into a row for each depth. list(k) is the kth of n.
+// byDepth divides n calls of a thread into a row for each depth. list(k) is the kth call.
 function byDepth(t, n, list) {
 	const from = new Uint32Array(t.depth + 1), order = new Uint32Array(n), {depth} = calls;
 	for (let k = 0; k < n; k++) from[depth[list(k)] + 1]++;
@@ -123,7 +123,7 @@ function rowOf(t, depth) {
 	return t.row(depth);
 }
 
-// lastOf returns one more than the last call inside call i.
+// lastOf returns the index after the last call inside call i.
 function lastOf(i) {
 	const {end} = threadOf(i), depth = calls.depth[i];
 	let j = i + 1;
@@ -131,7 +131,7 @@ function lastOf(i) {
 	return j;
 }
 
-// bound returns the first index from low to high - 1 for which less is false.
+// bound returns the first index from low on for which less is false, or high.
 function bound(low, high, less) {
 	while (low < high) {
 		const middle = (low + high) >> 1;

@@ -1,7 +1,7 @@
 // The flame graph: all paths that are at least a pixel wide.
 const flame = {top: null, of: null, boxes: [], cursor: null};
 
-// layFlame places the paths below a node, and its callers above.
+// layFlame places the paths below a node, and its callers above it.
 function layFlame(top, width) {
 	const boxes = [];
 	for (let node = top.parent; node; node = node.parent) boxes.unshift({node, x: 0, w: width, y: node.depth, faint: true});
@@ -67,7 +67,7 @@ const aboutPath = node => [
 
 function startFlame() {
 	const bar = element("p", {class: "bar", role: "status"}), canvas = element("canvas", {tabindex: "0", role: "application",
-		"aria-label": "flame graph: use arrows to select and Enter to zoom. The call tree shows the same as a table"});
+		"aria-label": "flame graph: use arrows to select and Enter to zoom. The call tree shows the same data as a table"});
 	const pane = element("div", {id: "flame-pane"}, element("div", {id: "flame-space"}), canvas);
 	$("flame").replaceChildren(bar, pane);
 	const at = e => {

@@ -49,7 +49,7 @@ const showTotal = s => s.counted && s.counted === s.calls ? "-" : showTime(s.tot
 const showSelf = s => s.timed === 0 && !s.open ? "-" : showTime(s.self);
 const showShare = (s, time) => showSelf(s) === "-" ? "-" : percent(s.self, time);
 
-// chosenCalls returns the calls of a function in the selected time and threads.
+// chosenCalls returns the calls of a function in the selected threads and time.
 function chosenCalls(f) {
 	const [a, b] = state.selection || always, indices = [], {func, start, duration} = calls;
 	for (const t of threads()) {
@@ -98,7 +98,7 @@ function startFunction() {
 	});
 }
 
-// plainTable makes a table of texts. A number in the first column is a function.
+// plainTable makes a table of texts. A number in the first column is the index of a function.
 function plainTable(titles, rows) {
 	const name = v => typeof v === "number" ? element("button", {type: "button", class: "link", title: fullName(v), onclick: () => pickFunction(v)}, element("bdi", {}, shortName(v))) : v;
 	const head = titles.map((title, k) => element("th", {scope: "col", class: k ? "" : "name"}, title));
@@ -127,7 +127,7 @@ function showFunction(parent, f) {
 		if (all && meta.offCPU) left.append(plainTable(["self on CPU", "blocked", "in the run queue"],
 			[[Math.max(all.self - all.blocked - all.queued, 0), all.blocked, all.queued].map(showTime)]));
 		if (open) left.append(element("p", {class: "faint"}, `${showCount(open)} still open at the end: not in percentiles and histogram`));
-		if (all && all.pruned) left.append(element("p", {class: "faint"}, `${showCount(all.pruned)} dropped by the recorder: included only in the number of calls and in total`));
+		if (all && all.pruned) left.append(element("p", {class: "faint"}, `${showCount(all.pruned)} dropped by the recorder: included only in the number of calls and the total time`));
 		if (all && all.counted) left.append(element("p", {class: "faint"}, `${showCount(all.counted)} only counted: included only in the number of calls`));
 	}
 	// If the page has all calls, they are more precise than octaves.

@@ -1,7 +1,7 @@
 // Pointer and keyboard events of the timeline.
 const laneAt = y => timeline.lanes[bound(0, timeline.lanes.length, k => timeline.lanes[k].y + timeline.lanes[k].height <= y)];
 
-// at returns what is at a point of the canvas: a lane, and a call or an event in it.
+// at returns the lane at a point of the canvas, and the call or event in it.
 function at(x, y) {
 	const view = viewOf($("canvas").clientWidth), down = y - axisHeight + scrolled();
 	const lane = y < axisHeight ? undefined : laneAt(down), what = {lane, call: -1, event: null, gutter: x < view.left};
@@ -15,7 +15,7 @@ function at(x, y) {
 	const rows = highlighted()?.[lane.t.index];
 	for (const row of rows ? [rows(depth), rowOf(lane.t, depth)] : [rowOf(lane.t, depth)]) {
 		const k = bound(0, row.length, j => start[row[j]] + duration[row[j]] < time - near);
-		// Of those within a pixel, the one at this point.
+		// Of the calls within a pixel, choose the one at this point.
 		const over = k + 1 < row.length && start[row[k + 1]] <= time ? k + 1 : k;
 		if (over < row.length && start[row[over]] <= time + near) {
 			what.call = row[over];
@@ -35,7 +35,7 @@ function move(share) {
 	change({from: state.from + by, to: state.to + by});
 }
 
-// fit shows the selected call, then the selected time, then everything.
+// fit shows the selected call, then the selected time range, then the whole trace.
 function fit() {
 	const {from, to} = state;
 	if (state.call >= 0) {
@@ -46,14 +46,14 @@ function fit() {
 	else change({from: 0, to: calls.end});
 }
 
-// markCall selects the time of the selected call.
+// markCall selects the time range of the selected call.
 function markCall() {
 	const i = state.call;
 	if (i >= 0) change({selection: [calls.start[i], Math.max(endOf(i), calls.start[i] + 1)]});
 	fillInputs();
 }
 
-// neighbour returns the next, previous, enclosing or inner call of another one.
+// neighbour returns the next, previous, enclosing or inner call of a call, or -1.
 function neighbour(i, key) {
 	const t = threadOf(i), depth = calls.depth[i];
 	switch (key) {

@@ -16,7 +16,7 @@ function showState() {
 	$("clear").hidden = !isFiltered();
 }
 
-// aboutLeft says how many calls are not in the page.
+// aboutLeft says how many of all calls the page has.
 const aboutLeft = () => `${showCount(calls.n)} of all ${showCount(calls.n + meta.left)} calls are in the page`;
 
 // wrongFields returns the fields with invalid contents, each with the reason.
@@ -129,7 +129,7 @@ function startSplitter() {
 		const by = {ArrowUp: -20, ArrowDown: 20}[e.key];
 		if (by) height(lanes.clientHeight + by);
 	});
-	// Few lanes need little room.
+	// A few lanes need little height.
 	const most = innerHeight * (innerHeight < 600 ? 0.3 : 0.45);
 	height(Math.min(most, timeline.height + axisHeight));
 }
@@ -175,7 +175,7 @@ async function start() {
 	fillInputs();
 	$("summary").textContent = [
 		calls.n || meta.left ? `${meta.left ? `the longest ${showCount(calls.n)} of ${plural(calls.n + meta.left, "call")}` : plural(calls.n, "call")} of ${plural(meta.functions.length, "function")} on ${plural(meta.threads.filter(t => t.calls).length, "thread")} in ${showTime(calls.end)}` :
-			meta.counted ? `no calls: ${showCount(meta.counted)} were only counted; see the functions view` : "no calls: nothing was recorded or selected",
+			meta.counted ? `no calls: ${showCount(meta.counted)} were only counted; see the functions view` : "no calls: none were recorded or selected",
 		...(meta.epoch ? ["from " + showDate(0)] : []), ...meta.notes,
 	].join("; ");
 	for (const view of views) view();

@@ -76,7 +76,7 @@ const isDark = () => state.theme ? state.theme === "dark" : darkScheme.matches;
 // cssColor returns a color of the style sheet.
 const cssColor = name => getComputedStyle(document.documentElement).getPropertyValue(name);
 
-// hex converts a color from OKLCH, in which equal lightness looks equal.
+// hex converts a color from OKLCH, where colors of equal lightness look equally bright.
 function hex(lightness, chroma, hue) {
 	const a = chroma * Math.cos(hue * Math.PI / 180), b = chroma * Math.sin(hue * Math.PI / 180);
 	const l = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3;
@@ -94,7 +94,7 @@ function hex(lightness, chroma, hue) {
 
 const palettes = {};
 
-// functionColor depends only on the name, so that a function looks the same in all pages.
+// functionColor depends only on the name, so a function has the same color in all pages.
 function functionColor(f) {
 	const palette = palettes[isDark()] ||= [];
 	if (!palette[f]) {

@@ -1,13 +1,13 @@
-// The selection of the page's reader. It is in the fragment of the address, so that an
-// address shows others the same, and the browser's history can return to it.
+// What the user selected. It is in the fragment of the address, so a link shows others the
+// same view, and the browser's history can return to it.
 const state = {
 	tab: "calls", query: "", min: "", max: "", thread: "",
 	from: 0, to: 1, // what the timeline shows
-	selection: null, // a stretch of time that bounds all views
+	selection: null, // the time range that limits all views
 	call: -1, func: -1,
 	sort: "start", down: false, theme: "",
 };
-const views = []; // functions that show what has changed
+const views = []; // functions that draw the state
 
 function readFragment() {
 	const p = new URLSearchParams(location.hash.slice(1));
@@ -39,7 +39,7 @@ function goBack() {
 }
 
 let pending = 0, saving = 0; // timers
-let place = null; // of the history; null where it is not known
+let place = null; // what the current step of the history shows; null if unknown
 
 function writeFragment() {
 	saving = 0;
@@ -71,7 +71,7 @@ function writeFragment() {
 	place = now;
 }
 
-// change sets parts of the state. All views show it in the next frame.
+// change sets parts of the state. All views draw it in the next frame.
 function change(what) {
 	Object.assign(state, what);
 	if (what.from !== undefined) show(what.from, what.to);
@@ -148,7 +148,7 @@ function selected([a, b]) {
 const always = [-Infinity, Infinity];
 const filterKey = () => JSON.stringify([state.query, state.min, state.max, state.thread]);
 
-// filtered are the selected calls. found are those at any time.
+// found returns the calls that match the filter, and filtered those in the selected time.
 const found = remembered(filterKey, () => selected(always));
 const filtered = remembered(() => filterKey() + state.selection, () => state.selection ? selected(state.selection) : found());
 
@@ -174,7 +174,8 @@ function where() {
 	return state.selection ? `${t}, ${showMoment(state.selection[0])} to ${showMoment(state.selection[1])}` : t;
 }
 
-// isWhole reports whether all threads and all times are selected, for which functions have sums.
+// isWhole reports whether all threads and the whole time are selected. Only then do the sums
+// of functions apply.
 const isWhole = () => !!meta.octaves && !state.thread && !state.selection;
 
 // ofPart says that a view shows only a part of the calls, or is "" if it shows all.
@@ -182,7 +183,7 @@ const ofPart = () => {
 	const parts = [];
 	if (meta.left) parts.push(`the ${plural(meta.left, "shorter call")} that ${meta.left === 1 ? "is" : "are"} not in the page`);
 	if (meta.pruned) parts.push(`the ${plural(meta.pruned, "call")} that the recorder dropped`);
-	return parts.length ? `; without ${parts.join(" and ")}; their time is self time of their callers` : "";
+	return parts.length ? `; without ${parts.join(" and ")}; their time counts as self time of their callers` : "";
 };
 
 // choose shows a call in all views.

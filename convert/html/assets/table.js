@@ -1,5 +1,5 @@
-// The table of calls. Only visible rows exist.
-// The keys of a column are integers from 0. Wide ones have a second word.
+// The table of calls. Only visible rows are in the document.
+// The sort keys of a column are integers from 0. Wide keys have a second word.
 const columns = {
 	function: {title: "function", class: "name", keys: order => gather(order, calls.func, ranks())},
 	thread: {title: "thread", class: "thread", keys: order => gather(order, calls.thread)},
@@ -99,10 +99,10 @@ function listed() {
 	return listing.rows;
 }
 
-// virtualTable makes a table of which only the visible rows exist. show(row, k) fills a
-// row with line k. press(k) handles the selection of a line, and key(e, k) other keys.
+// virtualTable makes a table with only the visible rows in the document. show(row, k) fills
+// a row with line k. press(k) handles the selection of a line, and key(e, k) other keys.
 function virtualTable(parent, {titles, count, show, press, key, label, role = "grid"}) {
-	const height = 22, most = 1.5e7; // browsers draw nothing further down
+	const height = 22, most = 1.5e7; // browsers draw nothing below this
 	const head = element("div", {class: "row head", role: "row", "aria-rowindex": 1}, ...titles);
 	const space = element("div", {class: "space", role: "rowgroup"}), empty = element("p", {class: "empty"}, "none");
 	const table = element("div", {class: "table", role, "aria-label": label, tabindex: "0"},
@@ -177,7 +177,7 @@ function functionCell(f, ...before) {
 	return element("span", {class: "name", role: "gridcell", title: full}, ...before, swatch, element("bdi", {}, ...text));
 }
 
-// heading is the title of a column, which sorts when clicked.
+// heading makes the title of a column. Clicking it sorts the table.
 function heading(title, name, press) {
 	const children = press ? [element("button", {type: "button", onclick: press}, title)] : [title];
 	return element("div", {class: name, role: "columnheader"}, ...children);

@@ -1,7 +1,7 @@
 // The timeline: threads as lanes, with a row for each depth. Binary search skips calls
-// narrower than a pixel, so that drawing time depends on pixels, not on calls.
+// narrower than a pixel, so drawing time depends on the number of pixels, not of calls.
 const rowHeight = 17, axisHeight = 22;
-// The gutter has the names of threads. Without a gutter, they are above the calls.
+// The gutter shows the names of threads. Without a gutter, they are above the calls.
 const timeline = {lanes: [], height: 0, gutter: 150, laneTop: 9, drag: null, dragged: false};
 
 const layOut = remembered(() => state.thread + timeline.gutter, () => {
@@ -17,8 +17,8 @@ const layOut = remembered(() => state.thread + timeline.gutter, () => {
 	$("tall").style.height = Math.min(y, 1.5e7) + "px";
 });
 
-// scrolled returns how far the lanes are scrolled. If they are too high for a browser's
-// scroll bar, they scroll faster.
+// scrolled returns how far the lanes are scrolled, in pixels. If they are too tall for the
+// browser's scroll bar, they scroll faster.
 function scrolled() {
 	const pane = $("lanes"), room = pane.scrollHeight - pane.clientHeight;
 	return room > 0 ? pane.scrollTop / room * Math.max(0, timeline.height + axisHeight - pane.clientHeight) : 0;
@@ -29,10 +29,10 @@ function scrollTo(y) {
 	if (all > 0) pane.scrollTop = y / all * (pane.scrollHeight - pane.clientHeight);
 }
 
-// viewOf returns the times at the pixels of the canvas.
+// viewOf returns the mapping from times to pixels of the canvas.
 function viewOf(width) {
 	const left = timeline.gutter, perPixel = (state.to - state.from) / Math.max(1, width - left);
-	// On a grid of whole pixels, the same calls are drawn in every view.
+	// Align to whole pixels, so that every view draws the same calls.
 	const from = Math.round(state.from / perPixel) * perPixel;
 	return {left, width, perPixel, from, to: from + (width - left) * perPixel, x: v => left + (v - from) / perPixel};
 }
@@ -71,7 +71,7 @@ function drawTimeline() {
 	drawAxis(g, ticks, view, colors);
 }
 
-// drawRow draws the calls of one depth. One of them stands for those within a pixel.
+// drawRow draws the calls of one depth. It draws calls within a pixel as one.
 function drawRow(g, row, y, {left, width, perPixel, from, to}, colors, dim) {
 	const {start, duration, func} = calls, n = row.length;
 	let k = bound(0, n, j => start[row[j]] + duration[row[j]] < from), edge = -1;
@@ -86,7 +86,7 @@ function drawRow(g, row, y, {left, width, perPixel, from, to}, colors, dim) {
 			edge = at + w;
 			if (w > 24 && !dim) {
 				g.fillStyle = colors.onColor;
-				// The name stays visible while its call is.
+				// The name stays visible as long as its call.
 				const visible = Math.max(at, 0);
 				g.fillText(fitted(g, nameOf(i), at + w - visible - 7), left + visible + 3, y + rowHeight / 2);
 			}
@@ -95,7 +95,7 @@ function drawRow(g, row, y, {left, width, perPixel, from, to}, colors, dim) {
 			k++;
 			continue;
 		}
-		// On to the first call that ends on the next pixel.
+		// Continue with the first call that ends on the next pixel.
 		const next = from + (Math.floor(x) + 1) * perPixel, before = j => start[row[j]] + duration[row[j]] < next;
 		let step = 1;
 		while (k + step < n && before(k + step)) step *= 2;
@@ -135,7 +135,7 @@ function drawLaneName(g, {t, height}, top, bottom, {left, width}, {back, text, f
 	if (left) {
 		g.fillStyle = back;
 		g.fillRect(0, Math.max(top, axisHeight), left - 1, height);
-		// The name of a high lane stays visible.
+		// The name of a tall lane stays visible.
 		const y = Math.max(top, Math.min(axisHeight, top + height - 2 * rowHeight - timeline.laneTop)) + 5 + rowHeight / 2;
 		g.fillStyle = text;
 		g.fillText(fitted(g, t.name, left - 16), 8, y);
@@ -185,8 +185,8 @@ function drawChosen(g, scroll, height, view, {accent, text, back}) {
 	g.restore();
 }
 
-// ticksOf places the marks of the axis. Far from the start of a long trace they count
-// from an anchor.
+// ticksOf places the marks of the axis. Far from the start of a long trace, their labels
+// count from an anchor.
 function ticksOf({left, width, perPixel, from, to, x}) {
 	let step = Math.pow(10, Math.ceil(Math.log10(perPixel * 90)));
 	if (step / 5 >= perPixel * 90) step /= 5;

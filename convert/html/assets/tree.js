@@ -1,8 +1,9 @@
-// Sums of calls by call path, and by function, in the selected threads and time.
+// Sums of calls by call path and by function, in the selected threads and time.
 
 const newNode = (func, parent) => ({func, parent, calls: 0, total: 0, self: 0, children: new Map(), depth: parent ? parent.depth + 1 : 0});
 
-// summed returns the paths of the selected time, with the root of all, and the functions.
+// summed returns the root of the tree of call paths, and the sums of functions, for the
+// selected threads and time.
 const summed = remembered(() => JSON.stringify([state.thread, state.selection]), () => {
 	const [a, b] = state.selection || always;
 	const {func, start, duration, depth, ends} = calls, n = meta.functions.length;
@@ -30,7 +31,7 @@ const summed = remembered(() => JSON.stringify([state.thread, state.selection]),
 				}
 				parent.last = node;
 			}
-			// Calls outside have no time, and are not counted.
+			// Calls outside the selected time add no time, and are not counted.
 			const inside = Math.max(0, Math.min(e, b) - Math.max(s, a)), touches = s <= b && e >= a;
 			const sum = functions[f];
 			node.total += inside;
@@ -55,8 +56,8 @@ const summed = remembered(() => JSON.stringify([state.thread, state.selection]),
 	return {root, functions};
 });
 
-// functionSums returns the sums of functions in the selected time, and of all their self
-// times. For the whole trace, they include calls that are not in the page.
+// functionSums returns the sums of functions for the selected threads and time, and the sum
+// of all self times. For the whole trace, they include calls that are not in the page.
 const functionSums = remembered(() => JSON.stringify([state.thread, state.selection]), () => {
 	if (!isWhole()) {
 		const {root, functions} = summed();
@@ -66,7 +67,7 @@ const functionSums = remembered(() => JSON.stringify([state.thread, state.select
 	return {time: functions.reduce((sum, f) => sum + f.self, 0), functions};
 });
 
-// byTotal returns the paths below one, the longest first.
+// byTotal returns the children of a node, largest total first.
 function byTotal(node) {
 	node.sorted ||= Array.from(node.children.values()).filter(c => c.calls > 0)
 		.sort((x, y) => y.total - x.total || ranks()[x.func] - ranks()[y.func]);
@@ -104,7 +105,7 @@ function startTree() {
 				change({});
 			};
 			const name = functionCell(node.func, twist);
-			// Deeper levels have no room for names.
+			// More indentation would leave no room for names.
 			name.style.paddingLeft = Math.min(node.depth - 1, 30) * 14 + "px";
 			const share = cell(percent(node.total, root.total), "number narrow share");
 			share.style.setProperty("--share", 100 * node.total / root.total + "%");
@@ -131,7 +132,7 @@ function startTree() {
 		const {root} = summed();
 		if (open.root !== root) {
 			Object.assign(open, {root, set: new Set()});
-			// Paths with most of the time of their caller are open at first.
+			// Initially, the path with the largest total is open at each level.
 			for (let node = byTotal(root)[0]; node && node.depth < 50; node = byTotal(node)[0]) open.set.add(node);
 			list();
 		}
