@@ -74,7 +74,7 @@ EXPORT int mlockall(int flags)
 
 /* System-call filters. */
 
-/* Nobody would close a window. */
+/* Without the control thread, nothing would close a window. */
 static void end_windows(const char *why)
 {
 	if (!xr_windows_on())
@@ -198,7 +198,7 @@ void *(*xr_real_dlsym)(void *, const char *);
 
 static int is_watching(void) { return xr_root.mode != XR_OFF && !__atomic_load_n(&xr_sealed, __ATOMIC_RELAXED); }
 
-/* Starts recording objects that were opened in the meantime. */
+/* Starts recording objects that have been opened meanwhile. */
 static void look_for_objects(void)
 {
 	int saved = errno;
