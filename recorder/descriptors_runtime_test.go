@@ -128,7 +128,7 @@ func TestOwnClients(t *testing.T) {
 					if out != "bad 0 of 200\n" {
 						t.Errorf("the program printed %q", out)
 					}
-					// This is the process that older became by exec.
+					// This is the process that ran older before exec.
 					if got := entries(t, f.program, traces); got["work"] < 200 {
 						t.Errorf("wrong calls: %v", got)
 					}

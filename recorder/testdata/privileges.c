@@ -1,4 +1,4 @@
-/* Starts with rights, and goes on without: privileges HOW. Ends with its standard input. */
+/* Starts with privileges and drops them: privileges HOW. Ends when standard input is closed. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ PLAIN int main(int argc, char **argv)
 		work(i);
 	if (threads)
 		pthread_create(&t, NULL, wait_for_end, NULL);
-	/* libc has all threads change their user, the recorder's among them. */
+	/* libc makes all threads change their user, including the recorder's. */
 	if (strcmp(argv[1], "seteuid") ? setuid(NOBODY) : seteuid(NOBODY))
 		return 1;
 	for (int i = 0; i < 10000; i++)
