@@ -48,7 +48,7 @@ const (
 	arenaBurstAt   = 136
 	arenaPlanAt    = 1160
 	maxBurst       = 255
-	maxLimits      = 1 << 22 // after which are as many bits, see chooseLooked
+	maxLimits      = 1 << 22 // as many bits follow the limits, see chooseLooked
 )
 
 // States of a slot and of a process.
@@ -81,9 +81,9 @@ const (
 	processWindowsAt, processNWindowsAt                         = 96, 104
 )
 
-// arena is memory that processes share with their observer, which creates it. Its contents may
-// change at any time and may be anything, because a program can write where it should not. So the
-// observer checks all that it reads, and copies it before use.
+// arena is memory that processes share with their observer, which creates it. Its contents can change
+// at any time and can be anything, because the program can write to it by mistake. So the observer
+// copies data before use, and checks it.
 type arena struct {
 	mem  []byte
 	fd   int // of the memory
@@ -93,12 +93,12 @@ type arena struct {
 // arenaName is the name of an arena's memory in /proc/PID/maps.
 const arenaName = "xray-arena"
 
-// newArena makes an empty arena of this size, or a smaller one if the process may not have so many
-// addresses.
+// newArena creates an empty arena of this size, or a smaller one if the limit on the observer's
+// address space does not allow that.
 func newArena(o *ObserverOptions, size int64) (*arena, error) {
 	fd, err := unix.MemfdCreate(arenaName, unix.MFD_CLOEXEC)
 	if err != nil {
-		return nil, fmt.Errorf("memory to share with the program: %w", err)
+		return nil, fmt.Errorf("cannot create memory to share with the program: %w", err)
 	}
 	for ; size >= smallestArena; size /= 4 {
 		if err = unix.Ftruncate(fd, size); err != nil {
@@ -113,7 +113,7 @@ func newArena(o *ObserverOptions, size int64) (*arena, error) {
 		return a, nil
 	}
 	unix.Close(fd)
-	return nil, fmt.Errorf("memory to share with the program: %w", err)
+	return nil, fmt.Errorf("cannot map memory to share with the program: %w", err)
 }
 
 func (a *arena) format(o *ObserverOptions) {
@@ -149,7 +149,8 @@ func (a *arena) word64(at uint64) *uint64 { return (*uint64)(unsafe.Pointer(&a.m
 func (a *arena) u32(at uint64) uint32     { return atomic.LoadUint32(a.word32(at)) }
 func (a *arena) u64(at uint64) uint64     { return atomic.LoadUint64(a.word64(at)) }
 
-// offset finds size bytes by their address in the processes.
+// offset returns the offset of size bytes from their address in the processes. It returns false if
+// they are not in the arena.
 func (a *arena) offset(address, size uint64) (uint64, bool) {
 	at := address - a.u64(arenaBaseAt)
 	if address == 0 || at < arenaHeadSize || at > a.size || size > a.size-at || at%8 != 0 {
@@ -170,16 +171,16 @@ func (a *arena) read(address, size uint64) []byte {
 func (a *arena) slots() uint32     { return min(a.u32(arenaNSlotsAt), maxSlots) }
 func (a *arena) processes() uint32 { return min(a.u32(arenaNProcsAt), maxProcesses) }
 
-// owns reports whether a process has a slot. A thread that takes a slot names its process before it
-// makes the slot live, and only the observer frees slots. So the state must be read first.
+// owns reports whether a slot belongs to a process. A thread that takes a slot sets the process before
+// it makes the slot live, and only the observer frees slots. So the state must be read first.
 func (a *arena) owns(process, slot uint32) bool {
 	at := slotAt(slot)
 	return a.u32(at+slotStateAt) > slotTaken && a.u32(at+slotProcessAt) == process
 }
 
 // ringChunks returns the numbers of the first and the last chunk in the ring of a thread that has
-// ended. If the thread was killed while it took a chunk, that one has no records yet, and the oldest
-// one is gone.
+// ended. If the thread was killed while it took a chunk, that chunk has no records yet, and it has
+// replaced the oldest one.
 func (a *arena) ringChunks(slot uint32) (first, last uint64) {
 	at := slotAt(slot)
 	chunks, taken := min(a.u64(at+slotChunksAt), maxRingChunks), a.u64(at+slotTakenAt)
@@ -213,13 +214,13 @@ const (
 	futexWake = 1
 )
 
-// beat shows the processes that their observer is running.
+// beat tells the processes that their observer is running.
 func (a *arena) beat() {
 	atomic.AddUint64(a.word64(arenaBeatAt), 1)
 }
 
-// text returns the newest metadata of a process, or nil if there is none yet. A version may be
-// overwritten while text reads it. Then it is no longer the newest.
+// text returns the newest metadata of a process, or nil if there is none yet. The arena has the latest
+// two versions. If the process overwrites a version while text reads it, text tries again.
 func (a *arena) text(process uint32) (text []byte, version uint32) {
 	at := processAt(process)
 	for range 4 {

@@ -13,11 +13,11 @@ import (
 	"github.com/xray-tools/xray/internal/attach"
 )
 
-// Attach loads the runtime into a process that has none, and returns it as [Dial] does. The
-// process may run any program with sleds that is not static. The runtime is idle there while
-// nothing is recorded: a few seconds after the last recording, only its memory is left. ring is
-// the size of each thread's ring in bytes, or 0 for the default. An error other than
-// [attach.FailedError] means that nothing was changed.
+// Attach loads the runtime into a process that has none, and returns the process as [Dial] does. The
+// program must have sleds and must not be static. The runtime is idle while nothing is recorded: a
+// few seconds after a recording ends, only its memory is left. ring is the size of each thread's ring
+// in bytes, or 0 for the default. An error other than [attach.FailedError] means that nothing was
+// changed.
 func Attach(ctx context.Context, target string, l Library, ring int64) (*Process, error) {
 	p, err := Dial(target)
 	if err != nil || p.PID == 0 {
@@ -42,8 +42,8 @@ func Attach(ctx context.Context, target string, l Library, ring int64) (*Process
 	return p, nil
 }
 
-// checkUnprepared returns an error if nothing in a process could be recorded, or if the runtime
-// could not be reached there or is already there.
+// checkUnprepared returns an error if a process has nothing to record or already has the runtime, or
+// if this process could not reach the runtime there.
 func checkUnprepared(pid int) error {
 	files, err := attach.Files(pid)
 	if err != nil {
@@ -88,7 +88,7 @@ func isPrepared(pid int) bool {
 	return err == nil && hasRuntime(files)
 }
 
-// hasRuntime reports whether one of the files is the runtime, or has it linked in.
+// hasRuntime reports whether one of the files is the runtime or has it linked in.
 func hasRuntime(files []string) bool {
 	return slices.ContainsFunc(files, func(path string) bool {
 		p, err := Inspect(path)

@@ -28,7 +28,7 @@ type attached struct {
 	end    func()
 }
 
-// startUnprepared starts a program, and waits until it says that it is ready.
+// startUnprepared starts a program and waits until it prints that it is ready.
 func startUnprepared(t *testing.T, command ...string) *attached {
 	t.Helper()
 	a := &attached{Cmd: exec.Command(command[0], command[1:]...)}
@@ -52,7 +52,7 @@ func startUnprepared(t *testing.T, command ...string) *attached {
 	return a
 }
 
-// pid returns the ID of the program, whose parents may be tools that started it.
+// pid returns the process ID of the program, which a tool may have started.
 func (a *attached) pid(t *testing.T, name string) int {
 	t.Helper()
 	for pid := a.Process.Pid; ; {
@@ -110,8 +110,8 @@ func recordAttached(t *testing.T, l Library, pid int) found {
 	return readTrace(t, path)
 }
 
-// A program that nobody prepared can be recorded again and again. No thread sees that its system
-// calls were interrupted, and in the end nothing is left but memory.
+// A program that was not prepared can be recorded repeatedly. No thread sees its system calls
+// interrupted, and in the end only memory is left.
 func TestAttach(t *testing.T) {
 	t.Parallel()
 	l := library(t)
@@ -141,7 +141,7 @@ func TestAttach(t *testing.T) {
 	}
 }
 
-// A program that never waits is stopped between its own functions.
+// A program that never waits can be stopped in its own functions.
 func TestAttachToComputation(t *testing.T) {
 	l := library(t)
 	a := startUnprepared(t, buildProgram(t, "clang-22", "attached.c", "-O1"), "compute")
@@ -156,7 +156,7 @@ func TestAttachToComputation(t *testing.T) {
 	}
 }
 
-// The process may see other files and other users.
+// The process may be in other mount and user namespaces.
 func TestAttachToContainer(t *testing.T) {
 	testenv.Need(t, "unshare")
 	l := library(t)
@@ -164,7 +164,7 @@ func TestAttachToContainer(t *testing.T) {
 	if out, err := exec.Command("unshare", "-rm", "true").CombinedOutput(); err != nil {
 		t.Skipf("no namespaces: %v %s", err, out)
 	}
-	// The folder of the recorder is not there.
+	// The recorder's folder does not exist there.
 	a := startUnprepared(t, "unshare", "-rmpf", "--mount-proc", "sh", "-c", `mount -t tmpfs none "$1" && shift && "$@"; true`, "sh", filepath.Dir(l.dir), program, "9")
 	if got := recordAttached(t, l, a.pid(t, "attached")); got.calls[1] == 0 {
 		t.Errorf("calls %v", got.calls)
@@ -175,7 +175,7 @@ func TestAttachToContainer(t *testing.T) {
 	}
 }
 
-// What cannot be done is refused before anything is changed.
+// Attaching fails before anything is changed if it cannot work.
 func TestAttachRefuses(t *testing.T) {
 	l := library(t)
 	program := buildProgram(t, "clang-22", "attached.c", "-O1")

@@ -61,7 +61,7 @@ func TestAttributes(t *testing.T) {
 		}
 		table.Close()
 	}
-	// GCC's hooks say which functions call them.
+	// GCC's hooks get the addresses of the functions that call them.
 	build(program, "gcc", "-O0", "-finstrument-functions")
 	out, err := exec.Command("objdump", "-d", "--no-show-raw-insn", program).Output()
 	if err != nil {

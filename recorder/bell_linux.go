@@ -9,17 +9,17 @@ import (
 
 // bell wakes the goroutine of an arena when a thread of a process rings.
 //
-// The goroutine itself sleeps by a timer. Only another one waits for the futex, until somebody rings. A system
-// call that blocks keeps Go's monitor thread polling every 20 µs for up to 10 ms, so many
-// short waits would wake the process thousands of times a second.
+// The goroutine sleeps with a timer, and a second goroutine waits for the futex until a thread rings. A
+// blocking system call makes Go's monitor thread poll every 20 µs for up to 10 ms, so short waits for
+// the futex would wake the process thousands of times a second.
 type bell struct {
-	word      *uint32       // 1 while threads are to ring
-	listen    chan struct{} // to make the other goroutine wait for the futex
-	listening bool          // it does
+	word      *uint32       // 1 while threads should ring
+	listen    chan struct{} // makes the second goroutine wait for the futex
+	listening bool          // the second goroutine waits
 	rung      chan struct{}
 	woken     chan struct{}
 	timer     *time.Timer
-	ended     chan struct{} // closed when the other goroutine no longer uses the word
+	ended     chan struct{} // closed when the second goroutine no longer uses the word
 }
 
 func newBell(word *uint32) *bell {
@@ -33,7 +33,7 @@ func newBell(word *uint32) *bell {
 
 func (b *bell) wait() {
 	defer close(b.ended)
-	longest := unix.NsecToTimespec(int64(10 * time.Second)) // in case that the program changes the word
+	longest := unix.NsecToTimespec(int64(10 * time.Second)) // in case the program changes the word
 	for range b.listen {
 		for atomic.LoadUint32(b.word) == 1 {
 			futex(b.word, futexWait, 1, &longest)
@@ -42,8 +42,8 @@ func (b *bell) wait() {
 	}
 }
 
-// sleep waits until a thread rings or wake is called, for at most d. work reports whether there is
-// something to do. sleep calls it after the threads know that they must ring.
+// sleep waits until a thread rings or wake is called, but at most d. work reports whether there is
+// something to do. sleep calls it after it has told the threads to ring.
 func (b *bell) sleep(d time.Duration, work func() bool) {
 	atomic.StoreUint32(b.word, 1)
 	if !b.listening {
@@ -70,7 +70,7 @@ func (b *bell) wake() {
 	}
 }
 
-// end ends the use of the word. It is called by the goroutine that sleeps.
+// end stops using the word. The goroutine that sleeps calls it.
 func (b *bell) end() {
 	close(b.listen)
 	atomic.StoreUint32(b.word, 0)

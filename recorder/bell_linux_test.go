@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A thread that rings ends a sleep, as often as it does.
+// Each time that a thread rings, it ends a sleep.
 func TestBellRings(t *testing.T) {
 	var word uint32
 	b := newBell(&word)
@@ -25,7 +25,7 @@ func TestBellRings(t *testing.T) {
 	}
 }
 
-// Somebody in this process can end a sleep, also the next one.
+// Other goroutines can end the current sleep, or the next one.
 func TestBellWakes(t *testing.T) {
 	var word uint32
 	b := newBell(&word)
@@ -37,7 +37,7 @@ func TestBellWakes(t *testing.T) {
 	}
 }
 
-// Nobody sleeps while there is work, and a sleep ends by itself.
+// sleep returns at once if there is work, and a sleep ends by itself.
 func TestBellSleeps(t *testing.T) {
 	var word uint32
 	b := newBell(&word)

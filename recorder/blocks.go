@@ -23,14 +23,13 @@ const maxPayload = 4096
 
 var fdr5 = reader.Header{Version: 5, Type: reader.FDR, ByteOrder: binary.LittleEndian}
 
-// block is a chunk converted to an FDR block. The runtime's writer converts chunks to the same
-// bytes.
+// block is a chunk converted to an FDR block. The runtime's writer produces the same bytes.
 type block struct {
 	bytes              []byte
 	records            uint64
 	unwritten, damaged uint64 // records
 	last               uint64 // TSC of the last record
-	reached            int    // end of the records that were looked at
+	reached            int    // offset in the chunk up to which records were converted
 }
 
 // blockWriter converts chunks to blocks.
@@ -43,9 +42,9 @@ type blockWriter struct {
 	place      *chunkPlace
 	thread     *ringThread
 	started    bool
-	epoch, tsc uint64 // upper half of the time of the next records; time of the last one
+	epoch, tsc uint64 // upper half of the TSC of the next records; TSC of the last record
 	cpu        uint16
-	more       int // where a further argument of the call may follow
+	more       int // offset where another argument of the same call may follow
 }
 
 // extentsSize is the size of a BufferExtents record, which does not count itself.
@@ -105,8 +104,8 @@ func (w *blockWriter) chunk(t *ringThread, c *chunkPlace, data []byte) *block {
 	return &w.block
 }
 
-// run converts the function records at the beginning of data as long as time goes forward, which is
-// nearly all. It returns their size.
+// run converts function records at the beginning of data, until another kind of record or a step back
+// in time. Nearly all records are converted here. It returns the size of the converted records.
 func (w *blockWriter) run(data []byte) int {
 	if !w.started || w.tsc&^math.MaxUint32 != w.epoch {
 		return 0
@@ -117,7 +116,7 @@ func (w *blockWriter) run(data []byte) int {
 	out := w.bytes[begin : begin+len(data)]
 	last, n := uint32(w.tsc), 0
 	if w.until != 0 && w.epoch|math.MaxUint32 > w.until {
-		return 0 // each record has to be looked at
+		return 0 // the time of each record must be checked
 	}
 	for n+8 <= len(data) && n+8 <= len(out) {
 		word := le.Uint64(data[n:])
@@ -157,7 +156,7 @@ func isWritten(r []byte) bool {
 	return r[8]&r[len(r)-8]&1 != 0
 }
 
-// skip takes the clock from a record that was written before.
+// skip updates the clock from a record that is already in the trace.
 func (w *blockWriter) skip(r []byte) {
 	if len(r) > 8 && r[0]>>1 == recordStamp {
 		w.setClock(binary.LittleEndian.Uint64(r[8:])>>1, binary.LittleEndian.Uint16(r[2:]))
@@ -179,8 +178,8 @@ func (w *blockWriter) begins(tsc uint64) bool {
 	}
 	w.started = true
 	w.setClock(tsc, w.cpu)
-	// llvm-xray considers two blocks of a thread ordered if both the seconds and the
-	// microseconds grow, and microseconds stay below a million.
+	// llvm-xray considers blocks of a thread ordered only if both seconds and microseconds
+	// increase, and microseconds are below a million.
 	w.put(reader.Record{Kind: reader.BufferExtents})
 	w.put(reader.Record{Kind: reader.NewBuffer, Thread: w.thread.TID})
 	w.put(reader.Record{Kind: reader.WallClock, Seconds: (tsc - w.first) >> 15, Micros: uint32(min(w.place.number, 999999))})
@@ -214,8 +213,8 @@ func (w *blockWriter) lost() {
 	}
 }
 
-// recordSize returns the size of the record at the beginning of data, which is not a function
-// record, or 0 if no complete record is there.
+// recordSize returns the size of the record at the beginning of data, or 0 if no complete record is
+// there. The record must not be a function record.
 func recordSize(data []byte) int {
 	size := 0
 	switch data[0] >> 1 {
@@ -232,13 +231,14 @@ func recordSize(data []byte) int {
 	return size
 }
 
-// chunkClock is the time of a chunk's function records, of which they have only the lower half.
+// chunkClock has the upper half of the TSC of a chunk's function records, which contain only the lower
+// half.
 type chunkClock struct{ epoch uint64 }
 
-// next looks at the record at the beginning of data, which has 8 bytes at least. It returns the
-// record's size, and, if it is a function record, the word and the time. The word is 0 for another
-// record or one that was not written. The size is 0 if no complete record is there, or, with part,
-// none that was written.
+// next reads the record at the beginning of data, which has at least 8 bytes. It returns the record's
+// size and, for a function record, its word and TSC. The word is 0 for other records, and for records
+// that were not written. The size is 0 if there is no complete record. With part, it is also 0 for a
+// record that was not written.
 func (c *chunkClock) next(data []byte, part bool) (word uint32, tsc uint64, size int) {
 	head := binary.LittleEndian.Uint64(data)
 	size = 8
@@ -257,7 +257,7 @@ func (c *chunkClock) next(data []byte, part bool) (word uint32, tsc uint64, size
 	return 0, 0, size
 }
 
-// other converts the record of this size at data[at:], which is not a function record.
+// other converts the record of this size at data[at:], which must not be a function record.
 func (w *blockWriter) other(data []byte, at, size int) {
 	r := data[at : at+size]
 	head, second := binary.LittleEndian.Uint64(r), binary.LittleEndian.Uint64(r[8:])
@@ -265,7 +265,7 @@ func (w *blockWriter) other(data []byte, at, size int) {
 	kind := r[0] >> 1
 	switch {
 	case second&1 == 0 || r[size-8]&1 == 0:
-		w.lost() // not all of it was written
+		w.lost() // it was only partly written
 	case kind == recordStamp:
 		w.setClock(value, uint16(head>>16))
 		if w.started {
@@ -280,8 +280,8 @@ func (w *blockWriter) other(data []byte, at, size int) {
 	}
 }
 
-// argument converts an argument. FDR allows it only after its function record, which a signal may
-// have prevented.
+// argument converts an argument. FDR allows it only right after its function record. A signal handler
+// may have recorded something in between.
 func (w *blockWriter) argument(before uint64, at int, value uint64) {
 	switch {
 	case !w.started:

@@ -19,29 +19,29 @@ import (
 // budget keeps what recording costs the processes of an arena below a share of their CPU time.
 //
 // The runtime counts all calls of functions whose sleds are on, and records those below the
-// function's limit. In rounds, the budget reads the counts and chooses which functions are
-// recorded. The others are switched off. A look counts their calls for a moment, and records some
-// calls of a few. So they come back when they have become rare or slow.
+// function's limit. In rounds, the budget reads the counts and chooses which functions to record.
+// It switches the others off. A look counts their calls for a moment, and records some calls of a
+// few of them. So a function that has become rare or slow is recorded again.
 type budget struct {
 	memory  budgetMemory
-	streams bool // everything that is recorded is written, not only kept in rings
+	streams bool // all records are written, not only kept in rings
 	share   float64
-	history *budgetHistory // nil if nobody asks about a part of the recording
+	history *budgetHistory // nil if between is never called
 	stop    context.CancelFunc
 	ended   chan struct{}
 
-	// Of the goroutine that runs the rounds:
+	// Used only by the goroutine that runs the rounds:
 	slots     []budgetSlot
 	processes []*budgetProcess // by index in the arena; nil for none
 	call      float64          // cost of recording a call, ns
-	writing   float64          // of that, what the process writes the trace for
-	balance   float64          // what the budget has allowed so far less what was spent, ns
-	tokens    float64          // what looks and switching may cost by now, ns
+	writing   float64          // part of call for writing the trace, if the process does that itself
+	balance   float64          // cost allowed so far minus cost spent, ns
+	tokens    float64          // cost that looks and switching may have at this point, ns
 	length    time.Duration    // of the next look
 	lookCost  float64          // of the latest look, ns
 	switching float64          // cost of switching the sleds of a process, ns
-	lookSpent uint32           // limits that were reached up to the end of the latest look; bursts reach theirs
-	burstFrom int              // the function at which the next burst begins
+	lookSpent uint32           // limits reached by the end of the latest look, including those of bursts
+	burstFrom int              // function at which the next burst begins
 	burst     []uint32         // the functions of the latest burst
 	readAt    uint64           // TSC when the counts were last read
 	overAt    uint64           // TSC of the end
@@ -50,30 +50,30 @@ type budget struct {
 	functions []budgetFunction // by ID
 	changes   []reader.BudgetChange
 	estimates map[uint32]*budgetProcess // by index in the arena
-	threads   []followedThread          // by slot, of an arena whose records are written
-	revived   bool                      // a function that was off is always recorded from now on
+	threads   []followedThread          // by slot; used if all records are written
+	revived   bool                      // keep has switched on a function since the latest round
 }
 
-// budgetFunction is what is known of a function. Rates are calls per ns of CPU time, without the
-// cost of recording.
+// budgetFunction is the state of a function. Rates are calls per ns of CPU time, excluding the cost
+// of recording.
 type budgetFunction struct {
 	called bool
 	off    bool
-	top    uint64 // calls of the thread that has made most
+	top    uint64 // calls made by the thread with the most calls
 	limit  uint64
 	rate   float64  // 0 until it is known
-	fresh  lookedAt // calls since it was measured, while the function was on
+	fresh  lookedAt // calls since rate was last updated, while the function is on
 	// Durations of recorded calls in ticks. Older calls count less.
 	calls, squares float64
-	burst          struct{ calls, sum, squares float64 } // of those that were recorded in looks
-	back           time.Time                             // when it may be switched on again
+	burst          struct{ calls, sum, squares float64 } // durations of calls recorded in looks
+	back           time.Time                             // earliest time to switch it on again
 	away           time.Duration                         // how long it stays off the next time
-	looked         bool                                  // in the latest look
+	looked         bool                                  // the latest look counts it
 	looks          ratio                                 // of calls to ns of CPU time
 }
 
-// information is how much a recorded call tells: its duration. The root of the mean square gives
-// weight to functions that are rarely slow, wait, or hold locks.
+// information is how much a recorded call is worth: the root mean square of the durations. It gives
+// weight to functions that are sometimes slow, wait, or hold locks.
 func (f *budgetFunction) information() float64 {
 	if f.calls == 0 {
 		return 0
@@ -84,41 +84,41 @@ func (f *budgetFunction) information() float64 {
 // budgetSlot is the state of a thread's slot.
 type budgetSlot struct {
 	counts []uint64
-	// With rings, the thread, and how far its records were inspected.
+	// If records stay in rings, the thread, and how far its records were inspected.
 	owner     uint32
-	inspected uint64 // chunks
+	inspected uint64 // in chunks
 	inspector inspector
 }
 
-// budgetProcess is a process, as the rounds know it.
+// budgetProcess is the state of a process in the rounds.
 type budgetProcess struct {
 	index    uint32
 	since    uint64
 	clock    func() float64 // CPU time in ns, 0 if the process has ended
 	control  budgetControl  // nil if it cannot be controlled
 	retry    time.Time      // when to try again
-	cpu      float64        // ns, as of the latest round
-	switched float64        // of that, when its sleds were switched
-	stale    bool           // its sleds are to be switched
-	wasted   float64        // ns since then for counting calls that were not recorded
-	wasting  float64        // the same for each ns of CPU time, before the latest round
-	looks    float64        // CPU time of looks since then
-	unseen   float64        // CPU time since the latest look, without the cost of recording
-	lookFrom int            // the function at which the next look begins
+	cpu      float64        // CPU time at the latest round, ns
+	switched float64        // CPU time when its sleds were switched, ns
+	stale    bool           // its sleds have to be switched
+	wasted   float64        // cost of counting unrecorded calls since its sleds were switched, ns
+	wasting  float64        // the same cost per ns of CPU time, before the latest round
+	looks    float64        // CPU time of looks since the latest round, ns
+	unseen   float64        // CPU time since the latest look, excluding the cost of recording, ns
+	lookFrom int            // function at which the next look begins
 
-	// After the budget's lock, by function:
+	// Protected by the budget's lock, by function:
 	looked    []lookedAt
 	estimates []budgetEstimate
 	cuts      []reader.BudgetChange
 }
 
-// budgetControl has a process do what a budget asks for. A line is one.
+// budgetControl sends a budget's commands to a process. It is a line, except in tests.
 type budgetControl interface {
 	do(ctx context.Context, answer any, command string) error
 	close()
 }
 
-// clockOfProcess returns a process's clock of CPU time.
+// clockOfProcess returns a function that reads the CPU time of a process, in ns.
 func clockOfProcess(pid int) func() float64 {
 	return func() float64 {
 		var t unix.Timespec
@@ -127,9 +127,9 @@ func clockOfProcess(pid int) func() float64 {
 	}
 }
 
-// lookedAt is what the latest looks at a function saw. Older ones count less.
+// lookedAt is the result of the latest looks at a function. Older looks count less.
 type lookedAt struct {
-	ns    float64 // CPU time, without the cost of recording
+	ns    float64 // CPU time, excluding the cost of recording
 	calls float64
 }
 
@@ -141,70 +141,72 @@ func (l *lookedAt) rate() float64 {
 	return l.calls / l.ns
 }
 
-// budgetEstimate is about the calls of a function while it was off.
+// budgetEstimate estimates the calls of a function while it was off.
 type budgetEstimate struct {
 	calls float64
-	ns    float64 // CPU time, without the cost of recording
-	// Of these ns, what is since the latest look, which is not in calls; and what was counted in it.
+	ns    float64 // CPU time, excluding the cost of recording
+	// pending is the part of ns since the latest look, whose calls are not in calls yet. seen are the
+	// calls that were counted in that part.
 	pending, seen float64
 }
 
-// pass adds ns of CPU time in which calls were not counted.
+// pass adds ns of CPU time in which not all calls were counted.
 func (e *budgetEstimate) pass(ns float64) {
 	e.ns += ns
 	e.pending += ns
 }
 
-// settle adds the calls since the latest look, between which the rate went from one value to another.
+// settle adds the calls since the latest look, during which the rate changed from before to after.
 func (e *budgetEstimate) settle(before, after float64) {
 	e.calls += max(0, (before+after)/2*e.pending-e.seen)
 	e.pending, e.seen = 0, 0
 }
 
 const (
-	// Costs in ns: to count a call that is not recorded; and of a recorded call, besides its probes,
-	// to count it and to note that it is open.
+	// countingCost is the cost of counting a call that is not recorded, in ns. notingCost is what a
+	// recorded call costs besides its probes: to count it, and to note that it is open.
 	countingCost, notingCost = 10.0, 30.0
-	// writingCost is that of a recorded call for a process that writes its trace itself.
+	// writingCost is the cost of writing a recorded call, in ns, if the process writes its trace itself.
 	writingCost = 8.0
 	// lookCounting is the cost of counting a call in a look, relative to the probes of a recorded one: many
 	// functions are counted, and their counters are in the cache.
 	lookCounting = 0.3
-	// mostCounting is how much of a look counting may take. Rates are those of the rest of the look, and the
-	// cost is only roughly known.
+	// mostCounting is the largest part of a look that counting may take. Rates are relative to the rest
+	// of the look, and the cost of counting is only roughly known.
 	mostCounting = 0.1
-	// leastOwn is the least part of the CPU time of a look that is the program's own.
+	// leastOwn is the smallest part of a look's CPU time that is attributed to the program itself.
 	leastOwn = 0.3
-	// recordShare is the part of the budget for recorded calls, and lookShare that for looks. The rest
-	// is for what is not foreseen.
+	// recordShare is the part of the budget for recorded calls, and lookShare the part for looks. The
+	// rest is a reserve.
 	recordShare, lookShare = 0.6, 0.25
 	trialCalls             = 32 // as in the runtime
 	burstCalls             = 64 // recorded calls of a function in a burst
 	unlimited              = math.MaxUint64
 
-	// The observer shares the processors with the program, so it wakes rarely: quickly after limits were
-	// reached, and slowly while processes do nothing.
+	// The observer shares the processors with the program, so it wakes as rarely as possible: soon after
+	// threads reach limits, and seldom while processes are idle.
 	shortestPoll = 5 * time.Millisecond
 	longestPoll  = 30 * time.Millisecond
 	idlePoll     = 100 * time.Millisecond
 
-	urgentRound   = 4 * time.Millisecond // where limits are reached
+	urgentRound   = 4 * time.Millisecond // while threads reach limits
 	roundInterval = 60 * time.Millisecond
-	// A look is longer if the budget has room for that: it averages more of what the program does.
+	// Looks are longer if the budget has room for that, because a longer look is more representative.
 	shortestLook = 6 * time.Millisecond
 	longestLook  = 12 * time.Millisecond
-	// CPU time, in ns, from which a round is worth its cost, also if limits were reached.
+	// roundTime is the CPU time, in ns, after which a round is worth its cost. urgentTime is the same for
+	// rounds after limits were reached.
 	roundTime, urgentTime = 30e6, 1e6
-	leastMeasured         = 1e6 // ns of CPU time, without the cost of recording, that a rate is measured in
-	quotaTime             = 1e8 // ns of a thread that a limit is enough for, at twice the rate
+	leastMeasured         = 1e6 // least CPU time to measure a rate in, excluding the cost of recording, ns
+	quotaTime             = 1e8 // CPU time of a thread that a limit is sufficient for, at twice the rate, ns
 	mostGrowth            = 8   // of a limit, relative to the calls so far
-	repayTime             = 1e9 // ns of CPU time in which too high costs are made up for
+	repayTime             = 1e9 // CPU time in which excess cost is compensated, ns
 	leastAway             = time.Second
-	mostOwed              = 5e6 // ns that later looks pay for one that cost far too much, as on a busy machine
+	mostOwed              = 5e6 // largest debt from a look that later looks repay, ns; the rest is forgiven
 	mostAway              = 16 * time.Second
 	maxChanges            = 1 << 16
-	stayingAdvance        = 1.5 // how much more a function that is on is worth
-	returningMargin       = 0.8 // of the budget that functions may take to be switched on
+	stayingAdvance        = 1.5 // factor by which functions that are on rank higher
+	returningMargin       = 0.8 // functions are switched on only within this part of the budget for calls
 )
 
 func newBudget(m budgetMemory, share float64) *budget {
@@ -214,7 +216,7 @@ func newBudget(m budgetMemory, share float64) *budget {
 	}
 }
 
-// millionths is the share as traces have it.
+// millionths returns the share in millionths, the unit in traces.
 func (b *budget) millionths() uint64 { return millionths(b.share) }
 
 // start begins the rounds.
@@ -272,13 +274,13 @@ func (b *budget) run(ctx context.Context) {
 		} else {
 			soon, poll = max(soon/2, urgentRound), longestPoll
 		}
-		// Looks at regular intervals could coincide with what the program does at intervals.
+		// Looks at regular intervals could coincide with periodic work of the program.
 		last = time.Now()
 		next = max(roundInterval/2+time.Duration(rand.Int64N(int64(roundInterval))), 20*(last.Sub(now)-b.length))
 	}
 }
 
-// round reads the counts, chooses what is recorded, and has the processes follow.
+// round reads the counts, chooses what to record, and has the processes switch their sleds.
 func (b *budget) round(ctx context.Context, now time.Time, look bool) {
 	b.memory.inspect(b)
 	b.mu.Lock()
@@ -307,15 +309,15 @@ func (b *budget) round(ctx context.Context, now time.Time, look bool) {
 	}
 }
 
-// worthSwitching reports whether what a process has spent since its sleds were switched, on counting
-// calls that are not recorded, would have paid for switching them. Functions that have come back cost
-// nothing while they wait, so they wait for their part of the budget.
+// worthSwitching reports whether to switch the sleds of a process: because counting unrecorded calls
+// since the last switch has cost as much as switching, or because the budget for switching allows it.
+// The latter is for functions that come back, which cost nothing while they wait.
 func (b *budget) worthSwitching(p *budgetProcess) bool {
 	return p.wasted >= b.switching || (p.cpu-p.switched)*b.share*lookShare >= b.switching
 }
 
-// wasteful reports whether a process that was not worth switching in the latest round probably is by now.
-// One that uses little CPU time would otherwise count for long before the next round.
+// wasteful reports whether switching a process, which was not worthwhile in the latest round, probably
+// is by now. Otherwise, a process that uses little CPU time would keep counting until the next round.
 func (b *budget) wasteful() bool {
 	return slices.ContainsFunc(b.processes, func(p *budgetProcess) bool {
 		return p != nil && p.stale && p.control != nil && p.wasted+p.wasting*(p.cpuNow()-p.cpu) >= b.switching
@@ -325,7 +327,7 @@ func (b *budget) wasteful() bool {
 // passed returns the CPU time of the processes since the latest round, in ns.
 func (b *budget) passed() (ns float64) {
 	if len(b.processes) < int(b.memory.processes()) {
-		return math.Inf(1) // there is a new one
+		return math.Inf(1) // there is a new process
 	}
 	for _, p := range b.processes {
 		if p != nil {
@@ -335,7 +337,7 @@ func (b *budget) passed() (ns float64) {
 	return ns
 }
 
-// reached reports whether a function that is to be recorded had reached its limit.
+// reached reports whether a function that is on has reached its limit.
 func (b *budget) reached() bool {
 	return slices.ContainsFunc(b.functions, func(f budgetFunction) bool { return !f.off && f.called && f.top >= f.limit })
 }
@@ -347,7 +349,7 @@ func (p *budgetProcess) hangUp() {
 	}
 }
 
-// learnCost takes over what the runtime has measured.
+// learnCost takes the cost of a call and of the setup from what the runtime has measured.
 func (b *budget) learnCost(r *reader.Recording) {
 	if r.Process.Probe == 0 || len(r.Clock.Anchors) == 0 {
 		return
@@ -362,13 +364,13 @@ func (b *budget) learnCost(r *reader.Recording) {
 // cpuNow returns the CPU time of a process in ns.
 func (p *budgetProcess) cpuNow() float64 { return max(p.cpu, p.clock()) }
 
-// setLimit sets how many calls of a function a thread records.
+// setLimit sets how many calls of a function each thread records.
 func (b *budget) setLimit(id uint32, limit uint64) {
 	b.functions[id].limit = limit
 	b.memory.setLimit(id, limit)
 }
 
-// countedCalls are calls of a process.
+// countedCalls are the calls that a process has made between two reads.
 type countedCalls struct {
 	calls             map[uint32]uint64 // by function
 	recorded, skipped float64           // of all functions
@@ -377,7 +379,7 @@ type countedCalls struct {
 // cost returns the cost of the calls, in ns.
 func (c *countedCalls) cost(call float64) float64 { return c.recorded*call + c.skipped*countingCost }
 
-// read returns what was counted since it was called before, by process.
+// read returns the calls that were counted since the previous read, by process.
 func (b *budget) read() []countedCalls {
 	of := make([]countedCalls, len(b.processes))
 	now := rdtsc()
@@ -417,7 +419,7 @@ func (b *budget) readSlot(words func(func(id, calls uint64)), s *budgetSlot, c *
 	})
 }
 
-// upTo makes a list long enough for an index.
+// upTo returns the list, extended if necessary so that the index is valid.
 func upTo[T any](list []T, index uint64) []T {
 	if more := int(index) + 1 - len(list); more > 0 {
 		list = append(list, make([]T, more)...)
@@ -425,8 +427,8 @@ func upTo[T any](list []T, index uint64) []T {
 	return list
 }
 
-// measure takes over what was counted since the round before. It returns the CPU time since then
-// without the cost of recording, in ns.
+// measure evaluates the calls that were counted since the previous round. It returns the CPU time
+// since then, excluding the cost of recording, in ns.
 func (b *budget) measure() (progress float64) {
 	of := b.read()
 	calls := make([]uint64, len(b.functions))
@@ -457,18 +459,18 @@ func (b *budget) measure() (progress float64) {
 		}
 		f.fresh.ns += progress
 		f.fresh.calls += float64(calls[id])
-		// Rounds are short while limits are reached, and shorter without the cost of recording.
+		// Rounds may be too short to measure a rate, especially while threads reach limits.
 		if f.fresh.ns < leastMeasured {
 			continue
 		}
 		rate := f.fresh.rate()
-		f.rate = max(rate, f.rate+(rate-f.rate)/8) // more calls count at once
+		f.rate = max(rate, f.rate+(rate-f.rate)/8) // an increase takes effect at once
 		f.fresh = lookedAt{}
 	}
 	return progress
 }
 
-// extrapolate estimates the calls of functions that were off in a process, for ns of CPU time.
+// extrapolate estimates the calls of functions that were off, for the given CPU time of a process.
 func (b *budget) extrapolate(p *budgetProcess, c *countedCalls, ns float64) {
 	n := uint64(len(b.functions))
 	if n == 0 {
@@ -481,7 +483,7 @@ func (b *budget) extrapolate(p *budgetProcess, c *countedCalls, ns float64) {
 		}
 		seen, e := float64(c.calls[uint32(id)]), &p.estimates[id]
 		if l := &p.looked[id]; seen > 0 && seen >= l.rate()*ns/2 {
-			// Its entries were on, so all calls were counted, as in a look.
+			// The sleds of its entries were still on, so all calls were counted, as in a look.
 			*l = lookedAt{l.ns/2 + ns, l.calls/2 + seen}
 			f := &b.functions[id]
 			f.rate += (l.rate() - f.rate) / 4
@@ -492,7 +494,7 @@ func (b *budget) extrapolate(p *budgetProcess, c *countedCalls, ns float64) {
 	}
 }
 
-// choose decides which functions are recorded, and reports whether sleds have to be switched.
+// choose decides which functions to record, and reports whether sleds have to be switched.
 func (b *budget) choose(now time.Time, progress float64) (changed bool) {
 	var list []uint32
 	rank := func(id uint32) ranking.Function {
@@ -501,9 +503,9 @@ func (b *budget) choose(now time.Time, progress float64) (changed bool) {
 		if !f.off {
 			value *= stayingAdvance
 		}
-		return ranking.Function{Cost: 1, Value: value} // both for a call
+		return ranking.Function{Cost: 1, Value: value} // both per call
 	}
-	// What was spent too much, at the start for example, is saved in the following seconds.
+	// Excess cost, for example at the start, reduces the budget in the following seconds.
 	used, room := 0.0, b.share*recordShare
 	room = max(room/8, room+min(0, b.balance)/repayTime)
 	for id := range b.functions {
@@ -514,7 +516,7 @@ func (b *budget) choose(now time.Time, progress float64) (changed bool) {
 			list = append(list, uint32(id))
 		}
 	}
-	// The one that tells most of each call is first.
+	// The function with the highest value per call comes first.
 	slices.SortFunc(list, func(x, y uint32) int { return cmp.Or(ranking.Compare(rank(y), rank(x)), cmp.Compare(x, y)) })
 	for _, id := range list {
 		f := &b.functions[id]
@@ -542,15 +544,15 @@ func (b *budget) choose(now time.Time, progress float64) (changed bool) {
 	return changed
 }
 
-// renewLimit raises the limit of a function that is recorded before its threads reach it. While the
-// function's rate is unknown, the limit stays: a thread that is behind others would record all calls up to
-// where they are.
+// renewLimit raises the limit of a recorded function before its threads reach it. It does nothing
+// while the function's rate is unknown: a thread with fewer calls than others would record all its
+// calls until it catches up.
 func (b *budget) renewLimit(id uint32) {
 	f := &b.functions[id]
 	if f.rate == 0 {
 		return
 	}
-	// A rate of few calls may be much too high, or too low for what comes next.
+	// A rate measured from few calls may be far off, so the calls so far limit the growth.
 	quota := uint64(trialCalls + min(2*f.rate*quotaTime, mostGrowth*float64(f.top)))
 	if f.top+quota/2 > f.limit {
 		b.setLimit(id, f.top+quota)
@@ -589,8 +591,8 @@ func (b *budget) switchFunction(id uint32, on bool, now time.Time) {
 	}
 }
 
-// toLookAt chooses the process to look at, and what is recorded in the look. It returns nil for
-// none.
+// toLookAt chooses the process to look at, and which functions the look counts and records. It returns
+// nil for no look.
 func (b *budget) toLookAt(look bool, now time.Time) (at *budgetProcess) {
 	if !look || b.tokens < b.lookCost || !slices.ContainsFunc(b.functions, func(f budgetFunction) bool { return f.off }) {
 		return nil
@@ -617,8 +619,8 @@ func (b *budget) countingInLooks() float64 {
 	return max(b.call-b.writing-notingCost, 10) * lookCounting
 }
 
-// chooseLooked chooses the functions whose calls the next look at a process counts: those that follow
-// the functions of the previous look, until counting them takes mostCounting.
+// chooseLooked chooses the functions whose calls the next look at a process counts. It continues after
+// the functions of the previous look, until counting would take mostCounting.
 func (b *budget) chooseLooked(p *budgetProcess) {
 	n := len(b.functions)
 	for id := range b.functions {
@@ -648,7 +650,7 @@ func (b *budget) chooseLooked(p *budgetProcess) {
 	}
 }
 
-// chooseBurst chooses functions of which a look records some calls.
+// chooseBurst chooses functions. The next look records some of their calls.
 func (b *budget) chooseBurst() {
 	left := b.tokens / 4
 	b.burst = b.burst[:0]
@@ -678,8 +680,8 @@ type budgetAnswer struct {
 	Cut        []reader.FuncID `json:"cut"`
 }
 
-// command has a process switch its sleds. It returns nil if that is not possible. The process's
-// threads keep to the limits nevertheless.
+// command has a process switch its sleds. It returns nil if that fails. Limits apply to the process's
+// threads in any case.
 func (b *budget) command(ctx context.Context, p *budgetProcess, what string, now time.Time) *budgetAnswer {
 	if p.control == nil || now.Before(p.retry) {
 		return nil
@@ -717,7 +719,7 @@ func (b *budget) command(ctx context.Context, p *budgetProcess, what string, now
 	return answer
 }
 
-// look counts the calls of functions that are off.
+// look counts calls of functions that are off in a process, for a moment.
 func (b *budget) look(ctx context.Context, p *budgetProcess, now time.Time) {
 	b.mu.Lock()
 	b.read()
@@ -742,7 +744,7 @@ func (b *budget) look(ctx context.Context, p *budgetProcess, now time.Time) {
 	p.looks += cpu
 	own := max(cpu-cost, cpu*leastOwn)
 	if own < float64(b.length)/100 {
-		return // it did next to nothing
+		return // it was nearly idle
 	}
 	p.unseen = 0
 	n := uint64(len(b.functions))
@@ -764,21 +766,21 @@ func (b *budget) look(ctx context.Context, p *budgetProcess, now time.Time) {
 	}
 }
 
-// assume sets the rate of a function that was just switched off.
+// assume sets the rate of a function that is off, until a look measures it.
 func (p *budgetProcess) assume(id int, rate float64) {
 	p.looked = upTo(p.looked, uint64(id))
 	p.looked[id] = lookedAt{float64(shortestLook), rate * float64(shortestLook)}
 }
 
-// settle ends the estimate of a function, as if its rate had not changed since the latest look.
+// settle completes the estimate of a function, assuming that its rate has not changed since the
+// latest look.
 func (p *budgetProcess) settle(id int) {
 	if id < len(p.estimates) && id < len(p.looked) {
 		p.estimates[id].settle(p.looked[id].rate(), p.looked[id].rate())
 	}
 }
 
-// ratio estimates the ratio of two quantities from pairs of samples. Samples weigh as much as their
-// denominator.
+// ratio estimates the ratio of two quantities from pairs of samples, weighted by their denominators.
 type ratio struct{ n, x, y, xx, xy, yy float64 }
 
 func (r *ratio) add(x, y float64) {
@@ -787,8 +789,8 @@ func (r *ratio) add(x, y float64) {
 	r.xx, r.xy, r.yy = r.xx+x*x, r.xy+x*y, r.yy+y*y
 }
 
-// standardError returns that of the ratio, by linearization (Cochran, Sampling Techniques, 6.4). There
-// must be two samples.
+// standardError returns the standard error of the ratio, by linearization (Cochran, Sampling
+// Techniques, 6.4). It needs at least two samples.
 func (r *ratio) standardError() float64 {
 	q := r.x / r.y
 	residual := max(0, r.xx-2*q*r.xy+q*q*r.yy)

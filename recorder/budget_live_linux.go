@@ -14,9 +14,10 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// budgetLive is the memory of a process that has a budget alone. It is read and written through
-// /proc/PID/mem. That file stays with the memory: when the process executes another program, it leads
-// nowhere. Words need not be written at once: one that is half written is a wrong limit for a moment.
+// budgetLive is the memory of a process that has a budget of its own. It is read and written through
+// /proc/PID/mem. The open file belongs to the address space: when the process executes another program,
+// it does not refer to the new one. Writes need not be atomic: a half-written word is a wrong limit for
+// a moment.
 type budgetLive struct {
 	process *Process
 	image   *image
@@ -29,8 +30,8 @@ type budgetLive struct {
 	counted uint64 // TSC when the counts were last read
 }
 
-// Limit keeps what recording costs the process below a share of its CPU time, until Close. The process
-// records with this Budget, see [Recording]. The functions of [Roots] are always recorded.
+// Limit keeps the cost of recording below a share of the process's CPU time, until Close. The process
+// must be recording with this Budget, see [Recording]. The functions of [Roots] are always recorded.
 func (l *Live) Limit(ctx context.Context, share float64) error {
 	if err := l.limit(ctx, share); err != nil {
 		return err
@@ -41,20 +42,20 @@ func (l *Live) Limit(ctx context.Context, share float64) error {
 	return nil
 }
 
-// limit makes the budget, without starting it.
+// limit creates the budget without starting it.
 func (l *Live) limit(ctx context.Context, share float64) error {
 	file, err := os.OpenFile(fmt.Sprintf("/proc/%d/mem", l.process.PID), os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
-	// The memory that was searched must still be that of the process.
+	// The process may have executed another program since its memory was searched, so open checks this.
 	m := *l.image
 	m.in = file
 	live := &budgetLive{process: l.process, image: &m, file: file, root: l.root, slots: make(map[uint64]uint32), about: l.text}
 	control := &line{process: l.process}
 	err = live.open()
 	if err == nil {
-		// As long as this connection is open, the process refuses others.
+		// While this connection is open, the process refuses other budgets.
 		err = control.do(ctx, nil, "budget")
 	}
 	if err != nil {
@@ -80,7 +81,7 @@ func (m *budgetLive) open() error {
 	return nil
 }
 
-// keepRoots has the functions of Roots always recorded.
+// keepRoots makes the budget always record the functions of Roots.
 func (l *Live) keepRoots() {
 	if l.budget == nil {
 		return
@@ -95,7 +96,7 @@ func (l *Live) keepRoots() {
 	}
 }
 
-// keep has a function recorded always.
+// keep makes the budget always record a function.
 func (b *budget) keep(id uint32) {
 	if id >= maxLimits {
 		return
@@ -157,19 +158,19 @@ func (m *budgetLive) setBurst(ids []uint32) {
 
 func (m *budgetLive) processes() uint32 { return 1 }
 
-// over reports whether the process has ended the recording, or has ended itself.
+// over reports whether the recording or the process has ended.
 func (m *budgetLive) over() bool { return m.u32(m.at+budgetOnAt) != 1 }
 
-// find does nothing: there is one process, which the budget follows from its beginning.
+// find does nothing: the only process was added by follow.
 func (m *budgetLive) find(*budget) {}
 
-// follow has a budget begin with the process.
+// follow adds the process to a new budget.
 func (m *budgetLive) follow(b *budget, control *line) {
 	p := &budgetProcess{clock: clockOfProcess(m.process.PID), control: control}
 	p.cpu = p.cpuNow()
 	b.processes, b.estimates[0] = []*budgetProcess{p}, p
 	b.learnCost(m.about)
-	// A child that was forked from a process with a budget has functions that are off.
+	// If the process was forked from one with a budget, some functions are already off.
 	for _, o := range m.about.Objects {
 		for id := o.First; o.State == "ready" && o.Holds(id) && id < maxLimits; id++ {
 			if m.limit(uint32(id)) > 0 {
@@ -225,14 +226,14 @@ func (m *budgetLive) threads(each func(slot, process uint32, words func(func(id,
 // inspect does nothing, because [Live.Read] reads all records.
 func (m *budgetLive) inspect(*budget) {}
 
-// budgetHistory is what is known of parts of a recording. It forgets what is long ago.
+// budgetHistory has the data that between needs. It drops the oldest data.
 type budgetHistory struct {
 	skipped  []skippedCalls
-	followed []uint64  // TSCs at which the process had switched its sleds as was decided
+	followed []uint64  // TSCs at which the process had switched its sleds as decided
 	clock    []cpuTime // in order
 }
 
-// skippedCalls are calls of a function that is on, which were only counted between two TSCs.
+// skippedCalls are calls of a function that was on, between two TSCs, that were counted but not recorded.
 type skippedCalls struct {
 	id       uint32
 	from, to uint64
@@ -257,7 +258,7 @@ func remember[T any](list []T, v T) []T {
 func (h *budgetHistory) skip(s skippedCalls) { h.skipped = remember(h.skipped, s) }
 func (h *budgetHistory) follow(tsc uint64)   { h.followed = remember(h.followed, tsc) }
 
-// pass notes the CPU time of the process.
+// pass notes the CPU time of the process at a TSC.
 func (b *budget) pass(tsc uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -288,7 +289,7 @@ func (h *budgetHistory) cpuAt(tsc uint64) float64 {
 	return x.ns + (y.ns-x.ns)*float64(tsc-x.tsc)/float64(y.tsc-x.tsc)
 }
 
-// saw takes over the records of a chunk from an offset on.
+// saw reads the durations of calls from the records of a chunk, from an offset on.
 func (b *budget) saw(n *inspector, data []byte, at int, part bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -343,7 +344,7 @@ func (b *budget) between(from, to uint64) reader.Budget {
 	return found
 }
 
-// countSince adds the calls that were only counted since the counts were last read.
+// countSince adds the calls since the counts were last read that were counted but not recorded.
 func (b *budget) countSince(from, to uint64, row func(id uint32) *reader.BudgetFunction) {
 	if from >= to {
 		return
@@ -366,8 +367,8 @@ func (b *budget) countSince(from, to uint64, row func(id uint32) *reader.BudgetF
 	})
 }
 
-// offBetween returns for how many ticks between two TSCs functions were off, by ID. A function that was
-// switched on is off until the process has switched its sleds.
+// offBetween returns, by ID, for how many ticks between two TSCs functions were off. A function that is
+// switched on remains off until the process has switched its sleds.
 func (b *budget) offBetween(from, to uint64) map[uint32]uint64 {
 	off := make(map[uint32]uint64)
 	add := func(id uint32, since, until uint64) {
@@ -394,7 +395,7 @@ func (b *budget) offBetween(from, to uint64) map[uint32]uint64 {
 		}
 	}
 	for id, end := range until {
-		add(id, 0, end) // since before the oldest change that is known
+		add(id, 0, end) // it went off before the oldest known change
 	}
 	for id := range b.functions {
 		if b.functions[id].off && !seen[uint32(id)] {

@@ -8,30 +8,30 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// budgetMemory is what a budget reads and writes of the processes that it is for. Its methods are called
-// with the budget's lock held, except exhausted, over, processes and inspect.
+// budgetMemory is the memory of the recorded processes that a budget reads and writes. The budget holds
+// its lock during all methods except exhausted, over, processes and inspect.
 type budgetMemory interface {
-	// exhausted counts how often threads came to a limit, and decide how often the budget has switched
-	// functions.
+	// exhausted returns how often threads have reached a limit. decide counts that the budget has
+	// switched functions.
 	exhausted() uint32
 	decide()
 	// limit returns how many calls of a function each thread records.
 	limit(id uint32) uint64
 	setLimit(id uint32, calls uint64)
-	// setUnseen says which of 32 functions, from first on, the next look does not count, and setBurst which
-	// functions it records.
+	// setUnseen sets which of the 32 functions from first on the next look does not count. setBurst sets
+	// the functions that the look records.
 	setUnseen(first, bits uint32)
 	setBurst(ids []uint32)
-	// processes is the number of processes so far. find has the budget follow those that have appeared, and
-	// forget those that are gone.
+	// processes returns the number of processes so far. find adds new processes to the budget, and
+	// removes those that have ended.
 	processes() uint32
 	find(b *budget)
 	// over reports whether there is nothing more to decide.
 	over() bool
-	// threads calls each with all places of threads, their processes, and what calls a function with the
-	// counts that are not 0. It is nil for a place that has no thread.
+	// threads calls each for every slot, with its process and an iterator over the nonzero counts of its
+	// thread. The iterator is nil for a slot without a thread.
 	threads(each func(slot, process uint32, words func(each func(id, calls uint64))))
-	// inspect has the budget take over the durations of calls that nothing else tells it.
+	// inspect reads the durations of calls that the budget does not get in another way.
 	inspect(b *budget)
 }
 
@@ -74,7 +74,7 @@ func (a budgetArena) threads(each func(slot, process uint32, words func(func(id,
 	}
 }
 
-// find begins to follow processes that have appeared, and forgets those that are gone.
+// find implements budgetMemory.
 func (a budgetArena) find(b *budget) {
 	for i := range a.processes() {
 		if uint32(len(b.processes)) <= i {
@@ -95,12 +95,12 @@ func (a budgetArena) find(b *budget) {
 			host = hostPID(a.pid, inner)
 		}
 		p := &budgetProcess{index: i, since: since, clock: clockOfProcess(host)}
-		p.lookFrom = rand.IntN(len(b.functions) + 1) // children that end soon all begin elsewhere
+		p.lookFrom = rand.IntN(len(b.functions) + 1) // random, so that short-lived children cover all functions
 		if process, err := Dial(strconv.Itoa(host)); err == nil {
 			p.control = &line{process: process}
 		}
 		for id := range b.functions {
-			p.assume(id, b.functions[id].rate) // as in the others
+			p.assume(id, b.functions[id].rate) // as in the other processes
 		}
 		b.processes[i], b.estimates[i] = p, p
 		text, _ := a.text(i)
@@ -110,14 +110,14 @@ func (a budgetArena) find(b *budget) {
 	}
 }
 
-// inspect takes over the durations of calls in rings, which nobody writes while the program runs, and in
-// chunks that are not yet full. Within a budget, it may take minutes to fill one.
+// inspect reads the durations of calls in rings, which are written only at the end, or else in the
+// current chunks. Within a budget, a chunk may take minutes to fill.
 func (a budgetArena) inspect(b *budget) {
 	if a.streams() {
 		a.inspectCurrent(b)
-		return // written has the other records
+		return // written reads the full chunks
 	}
-	const most = 4 // chunks of a thread in a round
+	const most = 4 // chunks per thread and round
 	data := make([]byte, chunkSize)
 	for i := range b.slots {
 		at, s := slotAt(uint32(i)), &b.slots[i]
@@ -128,7 +128,7 @@ func (a budgetArena) inspect(b *budget) {
 		if owner := a.u32(at + slotOwnerAt); owner != s.owner {
 			s.owner, s.inspected, s.inspector = owner, 0, inspector{}
 		}
-		// The chunk behind the current one is overwritten next.
+		// The oldest chunk is overwritten next.
 		if from := max(taken, min(chunks, most+2)) - min(chunks, most+2); s.inspected < from {
 			s.inspected, s.inspector = from, inspector{}
 		}
@@ -149,13 +149,13 @@ func (a budgetArena) inspect(b *budget) {
 	}
 }
 
-// inspectCurrent takes over the durations of calls in the chunks that threads write to.
+// inspectCurrent reads the durations of calls in the chunks that threads are writing to.
 func (a budgetArena) inspectCurrent(b *budget) {
 	data := make([]byte, chunkSize)
 	for i := range a.slots() {
 		at := slotAt(i)
 		taken, chunks := a.u64(at+slotTakenAt), a.u64(at+slotChunksAt)
-		// A full chunk that is not yet written comes first.
+		// Full chunks that are not yet written must come first.
 		if a.u32(at+slotStateAt) != slotLive || chunks == 0 || chunks > maxRingChunks || taken == 0 || a.u64(at+slotConsumedAt)+1 != taken {
 			continue
 		}
@@ -168,8 +168,8 @@ func (a budgetArena) inspectCurrent(b *budget) {
 	}
 }
 
-// copyChunk copies a chunk of the slot at a place, by its number. It reports whether there is one, and
-// whether it still was that chunk after the copy.
+// copyChunk copies the chunk with this number of the slot at an offset. It reports whether the chunk
+// is in the arena, and whether it was still the same chunk after the copy.
 func (a budgetArena) copyChunk(data []byte, at, chunks, number uint64) (there, same bool) {
 	place, ok := a.offset(a.u64(at+slotRingAt)+(number-1)%chunks*chunkSize, chunkSize)
 	if !ok {

@@ -24,7 +24,7 @@ type openCall struct {
 // maxInspected limits the open calls that are followed. The runtime records no more.
 const maxInspected = 4096
 
-// records calls entry and exit with the function records of a chunk between two places.
+// records calls entry and exit with the function records of a chunk between two offsets.
 func (n *inspector) records(data []byte, from, to int, entry func(function uint32), exit func(function uint32, ticks uint64)) {
 	for at := chunkHeader; at+8 <= min(to, len(data)); {
 		word, now, size := n.clock.next(data[at:], false)
@@ -37,8 +37,8 @@ func (n *inspector) records(data []byte, from, to int, entry func(function uint3
 	}
 }
 
-// follow is like records for the rest of a chunk of which it has seen what is before. With part, the
-// thread may be writing. It returns how far it has seen the chunk.
+// follow continues to read a chunk at an offset, and calls exit with the calls that end there. With
+// part, the thread may still be writing the chunk. follow returns the offset that it has reached.
 func (n *inspector) follow(data []byte, at int, part bool, exit func(function uint32, ticks uint64)) int {
 	for at+8 <= len(data) {
 		word, now, size := n.clock.next(data[at:], part)
@@ -52,16 +52,16 @@ func (n *inspector) follow(data []byte, at int, part bool, exit func(function ui
 	return at
 }
 
-// followedThread is the thread of a slot of an arena, and how far its records were inspected.
+// followedThread is the thread in a slot of an arena, and how far its records were inspected.
 type followedThread struct {
 	owner     uint32
 	number    uint64 // of the chunk
-	at        int    // in the chunk
+	at        int    // offset in the chunk
 	inspector inspector
 }
 
-// follow takes over the durations of calls that end in a chunk of a thread. With part, the thread may be
-// writing to it.
+// follow adds the durations of calls that end in a chunk of a thread. With part, the thread may still
+// be writing the chunk.
 func (b *budget) follow(slot, owner uint32, number uint64, data []byte, part bool) {
 	b.threads = upTo(b.threads, uint64(slot))
 	t := &b.threads[slot]
@@ -101,7 +101,7 @@ func (n *inspector) record(word uint32, now uint64, entry func(function uint32),
 	}
 }
 
-// written takes over what was written of a chunk of a slot, up to a place.
+// written evaluates the records of a chunk that were written to the trace, up to an offset.
 func (b *budget) written(slot uint32, s *observedSlot, p *observedProcess, c *chunkPlace, to int, data []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -109,12 +109,12 @@ func (b *budget) written(slot uint32, s *observedSlot, p *observedProcess, c *ch
 		p.recorded = upTo(p.recorded, uint64(id))
 		p.recorded[id]++
 	}, func(uint32, uint64) {})
-	if b.streams { // else the memory has the durations
+	if b.streams { // otherwise inspect has read the durations
 		b.follow(slot, s.owner, c.number, data[:min(to, len(data))], c.part)
 	}
 }
 
-// lasted takes over the duration of a call.
+// lasted adds the duration of a call.
 func (b *budget) lasted(id uint32, ticks uint64) {
 	if id >= maxLimits {
 		return
@@ -134,25 +134,25 @@ func (b *budget) lasted(id uint32, ticks uint64) {
 	f.squares += t * t
 }
 
-// leastBurst is the least number of calls that a mean is made of.
+// leastBurst is the smallest number of calls that a mean is computed from.
 const leastBurst = 16
 
-// maxRemembered is the weight of the calls of a function at which older ones begin to count less.
+// maxRemembered is the total weight of a function's calls at which the weights of older calls are halved.
 const maxRemembered = 1 << 14
 
-// processCalls are the calls of a process, up to its end or to now.
+// processCalls are the calls of a process until its end, or so far.
 type processCalls struct {
 	index    uint32 // of the process
 	since    uint64
 	cpu      float64 // ns
 	counted  map[reader.FuncID]uint64
-	recorded []uint64 // of them, those in the trace, by ID
+	recorded []uint64 // calls in the trace, by ID
 	pruned   map[reader.FuncID]*reader.PrunedFunction
-	cut      bool    // it ended after the calls were last counted,
-	unseen   float64 // with so many ns of CPU time in between
+	cut      bool    // it ended some time after its calls were last counted
+	unseen   float64 // CPU time after its calls were last counted, ns, if cut
 }
 
-// report returns what was not recorded of a process.
+// report returns which calls of a process were not recorded.
 func (b *budget) report(c *processCalls) reader.Budget {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -189,26 +189,26 @@ func (b *budget) report(c *processCalls) reader.Budget {
 	return report
 }
 
-// guess adds the calls of a function after the calls were last counted, of which the trace may have
-// some. Nobody knows how many there were.
+// guess estimates the calls of a function after the calls were last counted. The trace may have some
+// of them.
 func (b *budget) guess(row *reader.BudgetFunction, c *processCalls, kept uint64) {
 	if !c.cut || int(row.Func) >= len(b.functions) {
 		return
 	}
 	n := max(1, uint64(math.Ceil(b.functions[row.Func].rate*c.unseen)))
 	row.Error += n
-	if !b.functions[row.Func].off { // else it is estimated already
+	if !b.functions[row.Func].off { // otherwise these calls are already estimated
 		later := kept - min(kept, c.counted[row.Func])
 		row.Estimated += n - min(n, later)
 	}
 }
 
-// sortChanges sorts changes by time. Those of the same time stay in order.
+// sortChanges sorts changes by time. Changes at the same time keep their order.
 func sortChanges(list []reader.BudgetChange) {
 	slices.SortStableFunc(list, func(x, y reader.BudgetChange) int { return cmp.Compare(x.TSC, y.TSC) })
 }
 
-// finishEstimates adds what is between the latest round and the end of a process.
+// finishEstimates adds the time between the latest round and the end of a process.
 func (b *budget) finishEstimates(p *budgetProcess, cpu float64) {
 	if rest := cpu - p.cpu - p.looks; rest > 0 {
 		p.cpu, p.looks = cpu, 0
@@ -219,14 +219,14 @@ func (b *budget) finishEstimates(p *budgetProcess, cpu float64) {
 	}
 }
 
-// estimate puts what is known of a function's calls while it was off into its row.
+// estimate fills a function's row with the estimate of its calls while it was off.
 func (b *budget) estimate(row *reader.BudgetFunction, e budgetEstimate) {
 	f := &b.functions[row.Func]
 	row.Estimated, row.OffNS = uint64(math.Round(e.calls)), uint64(e.ns)
-	row.Error = row.Estimated // nobody has looked often enough
+	row.Error = row.Estimated // unless there were enough looks
 	if f.looks.n >= 2 && f.looks.y > 0 {
-		// Looks that say something else than the estimate show that the function is called in phases,
-		// between which there were too few looks.
+		// If the mean of the looks differs from the estimate, the function is called in phases, and
+		// there were too few looks to follow them.
 		other := e.ns * f.looks.x / f.looks.y
 		row.Error = uint64(math.Ceil(max(e.ns*f.looks.standardError(), math.Abs(e.calls-other)/2)))
 	}

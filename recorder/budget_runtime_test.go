@@ -15,14 +15,14 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// ignoredCalls is an analysis that wants only the statistics.
+// ignoredCalls is an analysis that ignores calls, to get only the statistics.
 type ignoredCalls struct{}
 
 func (ignoredCalls) Calls(*calls.Batch) error { return nil }
 func (ignoredCalls) Merge(ignoredCalls)       {}
 
-// Within a budget, functions that are called often are left out, and their calls are counted or
-// estimated. Entries and exits of what is recorded belong together, with recursion, signals and longjmp.
+// Within a budget, functions that are called often are not recorded, and their calls are counted or
+// estimated. Recorded entries and exits match, also with recursion, signals and longjmp.
 func TestBudget(t *testing.T) {
 	program := buildProgram(t, "clang-22", "budget.c", "-O2", "-fxray-instruction-threshold=1")
 	l := library(t)
@@ -67,7 +67,7 @@ func TestBudget(t *testing.T) {
 	checkBalanced(t, path)
 }
 
-// checkBalanced checks that entries and exits of a trace belong together.
+// checkBalanced checks that entries and exits of a trace match.
 func checkBalanced(t *testing.T, path string) {
 	t.Helper()
 	trace, err := reader.Open(reader.Options{}, path)
@@ -97,7 +97,7 @@ func TestBudgetFindsExitsTooMany(t *testing.T) {
 	}
 }
 
-// Without an observer, a process has no budget, and records nothing.
+// Without its observer, a process has no budget and records nothing.
 func TestBudgetNeedsAnObserver(t *testing.T) {
 	l := library(t)
 	program := buildProgram(t, "clang-22", "budget.c", "-O2", "-fxray-instruction-threshold=1")
@@ -107,7 +107,7 @@ func TestBudgetNeedsAnObserver(t *testing.T) {
 	}
 }
 
-// An observer sends its commands over one connection, which other clients do not displace.
+// An observer sends its commands over one connection, which is not closed in favor of other clients.
 func TestBudgetCommandsShareAConnection(t *testing.T) {
 	o := ObserverOptions{Session: uint64(time.Now().UnixNano()), Output: filepath.Join(t.TempDir(), "%p"), Budget: 0.03}
 	ob, _ := startObserver(t, o)
@@ -129,7 +129,7 @@ func TestBudgetCommandsShareAConnection(t *testing.T) {
 			mustAsk(t, pid, "status")
 		}
 	}
-	// After another command it is closed.
+	// After another command, the connection is closed.
 	if _, err := c.Write([]byte("status")); err != nil {
 		t.Fatal(err)
 	}
@@ -139,8 +139,8 @@ func TestBudgetCommandsShareAConnection(t *testing.T) {
 	}
 }
 
-// startIdle starts a program with rings of this size, which records when it is told to. It returns when the
-// program can be told, and kills it at the end of the test.
+// startIdle starts a program with rings of this size, which does not record until a command starts it.
+// It returns when the program accepts commands, and kills it at the end of the test.
 func startIdle(t *testing.T, cmd *exec.Cmd, ring int64) {
 	t.Helper()
 	l := library(t)
@@ -162,8 +162,8 @@ func startIdle(t *testing.T, cmd *exec.Cmd, ring int64) {
 	}
 }
 
-// A process that runs gets a budget, for as long as somebody reads its rings. Threads that it has already
-// record balanced entries and exits, each time, and everything without a budget in between.
+// A running process gets a budget for as long as its rings are read. Existing threads record balanced
+// entries and exits each time, and everything in recordings without a budget in between.
 func TestBudgetOfRunningProcess(t *testing.T) {
 	program := buildProgram(t, "clang-22", "budget.c", "-O2", "-fxray-instruction-threshold=1")
 	cmd := exec.Command(program, "1000000000")
@@ -171,8 +171,8 @@ func TestBudgetOfRunningProcess(t *testing.T) {
 	for round := range 2 {
 		often, path := recordLive(t, cmd.Process.Pid, " limited=30000")
 		checkBalanced(t, path)
-		// A thread that records everything overwrites chunks before they are read, and is soon without the
-		// entries of its exits.
+		// A thread that records everything overwrites chunks before they are read, so the entries of exits
+		// are soon missing.
 		if often.recorded == 0 || often.recorded > often.counted/10 || often.lost > 0 {
 			t.Errorf("round %d: %d of %d calls were recorded, and %d chunks were overwritten", round, often.recorded, often.counted, often.lost)
 		}
@@ -185,11 +185,11 @@ func TestBudgetOfRunningProcess(t *testing.T) {
 // liveCalls are calls of a function in a live recording.
 type liveCalls struct {
 	recorded, counted int64
-	lost              uint64 // chunks of all threads that were overwritten while they were read
+	lost              uint64 // chunks of all threads that were overwritten before they were read
 }
 
-// recordLive records a process for a moment, and returns what became of the calls of its function
-// often, and the path of a trace of its rings.
+// recordLive records a process for a moment. It returns the calls of its function often, and the path
+// of a trace of its rings.
 func recordLive(t *testing.T, pid int, options string) (often liveCalls, path string) {
 	t.Helper()
 	ctx := t.Context()
@@ -197,7 +197,7 @@ func recordLive(t *testing.T, pid int, options string) (often liveCalls, path st
 	if err != nil {
 		t.Fatal(err)
 	}
-	from := rdtsc() // the rings also have what was recorded before
+	from := rdtsc() // the rings also have earlier records
 	mustAsk(t, pid, "start mode=record"+options)
 	var id reader.FuncID
 	live, err := OpenLive(ctx, p, 64<<20, func(trace *reader.Trace) (r Roots, err error) {

@@ -17,16 +17,16 @@ import (
 // simulated is a process whose functions are called at known rates, and the memory of its budget.
 type simulated struct {
 	rates    []float64  // calls per ns of its own CPU time
-	behind   []float64  // parts of calls
-	made     []float64  // calls
+	behind   []float64  // fractions of calls
+	made     []float64  // calls so far
 	counted  [][]uint64 // by thread
 	limits   []uint64
 	sleds    []bool // entries are on
 	unseen   []bool
 	burst    []uint32
 	spent    uint32
-	turn     int     // of threads
-	own, cpu float64 // ns: without the cost of recording, and with it
+	turn     int     // next thread
+	own, cpu float64 // CPU time excluding and including the cost of recording, ns
 	counting float64 // cost of counting a call, ns
 	random   *rand.Rand
 	lasted   func(id uint32, ticks uint64)
@@ -47,7 +47,7 @@ func newSimulated(rates []float64) *simulated {
 	return s
 }
 
-// run has the process run for ns of CPU time.
+// run simulates the process for ns of CPU time.
 func (s *simulated) run(ns float64) {
 	const longest = 1e6
 	for step := 0.0; ns > 0; ns -= step {
@@ -147,8 +147,8 @@ func (s *simulated) threads(each func(slot, process uint32, words func(func(id, 
 	}
 }
 
-// A budget is kept, and estimates of calls that nobody has counted have no bias, whether functions are
-// looked at all the time or in turns.
+// The cost stays within the budget, and estimates of uncounted calls have no bias, whether looks count
+// all functions or some at a time.
 func TestBudgetOfKnownRates(t *testing.T) {
 	for _, functions := range []int{5, 200} {
 		rates := make([]float64, functions)
@@ -184,8 +184,8 @@ func TestBudgetOfKnownRates(t *testing.T) {
 	}
 }
 
-// A budget is also kept if rounds are so short that a rate takes several of them to measure, as on a busy
-// machine. Until then, a thread that is far behind another one has a limit, too.
+// The cost also stays within the budget if it takes several rounds to measure a rate, as on a busy
+// machine. Until then, the limit also bounds a thread with far fewer calls than others.
 func TestBudgetOfShortRounds(t *testing.T) {
 	const round = leastMeasured / 4
 	for _, threads := range []int{1, 2} {
@@ -193,14 +193,14 @@ func TestBudgetOfShortRounds(t *testing.T) {
 		b := newBudget(s, 0.03)
 		recorded := 0
 		s.lasted = func(id uint32, ticks uint64) { recorded++; b.lasted(id, ticks) }
-		s.run(100e6) // before somebody decides
+		s.run(100e6) // before the first round
 		for len(s.counted) < threads {
 			s.counted = append(s.counted, make([]uint64, len(s.rates)))
 		}
 		s.find(b)
 		b.processes[0].cpu = s.cpu
 		now := time.Now()
-		for range 2 + int(leastMeasured/round) { // the first one has the calls from before
+		for range 2 + int(leastMeasured/round) { // the first round includes the calls before it
 			s.run(round)
 			now = now.Add(urgentRound)
 			b.round(t.Context(), now, false)
@@ -216,7 +216,7 @@ func TestBudgetOfShortRounds(t *testing.T) {
 	}
 }
 
-// A function that begins to be called often is not recorded often before its rate is known.
+// A function that is suddenly called often is not recorded often before its rate is known.
 func TestBudgetLimitsGrow(t *testing.T) {
 	s := newSimulated([]float64{0.05})
 	b := newBudget(s, 0.03)
@@ -228,8 +228,8 @@ func TestBudgetLimitsGrow(t *testing.T) {
 	}
 }
 
-// A process that goes on counting calls, because switching its sleds was not worth it, is switched before
-// much CPU time has passed.
+// If switching a process's sleds was not worth it, they are switched later, before counting calls takes
+// much CPU time.
 func TestBudgetOfIdleProcessIsNotWasted(t *testing.T) {
 	s := newSimulated([]float64{0.01})
 	b := newBudget(s, 0.03)
@@ -251,7 +251,7 @@ func TestBudgetOfIdleProcessIsNotWasted(t *testing.T) {
 	}
 }
 
-// Durations are known from chunks that are not yet full, and each is taken over once.
+// Durations are read from chunks that are not yet full, and each is counted once.
 func TestBudgetFollowsCurrentChunks(t *testing.T) {
 	const id = 7
 	b := newBudget(nil, 0.03)

@@ -58,8 +58,8 @@ const (
 	sourceDir = "src"
 )
 
-// compileFlags are for all files of the runtime. Some of them run inside arbitrary functions of the
-// program, whose vector registers are not saved.
+// compileFlags are for all files of the runtime. Some of its code runs inside arbitrary functions of
+// the program without saving vector registers.
 var compileFlags = []string{
 	"-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror=implicit",
 	"-fPIC", "-fvisibility=hidden", "-fno-strict-aliasing",
@@ -69,23 +69,22 @@ var compileFlags = []string{
 // gccFlags are flags that only GCC has or needs.
 var gccFlags = []string{"-fno-tree-loop-distribute-patterns"}
 
-// linkFlags make the shared object. It must not be unloaded, because sleds jump into it.
+// linkFlags create the shared object. It must not be unloaded, because sleds jump into it.
 var linkFlags = []string{
 	"-shared", "-Wl,-soname," + preloadName, "-Wl,-z,nodelete,-z,now,-z,noexecstack", "-pthread", "-ldl",
 }
 
-// Build compiles the runtime with the C compiler cc, unless that was done before, and returns its
-// place in the user's cache. If cc is empty, the compiler is $CC, or the first of cc, gcc and clang
-// that is installed. If none is, the cache may have what one of these has built for this version of
-// xray. If several processes build at once, one compiles and the others wait for it. The result stays
-// in the cache.
+// Build compiles the runtime with the C compiler cc into the user's cache, unless it is already there.
+// If cc is empty, the compiler is $CC, or the first of cc, gcc and clang that is installed. If none is
+// installed, Build uses what one of these compilers has built earlier for this version of xray. If
+// several processes build at once, one compiles and the others wait.
 func Build(ctx context.Context, cc string) (Library, error) {
 	if err := Supported(); err != nil {
 		return Library{}, err
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return Library{}, fmt.Errorf("no directory to keep the compiled recorder in: %w; set XDG_CACHE_HOME", err)
+		return Library{}, fmt.Errorf("no cache directory for the compiled recorder: %w; set XDG_CACHE_HOME", err)
 	}
 	parent := filepath.Join(cache, "xray")
 	usual := filepath.Join(parent, "recorder-"+sourcesKey())
@@ -100,7 +99,7 @@ func Build(ctx context.Context, cc string) (Library, error) {
 	}
 	dir := usual + "-" + c.key()
 	if cc == "" && os.Getenv("CC") == "" {
-		// A compiler that was asked for may be for another libc. An error only matters where there is none.
+		// If the user named a compiler, do not use a library from another one: its libc may differ.
 		defer func() { _ = os.Symlink(filepath.Base(dir), usual) }()
 	}
 	if _, err := os.Stat(dir); err == nil {
@@ -115,7 +114,7 @@ func Build(ctx context.Context, cc string) (Library, error) {
 	}
 	defer unlock()
 	if _, err := os.Stat(dir); err == nil {
-		return Library{dir}, nil // made while this process waited
+		return Library{dir}, nil // another process has built it meanwhile
 	}
 	temp, err := os.MkdirTemp(parent, "build-*")
 	if err != nil {
@@ -125,8 +124,8 @@ func Build(ctx context.Context, cc string) (Library, error) {
 	if err := c.build(ctx, temp); err != nil {
 		return Library{}, err
 	}
-	// Not every file system has locks. Renaming a folder replaces only an empty one, so the first
-	// complete build stays.
+	// Not every file system has locks. A rename replaces only an empty folder, so the first complete
+	// build stays.
 	if err := os.Rename(temp, dir); err != nil {
 		if _, statErr := os.Stat(dir); statErr != nil {
 			return Library{}, err
@@ -167,7 +166,7 @@ var errNoCompiler = errors.New("no C compiler found, but xray must compile the r
 func newCompiler(ctx context.Context, command []string) (*compiler, error) {
 	path, err := exec.LookPath(command[0])
 	if err == nil {
-		path, err = filepath.Abs(path) // it runs in other folders
+		path, err = filepath.Abs(path) // it runs in another folder
 	}
 	if err != nil {
 		return nil, fmt.Errorf("C compiler: %w", err)
@@ -187,15 +186,15 @@ func (c *compiler) flags() []string {
 	return compileFlags
 }
 
-// key identifies the compiler and how it is used. Two names of one program, as cc and gcc often are,
-// have the same key.
+// key identifies the compiler and its flags. Two names of one program have the same key, for example
+// cc and gcc.
 func (c *compiler) key() string {
 	h := sha256.New()
 	program := c.command[0]
 	if target, err := filepath.EvalSymlinks(program); err == nil {
 		program = target
 	}
-	_, version, _ := strings.Cut(c.version, " ") // GCC says first by which name it was called
+	_, version, _ := strings.Cut(c.version, " ") // GCC first prints the name by which it was called
 	fmt.Fprintf(h, "%q %q %q %q %q\n", program, c.command[1:], version, c.flags(), linkFlags)
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
@@ -235,7 +234,7 @@ func (c *compiler) build(ctx context.Context, dir string) error {
 	linked := slices.DeleteFunc(slices.Clone(objects), isInterposed)
 	archive := slices.Concat([]string{"rcs", filepath.Join("..", "lib", archiveName)}, linked)
 	if _, err := run(ctx, src, archiver(), archive...); err != nil {
-		return fmt.Errorf("the recorder's archive: %w", err)
+		return fmt.Errorf("cannot archive the recorder: %w", err)
 	}
 	if err := c.buildCalls(ctx, filepath.Join(src, callsDir)); err != nil {
 		return err
@@ -249,7 +248,7 @@ func isInterposed(object string) bool {
 	return strings.HasPrefix(object, "interpose") || object == "jumps.o"
 }
 
-// compile makes an object file of each source file in src, in the same folder.
+// compile compiles each source file in src to an object file in the same folder.
 func (c *compiler) compile(ctx context.Context, src string) ([]string, error) {
 	var files []string
 	for _, pattern := range []string{"*.c", "*.S"} {
@@ -299,7 +298,7 @@ func archiver() []string {
 			return []string{name}
 		}
 	}
-	return []string{"ar"} // then its absence is the error
+	return []string{"ar"} // running it reports that it is missing
 }
 
 // maxDiagnostics limits how much of a tool's output becomes part of an error.

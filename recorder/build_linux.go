@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// lockFolder waits until no other process holds the lock of a folder, takes it, and returns a
-// function that releases it. If the process ends, the kernel releases it. Where there are no such
-// locks, lockFolder does nothing.
+// lockFolder waits for the lock of a folder, takes it, and returns a function that releases it. The
+// kernel releases it when the process ends. If the file system has no locks, lockFolder does nothing.
 func lockFolder(ctx context.Context, dir string) (unlock func(), err error) {
 	f, err := os.Open(dir)
 	if err != nil {

@@ -113,7 +113,8 @@ func TestBuildIsDoneOnceForAllNames(t *testing.T) {
 }
 
 // Every supported compiler compiles the runtime without warnings, and the runtime exports only the
-// listed names. What was compiled before is in the user's cache. Without XRAY_SOAK=1, the oldest and the newest clang stand for all.
+// listed names. The second build comes from the user's cache. Without XRAY_SOAK=1, only the oldest and
+// the newest clang are tested.
 func TestBuildWithEveryCompiler(t *testing.T) {
 	t.Parallel()
 	compilers := []string{"gcc", "clang-14", "clang-22"}
@@ -177,7 +178,8 @@ func TestBuildWithoutCompiler(t *testing.T) {
 	}
 }
 
-// Without a compiler, what one has built before serves, but not what one did that was asked for.
+// Without a compiler, Build returns an earlier build of a default compiler, but not one of a compiler
+// that the user named.
 func TestBuildFromCacheAlone(t *testing.T) {
 	testenv.Need(t, "cc", "ar")
 	emptyCache(t)

@@ -10,8 +10,8 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// ErrNoRecorder means that a process has no runtime, or that its runtime was not asked to listen.
-var ErrNoRecorder = errors.New("no recorder listens in it")
+// ErrNoRecorder means that a process has no runtime, or that its runtime does not listen.
+var ErrNoRecorder = errors.New("no recorder is listening in it")
 
 // ErrForkedFromThreads is the reason that a recorded child, forked from a process with several
 // threads, cannot be controlled.
@@ -29,11 +29,11 @@ type Status struct {
 	ThresholdNS int64  `json:"threshold_ns"`
 	Depth       int    `json:"depth"`
 	Recording   bool   `json:"recording"`
-	// Windows are those of the recording, or nil if it has none.
+	// Windows describes the windows of the recording. It is nil if everything is recorded.
 	Windows *struct {
 		LengthNS   int64 `json:"length_ns"`
 		EveryNS    int64 `json:"every_ns"`
-		Count      int64 `json:"count"`       // that have begun
+		Count      int64 `json:"count"`       // windows that have begun
 		RecordedNS int64 `json:"recorded_ns"` // their duration so far
 		Open       bool  `json:"open"`        // one is open now
 	} `json:"windows"`
@@ -62,20 +62,20 @@ type Status struct {
 		Why  string `json:"why"`
 	} `json:"refused"`
 	Dropped int64 `json:"dropped"` // lost records
-	// OffCPU says how the runtime notices that threads were switched out. If it does not,
-	// NoOffCPU says why.
+	// OffCPU says how the runtime notices that threads were off CPU. If it does not, NoOffCPU
+	// says why.
 	OffCPU   string `json:"offcpu"`
 	NoOffCPU string `json:"no_offcpu"`
-	// Sealed means that a thread has installed a seccomp filter: the recorder no longer makes
-	// system calls in the program's threads.
+	// Sealed means that a thread has installed a seccomp filter, so the recorder makes no system
+	// calls in the program's threads.
 	Sealed    bool     `json:"sealed"`
 	Warnings  []string `json:"warnings"`
 	Frequency int64    `json:"frequency"` // clock frequency in Hz
 	UptimeNS  int64    `json:"uptime_ns"`
 }
 
-// answer decodes the runtime's answer to a command into v. An error reported by the runtime becomes
-// the error.
+// answer decodes the runtime's answer to a command into v. If the runtime reports an error, answer
+// returns it.
 func answer(data []byte, v any) error {
 	var head struct {
 		OK    bool   `json:"ok"`
@@ -99,7 +99,7 @@ func answer(data []byte, v any) error {
 	return nil
 }
 
-// Data lets the runtime run a command that writes data, and returns its answer and the data.
+// Data sends a command that makes the runtime write data, and returns the answer and the data.
 func (p *Process) Data(ctx context.Context, command string) (answer, data []byte, err error) {
 	file, err := os.CreateTemp("", "xray-*")
 	if err != nil {
@@ -130,8 +130,8 @@ func (p *Process) Objects(ctx context.Context) ([]reader.Object, error) {
 	return list.Objects, nil
 }
 
-// Create creates a file that only its user may read, like the runtime's traces. It returns an error
-// if the file or a symbolic link of this name exists.
+// Create creates a file that only the user may read, like the runtime's traces. It returns an error if
+// a file or symbolic link of this name exists.
 func Create(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
 }

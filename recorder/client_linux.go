@@ -53,7 +53,7 @@ func Dial(target string) (*Process, error) {
 // socketPrefix begins the names of recorders' sockets. The process ID follows.
 const socketPrefix = "@xray-recorder-"
 
-// nameOf returns the ID by which a process knows itself. In a container it is another one.
+// nameOf returns the ID of a process in its own PID namespace, which differs in a container.
 func nameOf(pid int) (int, error) {
 	fields, err := statusFields(pid)
 	if err != nil {
@@ -99,8 +99,8 @@ const maxAnswer = 256 << 10
 // timeout limits a whole command. The longest is a snapshot of all rings to a slow disk.
 const timeout = 2 * time.Minute
 
-// Do sends a command to the runtime, with files that the command may use, and decodes the
-// answer into v unless v is nil. It returns the raw answer.
+// Do sends a command to the runtime, with the files that the command needs, and decodes the answer
+// into v unless v is nil. It returns the raw answer.
 func (p *Process) Do(ctx context.Context, v any, command string, files ...*os.File) ([]byte, error) {
 	data, conn, err := p.exchange(ctx, command, files)
 	if err == nil {
@@ -113,9 +113,9 @@ func (p *Process) Do(ctx context.Context, v any, command string, files ...*os.Fi
 	return data, nil
 }
 
-// Hold starts a recording that the runtime ends when the returned connection is closed, even if
-// this process is killed. The command is one of [Recording.StartCommand], and files are passed with
-// it. Hold returns the raw answer.
+// Hold starts a recording that the runtime ends when the returned connection is closed, even if this
+// process is killed. The command is from [Recording.StartCommand], and files are those that it needs.
+// Hold also returns the raw answer.
 func (p *Process) Hold(ctx context.Context, command string, files ...*os.File) ([]byte, io.Closer, error) {
 	data, conn, err := p.exchange(ctx, command+" hold=1", files)
 	if err == nil {
@@ -161,7 +161,7 @@ func (p *Process) exchange(ctx context.Context, command string, files []*os.File
 	return data, conn, nil
 }
 
-// converse returns the answer in buf.
+// converse sends a command with files on a connection, and returns the answer in buf.
 func converse(conn *net.UnixConn, command string, files []*os.File, buf []byte) ([]byte, error) {
 	if err := conn.SetDeadline(time.Now().Add(timeout)); err != nil {
 		return nil, err
@@ -188,14 +188,14 @@ func converse(conn *net.UnixConn, command string, files []*os.File, buf []byte) 
 	return buf[:n], nil
 }
 
-// line is a connection to a process for commands after which the runtime keeps it open. One goroutine uses it.
+// line is a connection to a process for several commands. Only one goroutine may use it.
 type line struct {
 	process *Process
 	conn    *net.UnixConn // nil before the first command, and after an error
 	buf     [4 << 10]byte // for answers
 }
 
-// do is like [Process.Do]. Commands end with ctx, and the connection with them.
+// do is like [Process.Do]. If ctx ends during the command, it closes the connection.
 func (l *line) do(ctx context.Context, v any, command string) (err error) {
 	if l.conn == nil {
 		if l.conn, err = l.process.connect(ctx); err != nil {
@@ -225,7 +225,7 @@ func (l *line) close() {
 	}
 }
 
-// gone explains errors of a connection.
+// gone replaces errors of a connection by an explanation.
 func gone(err error) error {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -236,8 +236,8 @@ func gone(err error) error {
 	return err
 }
 
-// connect opens a connection and checks that the listener is the process: anyone may take the name
-// first.
+// connect opens a connection and checks that the listener is the process, because another process may
+// have taken the name first.
 func (p *Process) connect(ctx context.Context) (*net.UnixConn, error) {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "unixpacket", p.socket)
@@ -269,7 +269,7 @@ func (p *Process) checkPeer(conn *net.UnixConn) error {
 	return nil
 }
 
-// peerOf returns who listens at the other end, as of when it began to listen.
+// peerOf returns the credentials of the process at the other end, from when it began to listen.
 func peerOf(conn *net.UnixConn) (*unix.Ucred, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -292,14 +292,14 @@ func peerProcess(conn *net.UnixConn) (int, error) {
 	return int(peer.Pid), nil
 }
 
-// explainAbsence gives a possible reason that no recorder listens.
+// explainAbsence returns an error with the likely reason why no recorder is listening.
 func (p *Process) explainAbsence() error {
 	remedy := fmt.Sprintf("`xray ctl %d start` and `xray record -p %[1]d` load one into a running process", p.PID)
 	if p.PID == 0 {
 		remedy = "link the recorder into the program (`xray runtime flags`) and start it with " + EnvVar + "=control=PATH"
 	}
 	if fields, err := statusFields(p.PID); err == nil && p.PID != 0 && len(fields["Seccomp"]) == 1 && fields["Seccomp"][0] != "0" {
-		return fmt.Errorf("%w: seccomp filters its system calls. If it installed the filter while the recorder was in it, the recorder's thread had to end, "+
+		return fmt.Errorf("%w: it has a seccomp filter. If the recorder was already in it when it installed the filter, the recorder's thread has ended, "+
 			"and the recording continues unchanged", ErrNoRecorder)
 	}
 	if parent := parentOf(p.PID); p.PID != 0 && (isObserved(p.PID) || exeOf(parent) != "" && exeOf(parent) == exeOf(p.PID) && listens(parent) && isPrepared(p.PID)) {
@@ -311,7 +311,8 @@ func (p *Process) explainAbsence() error {
 	return fmt.Errorf("%w: %s", ErrNoRecorder, remedy)
 }
 
-// sameNetwork reports whether a process is in our network namespace, or may be.
+// sameNetwork reports whether a process is in the network namespace of this one. It returns true if
+// that is unknown.
 func sameNetwork(pid int) bool {
 	theirs, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/ns/net")
 	ours, _ := os.Readlink("/proc/self/ns/net")

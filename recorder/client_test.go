@@ -60,7 +60,7 @@ func received(rights []byte) (files []*os.File) {
 	return files
 }
 
-// own is the address at which a runtime in this process would listen.
+// own returns the address at which a runtime in this process would listen.
 func own() string { return "@xray-recorder-" + strconv.Itoa(os.Getpid()) }
 
 func dialOwn(t *testing.T) *Process {
@@ -177,8 +177,8 @@ func TestClientTrustsOnlyTheProcessItself(t *testing.T) {
 	}
 }
 
-// needOtherUsers skips the test unless it can change the owner of files and processes. That takes
-// root, and in a container a mapping for other users.
+// needOtherUsers skips the test unless it can change the owner of files and processes. That requires
+// root and, in a container, a mapping for other users.
 func needOtherUsers(t *testing.T) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "given away")

@@ -150,8 +150,8 @@ func checkControlled(t *testing.T, path string) found {
 		t.Error("the trace has no records")
 	}
 	for thread, leaves := range leavesOfBranches(t, path) {
-		// Sleds are patched one after the other, so the first and the last calls of branch may
-		// be recorded without those of leaf.
+		// Sleds are patched one after another, so the first and last calls of branch may be
+		// recorded without those of leaf.
 		for len(leaves) > 0 && leaves[0] < 2 {
 			leaves = leaves[1:]
 		}
@@ -541,7 +541,7 @@ func TestControlHold(t *testing.T) {
 	}
 	held, path := record()
 	for range 40 {
-		// Other requests do not displace this connection.
+		// This connection is not closed in favor of other clients.
 		mustAsk(t, pid, "status")
 	}
 	if s := await(t, pid, "status", func(s map[string]any) bool { return s["threads"].(map[string]any)["live"] == 2.0 }); s["recording"] != true {
@@ -551,7 +551,7 @@ func TestControlHold(t *testing.T) {
 	await(t, pid, "status", func(s map[string]any) bool { return s["recording"] == false })
 	checkControlled(t, path)
 
-	// A recording that another client has started in the meantime continues.
+	// A recording that another client has started meanwhile continues.
 	held, _ = record()
 	mustAsk(t, pid, "stop")
 	mustAsk(t, pid, "start")

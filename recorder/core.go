@@ -13,35 +13,36 @@ import (
 	"strings"
 	"time"
 
+	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/internal/tracewrite"
 	"github.com/xray-tools/xray/reader"
 )
 
-// Core is the memory of a process with the runtime, or with LLVM's: a core file, a ring file of the
-// runtime, which has the format of a core file, or a running process. It is not safe for concurrent use.
+// Core is the memory of a process with this runtime or LLVM's. It is a core file, a running process, or
+// a ring file of the runtime, which has the format of a core file. It is not safe for concurrent use.
 type Core struct {
 	image   *image
 	file    io.Closer
 	rings   []*CoreRings
 	logs    []*Log
 	exe     string      // path of the program here, or ""
-	given   bool        // the user says that exe is the program
-	program string      // path of the program for the process, or "" if it is unknown
+	given   bool        // the user has named exe as the program
+	program string      // path of the program in the process, or "" if it is unknown
 	aux     []byte      // auxiliary vector
 	live    *liveMemory // nil for a file
 }
 
-// liveMemory is what is known of a running process besides its memory.
+// liveMemory gives access to a running process beyond its memory.
 type liveMemory struct {
 	micros func() uint64    // reads CLOCK_MONOTONIC
-	runs   func(int32) bool // reports whether it has the thread
+	runs   func(int32) bool // reports whether the process has this thread
 }
 
 var errNoRoot = errors.New("found no records from xray's recorder or LLVM's: neither was recording in this process, or the data is not in the core file " +
 	"(bit 0 of /proc/PID/coredump_filter must be set)")
 
-// maxRoots limits the number of runtimes: one linked in, one preloaded, and copies of them in other
-// memory.
+// maxRoots limits the number of runtimes in a core. There may be one linked in, one preloaded, and
+// copies of their data elsewhere in memory.
 const maxRoots = 64
 
 // OpenCore opens a core file, or stdin for "-". The file may be compressed with gzip or zstd.
@@ -107,15 +108,15 @@ func (c *Core) findRings(addresses []uint64) (err error) {
 // Close releases the core's resources.
 func (c *Core) Close() error { return c.file.Close() }
 
-// Rings returns the rings of each runtime that recorded something. There are several if the runtime
-// was both linked in and preloaded.
+// Rings returns the rings of each runtime that has recorded something. There are two if the runtime is
+// both linked in and preloaded.
 func (c *Core) Rings() []*CoreRings { return c.rings }
 
 // Cut reports whether the core file is truncated.
 func (c *Core) Cut() bool { return c.image.cut }
 
-// Ending says how the process ended, for example "SIGSEGV in thread 12". It is "" if the core
-// does not tell, or if the process kept running.
+// Ending says how the process ended, for example "SIGSEGV in thread 12". It is "" if the core does not
+// contain that, or if the process kept running.
 func (c *Core) Ending() string {
 	b := c.image.note(elf.NT_PRSTATUS, 36)
 	if b == nil {
@@ -195,8 +196,8 @@ func (c *Core) collect(root *runtimeRoot) (*CoreRings, error) {
 	}
 	if chunks == 0 && root.mode != modeCount {
 		if r.missing != nil {
-			return nil, c.image.errorf("the rings of %d threads are not in the core file (%w): the recorder option dontdump=1 excludes them, "+
-				"or they are in a ring file (shm=), which you can pass to xray core, or xray record has them and writes the trace", len(r.threads), r.missing)
+			return nil, c.image.errorf("the rings of %s are not in the core file (%w): the recorder option dontdump=1 excludes them, "+
+				"or they are in a ring file (shm=), which you can pass to xray core, or xray record has them and writes the trace", label.Count(uint64(len(r.threads)), "thread", "threads"), r.missing)
 		}
 		return nil, nil
 	}
@@ -212,8 +213,8 @@ func (r *CoreRings) lose(n uint64, cause string, why error) {
 	r.missing = cmp.Or(r.missing, why)
 }
 
-// findChunks lists the chunks of a thread in the core file. It is damage if two rings claim the
-// same memory.
+// findChunks lists the chunks of a thread in the core file. If two rings claim the same memory, one of
+// them is damaged.
 func (r *CoreRings) findChunks(t *ringThread, claimed map[uint64]bool) {
 	n := min(t.size, t.taken)
 	if n == 0 || t.free {
@@ -231,7 +232,7 @@ func (r *CoreRings) findChunks(t *ringThread, claimed map[uint64]bool) {
 		}
 		claimed[place] = true
 		absent--
-		// Of all chunks at this place, keep the latest.
+		// The latest chunk at this place has this number.
 		index := (place - t.ring) / chunkSize
 		number := t.taken - (t.taken-1-index%t.size)%t.size
 		c, torn, err := r.image.parseChunk(t, number)
@@ -257,8 +258,8 @@ func (r *CoreRings) findChunks(t *ringThread, claimed map[uint64]bool) {
 	slices.SortFunc(t.chunks, func(a, b chunkPlace) int { return cmp.Compare(a.number, b.number) })
 }
 
-// measureClock measures the frequency if the runtime had not yet done so. Chunks have a reading of
-// both clocks at their beginnings.
+// measureClock estimates the frequency if the runtime had not yet measured it. Each chunk begins with a
+// reading of both clocks.
 func (r *CoreRings) measureClock() {
 	if r.root.frequency != 0 {
 		return
@@ -272,7 +273,7 @@ func (r *CoreRings) measureClock() {
 			}
 		}
 	}
-	// The two readings are about 100 ns apart.
+	// The two clocks are read about 100 ns apart.
 	if ns := last.Real - first.Real; last.Real > first.Real && ns >= uint64(time.Millisecond) {
 		r.root.frequency = scale(last.TSC-first.TSC, 1e9, ns)
 	}
@@ -286,16 +287,16 @@ func (r *CoreRings) Program() string {
 	return r.objects[0].Path
 }
 
-// SetProgram sets the path of the program in the trace, if the file is elsewhere now. Readers of
-// the trace compare build IDs.
+// SetProgram sets the path of the program in the trace, if the file has been moved. Readers of the
+// trace compare build IDs.
 func (r *CoreRings) SetProgram(path string) {
 	if len(r.objects) > 0 {
 		r.objects[0].Path = path
 	}
 }
 
-// WriteTrace writes a trace of the rings' contents, or, if last is not 0, of this much time before
-// the latest record.
+// WriteTrace writes a trace of the rings' contents. If last is not 0, the trace has only this much time
+// before the latest record.
 func (r *CoreRings) WriteTrace(w io.Writer, last time.Duration) error {
 	since, err := r.since(last)
 	if err != nil {
@@ -354,7 +355,7 @@ func (r *CoreRings) writeTrace(w io.Writer, since uint64) error {
 	first := max(r.first, since)
 	recording := r.recording()
 	lost := map[string]uint64{}
-	// Losses must be known before the first block is written.
+	// The metadata with the losses comes before the first block.
 	err := r.eachBlock(first, since, func(b *block) error {
 		lost["interrupted"] += b.unwritten
 		lost["damaged-chunk"] += b.damaged
@@ -410,7 +411,7 @@ func (r *CoreRings) recording() *reader.Recording {
 			Recorder: "1", Session: root.session, Complete: true,
 		},
 		Objects: r.objects, Addresses: r.hooked,
-		// The rings have nothing of the others any more.
+		// The rings have no records of older windows.
 		Windows: slices.DeleteFunc(slices.Clone(r.windows), func(w reader.RecordedWindow) bool { return w.To != 0 && w.To < r.first }),
 		Clock:   reader.RecordedClock{Frequency: root.frequency, Invariant: root.invariant},
 	}
@@ -442,7 +443,7 @@ func (r *CoreRings) recording() *reader.Recording {
 	return recording
 }
 
-// addProcess adds what the kernel notes about a process, with up to 80 bytes of the command line.
+// addProcess adds the kernel's information about a process, with up to 80 bytes of the command line.
 func (r *CoreRings) addProcess(p *reader.Process) {
 	b := r.image.note(elf.NT_PRPSINFO, 136)
 	if b == nil {

@@ -297,7 +297,7 @@ func waiting(t *testing.T, env []string, program, calls string) *exec.Cmd {
 	return startReady(t, env, program, "w", calls)
 }
 
-// startReady runs a program and returns when it says that it is ready. It ends with the test.
+// startReady runs a program and returns when it prints that it is ready. It ends with the test.
 func startReady(t *testing.T, env []string, program string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(program, args...)
@@ -555,7 +555,7 @@ func TestRingsWithoutRoom(t *testing.T) {
 	}
 }
 
-// The core of a process that recorded within a budget says that calls are missing.
+// A trace from the core of a process that recorded within a budget says that calls are missing.
 func TestCoreOfBudget(t *testing.T) {
 	program := buildProgram(t, "clang-22", "budget.c", "-O2", "-fxray-instruction-threshold=1")
 	cmd := exec.Command(program, "1000000000")

@@ -310,12 +310,12 @@ func TestCoreThatCannotBeRead(t *testing.T) {
 			le.PutUint64(c.thread[64:], 0)
 		}, "profile mode"},
 		{"no recorder", func(c *fakeCore) { c.root[0] = 'x' }, "found no records"},
-		{"rings left out", func(c *fakeCore) { c.segments = 4 }, "the rings of 1 threads are not in the core file"},
-		{"objects left out", func(c *fakeCore) { le.PutUint64(c.root[88:], 0x99000) }, "table of objects at address 0x99000: there was no such memory"},
+		{"rings left out", func(c *fakeCore) { c.segments = 4 }, "the rings of 1 thread are not in the core file"},
+		{"objects left out", func(c *fakeCore) { le.PutUint64(c.root[88:], 0x99000) }, "table of objects at address 0x99000: the process had no memory there"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			fake := newFakeCore()
-			fake.bytes() // compute the fields that the test damages
+			fake.bytes() // computes the fields that the test damages
 			test.damage(fake)
 			data := fake.bytes()
 			if _, err := openFake(t, data); err == nil || !strings.Contains(err.Error(), test.want) {

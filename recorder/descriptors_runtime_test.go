@@ -128,7 +128,7 @@ func TestOwnClients(t *testing.T) {
 					if out != "bad 0 of 200\n" {
 						t.Errorf("the program printed %q", out)
 					}
-					// This is the process that older became by exec.
+					// This is the process that ran older before exec.
 					if got := entries(t, f.program, traces); got["work"] < 200 {
 						t.Errorf("wrong calls: %v", got)
 					}
@@ -164,7 +164,7 @@ func askAs(pid, user int, line string) string {
 }
 
 // After a process drops privileges, its old and new users can control it and others cannot. Its
-// open files stay open, and the recorder's thread has the rights of the others.
+// open files stay open, and the recorder's thread has the credentials of the others.
 func TestDroppedPrivileges(t *testing.T) {
 	needOtherUsers(t)
 	for variant, f := range variants(t, "privileges.c") {

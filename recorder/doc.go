@@ -3,10 +3,9 @@
 //
 // The runtime's sources are part of the Go program. [Build] compiles them with the user's compiler,
 // once for each compiler, into a library to preload or link in. [Options] are passed to the runtime
-// in the environment of a new program. [Dial] reaches the runtime of a running program. [Inspect]
-// tells beforehand whether a program can be recorded. [Filter] converts names of functions to the
-// numbers that the runtime uses. [OpenCore] recovers the runtime's rings from the core dump of a
-// program.
+// in the environment of a new program. [Dial] connects to the runtime of a running program. [Inspect]
+// checks in advance whether a program can be recorded. [Filter] converts names of functions to the
+// numbers that the runtime uses. [OpenCore] recovers the runtime's rings from a program's core dump.
 //
 // The runtime works on Linux on amd64. On other systems the package compiles, and [Supported]
 // returns an error.

@@ -17,8 +17,7 @@ import (
 type Filter struct {
 	Func    *regexp.Regexp // only functions that match; nil means all
 	Exclude *regexp.Regexp // except those that match; nil means none
-	// Chosen are objects whose functions pass Func whatever their names: those of
-	// [Library.PreloadCalls].
+	// Chosen are objects whose functions all pass Func: those of [Library.PreloadCalls].
 	Chosen []string
 	// Names says where to find names that the objects lack.
 	Names symbolize.Options
@@ -31,13 +30,12 @@ func (f *Filter) keeps(name string, chosen bool) bool {
 	return (chosen || f.Func == nil || f.Func.MatchString(name)) && (f.Exclude == nil || !f.Exclude.MatchString(name))
 }
 
-// Write writes which functions of the objects to record, in the form that the runtime reads: for
-// each object a line "object PATH", followed by lines with numbers of functions, counted from 1
-// within the object, or ranges of them, "5-9". It returns the number of selected functions. Objects
-// without sleds are omitted.
+// Write writes which functions of the objects to record, in the format that the runtime reads. For each
+// object with sleds, that is a line "object PATH", followed by lines with function numbers or ranges
+// such as "5-9". Numbers count from 1 within the object. Write returns the number of selected functions.
 //
-// In objects that are not named, everything is off if the filter selects functions, and on if it
-// only excludes some.
+// In objects that are not listed, all functions are off if the filter has Func, and on if it only has
+// Exclude.
 func (f *Filter) Write(w io.Writer, objects []string) (kept int, err error) {
 	b := bufio.NewWriter(w)
 	if f.Func != nil {
@@ -64,8 +62,7 @@ func (f *Filter) Write(w io.Writer, objects []string) (kept int, err error) {
 	return kept, b.Flush()
 }
 
-// RealPath returns the name by which the runtime knows a file: its own name, not that of a symbolic
-// link.
+// RealPath returns the path by which the runtime knows a file, with symbolic links resolved.
 func RealPath(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real

@@ -130,8 +130,8 @@ func TestHooksAndSledsTogether(t *testing.T) {
 	}
 }
 
-// After a longjmp, an exit belongs to the function that returns, not to those that were left. The
-// exit of a tail call comes before it.
+// After a longjmp, an exit belongs to the function that returns, not to those that were left. A
+// function's exit comes before the tail call that it makes.
 func TestHooksFindTheFunctionThatReturns(t *testing.T) {
 	l := library(t)
 	archive := []string{"-Wl,--whole-archive", l.Archive(), "-Wl,--no-whole-archive"}

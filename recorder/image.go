@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// image is the memory of a process as far as an ELF core file holds it. All its sizes and addresses
-// may be wrong: they are checked against the file before anything is allocated or read by them.
+// image is the memory of a process, as far as an ELF core file contains it. Sizes and addresses in the
+// file may be wrong, so they are checked against its size before anything is allocated or read.
 type image struct {
 	name     string
 	in       io.ReaderAt
@@ -37,7 +37,7 @@ const (
 	elfHeaderSize = 64
 	segmentSize   = 56
 	sectionSize   = 64
-	// maxNotes limits the notes that are read, and maxNote the body of one.
+	// maxNotes limits the number of notes that are read, and maxNote the size of a note's body.
 	maxNotes, maxNote = 1 << 20, 4 << 20
 	// manySegments in the header means that the number of segments needs more than 16 bits and
 	// is in the first section's header.
@@ -174,8 +174,8 @@ func (m *image) order() error {
 // Reasons that memory is not available.
 var (
 	errCut      = errors.New("the core file is truncated before it")
-	errExcluded = errors.New("the core file leaves it out")
-	errUnmapped = errors.New("there was no such memory")
+	errExcluded = errors.New("the core file does not contain it")
+	errUnmapped = errors.New("the process had no memory there")
 )
 
 // find returns the segment that contains an address, or nil and the reason.
@@ -199,7 +199,7 @@ func (m *image) find(address uint64) (*segment, error) {
 	return nil, errExcluded
 }
 
-// readSome reads the memory from address on until p is full, and returns why it ended before.
+// readSome reads memory at an address until p is full. If it reads less, it returns the reason.
 func (m *image) readSome(p []byte, address uint64) (int, error) {
 	done := 0
 	for done < len(p) {
@@ -227,16 +227,16 @@ func (m *image) read(what string, address uint64, size int) ([]byte, error) {
 	return p, nil
 }
 
-// largeSegment is the size from which a segment is assumed to be heap rather than a program's data.
+// largeSegment is the size above which a segment is probably heap rather than a program's data.
 const largeSegment = 64 << 20
 
-// searches select the segments that may be the program's data, which are searched first, and then the
-// others, which are searched only if nothing was found.
+// searches select segments to search. The first selects those that may be the program's data. The second
+// selects the others, and is used only if the first found nothing.
 var searches = []func(*segment) bool{isSmall, func(s *segment) bool { return !isSmall(s) }}
 
 func isSmall(s *segment) bool { return s.bytes <= largeSegment }
 
-// search returns the addresses of a text of data.
+// search returns up to most addresses at which the text is found in writable memory.
 func (m *image) search(text string, most int) (found []uint64) {
 	for _, wanted := range searches {
 		if found = m.searchSegments(text, most, wanted); found != nil {
@@ -262,8 +262,8 @@ func (m *image) searchSegments(text string, most int, wanted func(*segment) bool
 	return found
 }
 
-// eachWindow calls each with the contents of the writable segments that are wanted, piece by piece,
-// until it returns false. Successive pieces of a segment overlap by this number of bytes.
+// eachWindow calls each with the contents of the wanted writable segments, piece by piece, until each
+// returns false. Successive pieces of a segment overlap by this number of bytes.
 func (m *image) eachWindow(overlap int, wanted func(*segment) bool, each func(address uint64, p []byte) bool) {
 	window := make([]byte, 1<<20)
 	for i := range m.segments {
@@ -287,8 +287,8 @@ func (m *image) eachWindow(overlap int, wanted func(*segment) bool, each func(ad
 	}
 }
 
-// note returns the body of the kernel's first note of a type, or nil if there is none of at least
-// that size.
+// note returns the body of the kernel's first note of a type with at least this size, or nil if there
+// is none.
 func (m *image) note(kind elf.NType, size int) (found []byte) {
 	m.eachNote(func(k elf.NType, body []byte) bool {
 		if k == kind && len(body) >= size {
@@ -322,8 +322,8 @@ func (m *image) eachNote(each func(kind elf.NType, body []byte) bool, kinds ...e
 	}
 }
 
-// places returns the addresses of the chunks in [from, to) whose beginning is in the file, in
-// ascending order. from is the address of a chunk.
+// places returns the addresses of the chunks in [from, to) whose first byte is in the file, in
+// ascending order. from must be the address of a chunk.
 func (m *image) places(from, to uint64) iter.Seq[uint64] {
 	return func(yield func(uint64) bool) {
 		for at := from; at < to; {

@@ -15,8 +15,8 @@ import (
 // Flags are the compiler and linker flags for recordable programs.
 type Flags struct{ Compile, Link []string }
 
-// noStockRuntime are the spellings of clang's flag not to link compiler-rt's XRay runtime: the
-// second is for clang 15 and later, the first for older versions.
+// noStockRuntime are the spellings of clang's flag that prevents linking compiler-rt's XRay runtime.
+// The second is for clang 15 and later, the first for older versions.
 var noStockRuntime = []string{"-fnoxray-link-deps", "-fno-xray-link-deps"}
 
 // XRayFlags returns the flags for the compiler cc. It asks the compiler which it supports. If cc is
@@ -35,8 +35,8 @@ func XRayFlags(ctx context.Context, cc string, l Library) (Flags, error) {
 		c, strings.Join(noStockRuntime, ", "))
 }
 
-// GCCFlags returns the flags for GCC and other compilers without XRay. Objects loaded later must
-// find the program's hooks, because libc has hooks that do nothing.
+// GCCFlags returns the flags for GCC and other compilers without XRay. The program exports its hooks,
+// because objects that are loaded later would otherwise use those of libc, which do nothing.
 func GCCFlags(l Library) Flags {
 	return l.flags([]string{"-finstrument-functions"},
 		[]string{"-Wl,--export-dynamic-symbol=__cyg_profile_func_enter", "-Wl,--export-dynamic-symbol=__cyg_profile_func_exit"})
@@ -123,8 +123,7 @@ func Installed(dir string) (Library, error) {
 	return l, nil
 }
 
-// replace writes a new file in place of the old one, so that programs that have the old one mapped
-// keep it.
+// replace writes a new file in place of the old one. Programs that have the old file mapped keep it.
 func replace(path string, data []byte, mode os.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
@@ -135,8 +134,8 @@ func replace(path string, data []byte, mode os.FileMode) error {
 	})
 }
 
-// pkgConfig describes the archive. The shared object is for preloading. Flags for instrumentation
-// are left to the program, because versions of clang differ.
+// pkgConfig describes the archive. It omits the shared object, which is for preloading, and the flags
+// for instrumentation, which depend on the version of clang.
 const pkgConfig = `prefix=${pcfiledir}/../..
 libdir=${prefix}/lib
 includedir=${prefix}/include

@@ -171,7 +171,7 @@ func TestLandings(t *testing.T) {
 	}
 }
 
-// The recorder intercepts the unwinder when linked in, too.
+// The recorder also intercepts the unwinder when it is linked in.
 func TestLandingsLinkedIn(t *testing.T) {
 	t.Parallel()
 	l := library(t)
@@ -239,8 +239,8 @@ func TestLandingsThroughHooks(t *testing.T) {
 	}
 }
 
-// If a thread switches between stacks, nothing crashes and every entry is recorded. If a thread
-// ends inside its calls, the one that does not clean up stays open.
+// If a thread switches between stacks, nothing crashes and every entry is recorded. If a thread ends
+// inside its calls, only the call that does not clean up stays open.
 func TestLandingsOnOtherStacks(t *testing.T) {
 	l := library(t)
 	program := buildLandings(t, "clang++-22", "-fxray-instrument", "-fno-xray-link-deps")

@@ -17,14 +17,14 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// CallSet is a set of libc's functions whose calls can be recorded although they have no sleds.
-// Functions with sleds replace them.
+// CallSet is a set of libc's functions whose calls can be recorded. Functions with sleds replace them,
+// because libc has none.
 type CallSet string
 
 // CallSets are all sets, in the order of their objects in a preload list.
 var CallSets = []CallSet{"locks", "io", "sleep", "alloc"}
 
-// DefaultCallSets are the sets to record if none are named.
+// DefaultCallSets are the sets to record if the user names none.
 const DefaultCallSets = "locks,io,sleep"
 
 // ParseCallSets parses a comma-separated list of sets. "all" means all of them. The result has the
@@ -84,14 +84,14 @@ func callFiles() []string {
 	return names
 }
 
-// buildCalls makes the files of all sets from the sources in dir.
+// buildCalls builds the files of all sets from the sources in dir.
 func (c *compiler) buildCalls(ctx context.Context, dir string) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(2)
 	for _, s := range CallSets {
 		g.Go(func() error {
 			if err := c.buildCallSet(ctx, dir, s); err != nil {
-				return fmt.Errorf("the recorder's functions for %s: %w", s, err)
+				return fmt.Errorf("cannot build the recorder's functions for %s: %w", s, err)
 			}
 			return nil
 		})
@@ -127,7 +127,7 @@ func (c *compiler) buildCallSet(ctx context.Context, dir string, s CallSet) erro
 	return writeWrap(filepath.Join(dir, objects[len(objects)-1]), filepath.Join(dir, lib, s.wrapName()))
 }
 
-// callNames caches the function names of files that [CallSet.objectName] names.
+// callNames caches the function names of the shared objects of call sets.
 var callNames sync.Map
 
 // nameCalls adds the names of libc functions to their objects, because readers of the trace on
@@ -165,8 +165,8 @@ func functionNames(path string) []string {
 
 var wrapped = regexp.MustCompile(`\x00__wrap_(\w+)`)
 
-// writeWrap writes the linker's options for the functions of an object file, whose names are in its
-// string table.
+// writeWrap writes the linker's options for the functions of an object file. It takes their names from
+// the file's string table.
 func writeWrap(object, file string) error {
 	data, err := os.ReadFile(object)
 	if err != nil {

@@ -19,11 +19,11 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// libcall is what a trace has about calls of a function.
+// libcall has the contents of a trace about calls of a libc function.
 type libcall struct {
 	calls, left int
-	args        []string // the small arguments of each call
-	results     []int64  // of each call that has one
+	args        []string // small arguments of each call
+	results     []int64  // results of the calls that have one
 }
 
 func (c *libcall) sum() (sum int64) {
@@ -227,8 +227,8 @@ func checkIO(t *testing.T, name string, r callRun) {
 			t.Errorf("%s: got %+v, want a sum of results of %d", name, f, want)
 		}
 	}
-	// One read failed, one was interrupted, and a jump left one. Only the recorder as a shared
-	// object notices the last.
+	// One read failed, one was interrupted, and one was left by a jump. Only the recorder as a shared
+	// object notices the jump.
 	if f := l.by["read"]; f != nil && (len(f.results) != 3 || f.results[1] != -1 || f.results[2] != -1) {
 		t.Errorf("read: wrong results: %+v", f)
 	}
@@ -251,7 +251,7 @@ func checkIO(t *testing.T, name string, r callRun) {
 	}
 }
 
-// Threads that are cancelled inside a recorded call clean up and leave nothing broken behind.
+// Threads that are cancelled inside a recorded call clean up and break nothing.
 func checkCancelled(t *testing.T, name string, r callRun) {
 	if name == "static" {
 		return // glibc does not load its unwinder in static programs
@@ -264,14 +264,14 @@ func checkForks(t *testing.T, name string, r callRun) {
 	l := r.run(t, "mode=record", "fork", "DIR/file")
 	want := map[string]int{"write": 2, "open": 2, "close": 2, "waitpid": 1}
 	if f := l.by["write"]; f != nil && f.calls == 1 {
-		t.Skip("the child's records end with it at _exit") // no observer takes them over
+		t.Skip("the child's records are lost at _exit") // there is no observer to write them
 	}
 	l.expect(t, want)
 }
 
 func checkMemory(t *testing.T, name string, r callRun) {
 	l := r.run(t, "mode=record", "alloc")
-	// Libraries allocate, too.
+	// Libraries also allocate.
 	least := map[string]int{"malloc": 108, "free": 104, "realloc": 2, "calloc": 1, "aligned_alloc": 1, "posix_memalign": 2, "mmap": 1, "munmap": 1}
 	for name, n := range least {
 		if f := l.by[name]; f == nil || f.calls < n || f.calls > n+10 {
@@ -298,7 +298,7 @@ func checkMemory(t *testing.T, name string, r callRun) {
 // and count mode counts all.
 func checkModes(t *testing.T, r callRun) {
 	l := r.run(t, "mode=prune,threshold=5000000", "io", "DIR/file")
-	// On a busy machine any call may take long, but not all of them.
+	// On a busy machine some calls may take long, but not all.
 	if f := l.by["read"]; f == nil || f.calls < 2 {
 		t.Errorf("got reads of 5 ms: %+v, want at least 2", f)
 	}

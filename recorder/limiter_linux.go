@@ -14,21 +14,22 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Limiter keeps what a recording costs a process, which writes its trace itself, below a share of the
-// process's CPU time. It reads the process's memory and decides which functions are recorded. It is not
-// safe for concurrent use.
+// Limiter keeps the cost of a recording below a share of a process's CPU time. It is for a process that
+// writes its trace itself. It reads the process's memory and decides which functions to record. It is
+// not safe for concurrent use.
 type Limiter struct {
 	live   *Live
 	cancel context.CancelFunc
-	read   chan struct{} // closed when nothing more is read
-	// CPU time of the process when the recording began and when the Limiter did, in ns, and the TSC then.
+	read   chan struct{} // closed when follow has returned
+	// before and cpu are the CPU time of the process when the recording and the Limiter began, in ns.
+	// began is the TSC when the Limiter began.
 	before, cpu float64
 	began       uint64
 }
 
-// Limit begins to limit what a recording costs, as a share of the process's CPU time. The process records into
-// a file with this Budget, see [Recording]. The caller needs the right to trace the process, as with gdb. Only
-// one Limiter, or [Live] with a limit, can decide what a process records.
+// Limit begins to limit the cost of a recording to a share of the process's CPU time. The process must
+// be recording into a file with this Budget, see [Recording]. The caller needs permission to trace the
+// process, as for gdb. A process can have only one Limiter or [Live] with a limit.
 func (p *Process) Limit(ctx context.Context, share float64) (*Limiter, error) {
 	l := new(Limiter)
 	process := budgetProcess{clock: clockOfProcess(p.PID)}
@@ -57,7 +58,8 @@ func (p *Process) Limit(ctx context.Context, share float64) (*Limiter, error) {
 	return l, nil
 }
 
-// follow reads what threads record: how long calls take, and what is not yet in the file.
+// follow reads the records of threads, for the durations of calls and for records that are not yet in
+// the file.
 func (l *Limiter) follow(ctx context.Context) {
 	defer close(l.read)
 	const often = 50 * time.Millisecond
@@ -68,32 +70,31 @@ func (l *Limiter) follow(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			_, _ = l.live.Read(ctx, func(RootCall) {}) // an error is the end of the process
+			_, _ = l.live.Read(ctx, func(RootCall) {}) // an error means that the process has ended
 		}
 	}
 }
 
-// Over reports whether the process records no more: it has ended, it executes another program, or somebody
-// has ended the recording.
+// Over reports whether the recording has ended: the process has ended, executes another program, or was
+// told to end the recording.
 func (l *Limiter) Over() bool { return l.live.budget.memory.over() }
 
-// Stop ends the decisions. The process then must be told to end the recording: it keeps to the latest
-// limits.
+// Stop stops limiting. The latest limits stay in force, so tell the process to end the recording.
 func (l *Limiter) Stop() {
 	l.cancel()
 	<-l.read
 	l.live.budget.end()
 }
 
-// Finish adds to the trace at a path what was not recorded, after [Limiter.Stop]. The process must have ended,
-// or have ended the recording. Of a process that was killed or executes another program, the calls after its
-// counts were last read are estimated, and the records that it had not yet written are added as far as they
-// were read.
+// Finish adds to the trace at a path which calls were not recorded. Call it after [Limiter.Stop], when
+// the process or the recording has ended. If the process was killed or executes another program, Finish
+// estimates the calls after its counts were last read, and adds the records that it had not yet written,
+// as far as they were read.
 func (l *Limiter) Finish(path string) (err error) {
 	defer func() { err = errors.Join(err, l.live.Close()) }()
 	r, c, err := callsIn(path)
 	if err != nil || !r.Budget.Limited() {
-		return err // damaged traces may have lost that
+		return err // a damaged trace may not have the budget
 	}
 	b, first := l.live.budget, r.Budget.From
 	var rest []byte
@@ -103,7 +104,7 @@ func (l *Limiter) Finish(path string) (err error) {
 		}
 		c.cpu = l.before + float64(r.Process.CPUNS)
 	} else if m := b.memory.(*budgetLive); m.counted == 0 {
-		return nil // it has ended at once: nobody has ever read the counts
+		return nil // it ended before the counts were read
 	} else {
 		b.addTotals(c.counted)
 		rest = l.rest(first, c)
@@ -117,8 +118,8 @@ func (l *Limiter) Finish(path string) (err error) {
 	return appendTo(path, tracewrite.AppendBudget(rest, &found, first))
 }
 
-// rest returns blocks of what threads had recorded and not written, of a trace that begins at a TSC, and adds
-// the calls in it. Within a budget, it takes long to fill a chunk.
+// rest returns the records that threads had not yet written, as blocks of a trace that begins at a TSC,
+// and adds their calls to c. There may be many, because within a budget a chunk fills slowly.
 func (l *Limiter) rest(first uint64, c *traceCalls) (blocks []byte) {
 	for _, address := range slices.Sorted(maps.Keys(l.live.threads)) {
 		t := l.live.threads[address]
@@ -141,7 +142,7 @@ func (l *Limiter) rest(first uint64, c *traceCalls) (blocks []byte) {
 	return blocks
 }
 
-// traceCalls are the calls of a process, and of each thread the TSC of its last record in the trace.
+// traceCalls are the calls of a process, and the TSC of each thread's last record in the trace.
 type traceCalls struct {
 	processCalls
 	last map[int32]uint64
@@ -154,7 +155,7 @@ func (c *traceCalls) record(id reader.FuncID) {
 	}
 }
 
-// addTotals adds all calls that were counted so far.
+// addTotals adds all calls counted so far.
 func (b *budget) addTotals(to map[reader.FuncID]uint64) {
 	for i := range b.slots {
 		for id, calls := range b.slots[i].counts {
@@ -165,7 +166,7 @@ func (b *budget) addTotals(to map[reader.FuncID]uint64) {
 	}
 }
 
-// callsIn returns the metadata of the trace of one process, and which calls it has.
+// callsIn returns the metadata and the calls of a trace of one process.
 func callsIn(path string) (r *reader.Recording, c *traceCalls, err error) {
 	t, err := reader.Open(reader.Options{MaxThreads: math.MaxInt32}, path)
 	if err != nil {
@@ -194,7 +195,7 @@ func callsIn(path string) (r *reader.Recording, c *traceCalls, err error) {
 	return r, c, err
 }
 
-// appendTo appends data to a file that exists.
+// appendTo appends data to an existing file.
 func appendTo(path string, data []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|syscall.O_NOFOLLOW, 0)
 	if err != nil {

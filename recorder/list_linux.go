@@ -19,13 +19,13 @@ type Listening struct {
 	Parent  int
 	Command string // with its arguments
 	Status  *Status
-	// Err is why it has no Status, for example because it belongs to another user.
+	// Err is the reason if there is no Status, for example that the process belongs to another user.
 	Err error
 }
 
-// List finds the processes of this network namespace whose recorders listen under their usual
-// names, by process ID. It does not find sockets at paths. Recorded processes that do not listen
-// are in the list with the reason.
+// List returns the processes of this network namespace whose recorders listen under their usual names,
+// sorted by process ID. It does not find sockets at paths. It includes recorded processes that do not
+// listen, with the reason.
 func List(ctx context.Context) ([]Listening, error) {
 	table, err := os.ReadFile("/proc/net/unix")
 	if err != nil {
@@ -45,8 +45,8 @@ func List(ctx context.Context) ([]Listening, error) {
 	return list, ctx.Err()
 }
 
-// FindProgram returns the ID of the newest process whose program has this name, or 0. It
-// ignores processes that skip reports. It finds only processes whose program this user may see.
+// FindProgram returns the ID of the newest process whose program has this name, or 0. It ignores
+// processes for which skip returns true, and those whose program this user may not see.
 func FindProgram(name string, skip func(pid int) bool) (int, error) {
 	dirs, err := os.ReadDir("/proc")
 	if err != nil {
@@ -80,7 +80,7 @@ func listeningSockets(table string) []string {
 	return sockets
 }
 
-// look asks who listens at a socket, and for its status.
+// look finds out which process listens on a socket, and asks for its status.
 func look(ctx context.Context, socket string) (l Listening) {
 	p := &Process{socket: socket, anyone: true}
 	conn, err := p.connect(ctx)
@@ -94,7 +94,7 @@ func look(ctx context.Context, socket string) (l Listening) {
 		return l
 	}
 	l.Parent, l.Command = parentOf(l.PID), commandOf(l.PID)
-	// Another process took this process's socket name first.
+	// Another process has taken this process's socket name.
 	if name, err := nameOf(l.PID); err != nil || socketPrefix+strconv.Itoa(name) != socket {
 		l.Err = ErrNoRecorder
 		return l
@@ -106,8 +106,8 @@ func look(ctx context.Context, socket string) (l Listening) {
 	return l
 }
 
-// silent finds recorded processes that do not listen: those that share memory with an observer, and
-// forked children of those that listen.
+// silent returns the recorded processes that do not listen: those that share memory with an observer,
+// and forked children of those that listen.
 func silent(list []Listening) []Listening {
 	listening := make(map[int]bool)
 	for _, l := range list {
@@ -118,7 +118,7 @@ func silent(list []Listening) []Listening {
 	for _, dir := range dirs {
 		pid, err := strconv.Atoi(dir.Name())
 		if err != nil || listening[pid] || exeOf(pid) == exeOf(os.Getpid()) {
-			continue // our own program has no recorder, but observers share its memory
+			continue // xray itself has no recorder, but its observers map the shared memory
 		}
 		parent := parentOf(pid)
 		if why := silence(pid, listening[parent] && exeOf(parent) == exeOf(pid)); why != nil {
@@ -128,9 +128,9 @@ func silent(list []Listening) []Listening {
 	return found
 }
 
-// silence returns why a recorded process cannot be controlled: because it is a fork of another one,
-// or because it shares memory with an observer. It returns nil for other processes, and for those
-// that have just started.
+// silence returns why a recorded process cannot be controlled: it was forked from another one, or it
+// shares memory with an observer. It returns nil for other processes, and for those that have just
+// started.
 func silence(pid int, isFork bool) error {
 	if exeOf(pid) == "" || !isFork && !isObserved(pid) {
 		return nil

@@ -16,9 +16,9 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Live reads the rings of a running process from outside, through /proc/PID/mem. The process does
-// nothing for it but fill its rings. Live keeps chunks that the process overwrites, as far as they
-// fit into a limit. It is not safe for concurrent use.
+// Live reads the rings of a running process from outside, through /proc/PID/mem. The process only fills
+// its rings. Live keeps chunks that the process overwrites, up to a limit on their size. It is not safe
+// for concurrent use.
 type Live struct {
 	process *Process
 	image   *image
@@ -28,27 +28,27 @@ type Live struct {
 	choose  func(*reader.Trace) (Roots, error)
 	room    int64 // bytes of chunks to keep
 	kept    []*keptChunk
-	objects uint64 // in the process when its metadata was read
-	since   uint64 // TSC at which its recording began; 0 if unknown. Rings also have records of earlier ones
+	objects uint64 // number in the process when its metadata was read
+	since   uint64 // TSC at which the recording began, or 0; rings may have records of earlier recordings
 	text    *reader.Recording
 	newest  uint64       // TSC when the rings were last read
 	windows *liveWindows // nil if everything is recorded
 	scratch []byte
 	budget  *budget // nil without one
-	tails   bool    // keep the current chunks
+	tails   bool    // copy the current chunks
 }
 
 // liveThread is a thread, and how far its ring was read.
 type liveThread struct {
 	*ringThread
 	scan   rootScan
-	calls  inspector // of a budget
+	calls  inspector // if there is a budget
 	number uint64    // of the chunk to read next
 	at     int       // offset in it
 	tail   tail
 }
 
-// tail is a thread's current chunk as of the latest [Live.Read], if there are tails.
+// tail is a copy of a thread's current chunk by the latest [Live.Read], if there are tails.
 type tail struct {
 	number, cursor uint64
 	data           []byte
@@ -61,10 +61,10 @@ type keptChunk struct {
 	data   []byte
 }
 
-// OpenLive finds the rings of a process. keep is the number of bytes of chunks to keep beyond them.
-// The caller needs the right to trace the process, as with gdb. choose chooses roots from the
-// metadata of the process, which are a trace without records. It is called again, by [Live.Read],
-// when the process has opened or closed objects.
+// OpenLive finds the rings of a process. keep is the number of bytes of overwritten chunks to keep. The
+// caller needs permission to trace the process, as for gdb. choose chooses the roots from the metadata
+// of the process, a trace without records. [Live.Read] calls it again when the process has opened or
+// closed objects.
 func OpenLive(ctx context.Context, p *Process, keep int64, choose func(*reader.Trace) (Roots, error)) (*Live, error) {
 	if p.PID == 0 {
 		return nil, errors.New("pass the process ID instead of the path of its socket")
@@ -84,7 +84,7 @@ func OpenLive(ctx context.Context, p *Process, keep int64, choose func(*reader.T
 	return l, nil
 }
 
-// Close releases its resources. The process goes on as it is: a budget keeps its latest limits.
+// Close releases the resources. The process keeps recording, with the latest limits of a budget.
 func (l *Live) Close() error {
 	var err error
 	if l.budget != nil {
@@ -111,7 +111,7 @@ func (l *Live) find(mem *os.File) (*runtimeRoot, error) {
 			writable.segments = append(writable.segments, segment{address: r[0], memory: r[1] - r[0], offset: r[0], bytes: r[1] - r[0], writable: true})
 		}
 	}
-	// All of the memory is one file. Unmapped parts cannot be read.
+	// /proc/PID/mem has all of the memory. Unmapped parts cannot be read.
 	l.image = &image{name: name, in: mem, size: userSpace, segments: []segment{{memory: userSpace, bytes: userSpace}}}
 	for _, address := range writable.search(rootMagic, maxRoots) {
 		if root, err := l.image.parseRoot(address); err == nil && int(root.pid) == inner && root.nobjects > 0 {
@@ -152,13 +152,13 @@ func (l *Live) describe(ctx context.Context, root *runtimeRoot) error {
 	return nil
 }
 
-// Recording describes the process as of the latest [Live.Read]: objects, clock and functions. It
-// has no threads. It must not be changed.
+// Recording returns the metadata of the process as of the latest [Live.Read], without threads. The
+// caller must not change it.
 func (l *Live) Recording() *reader.Recording { return l.text }
 
-// Read reads what threads have recorded since the previous call, and calls each with the calls of
-// roots that have ended. Those of a thread are in order. An error means that the process has ended
-// or cannot be read any more.
+// Read reads what threads have recorded since the previous call, and calls each with the calls of roots
+// that have ended. Calls of a thread are in order. An error means that the process has ended or cannot
+// be read any more.
 func (l *Live) Read(ctx context.Context, each func(RootCall)) (s LiveState, err error) {
 	now := rdtsc()
 	root, err := l.image.parseRoot(l.root)
@@ -204,7 +204,7 @@ func (l *Live) readWindows(root *runtimeRoot, now uint64) error {
 	if l.windows == nil {
 		l.windows = new(liveWindows)
 		l.windows.more = func() {
-			// If this fails, the process has ended.
+			// An error means that the process has ended.
 			now := rdtsc()
 			if root, err := l.image.parseRoot(l.root); err == nil {
 				_ = l.windows.update(l.image, &root.windows, now)
@@ -231,7 +231,7 @@ func (l *Live) readThread(now *ringThread, s *LiveState, each func(RootCall)) {
 	}
 	if first := now.taken - min(now.taken, now.size); t.number <= first {
 		missed := t.miss(first + 1)
-		if l.newest != 0 { // else it was overwritten before anybody could read it
+		if l.newest != 0 { // the first Read cannot lose anything
 			s.Lost += missed
 		}
 	}
@@ -247,7 +247,7 @@ func (l *Live) readThread(now *ringThread, s *LiveState, each func(RootCall)) {
 	}
 }
 
-// keepTail copies the current chunk of a thread.
+// keepTail copies the current chunk of a thread to its tail.
 func (l *Live) keepTail(t *liveThread) {
 	address := t.ring + (t.taken-1)%t.size*chunkSize
 	end := t.cursor - address
@@ -258,7 +258,8 @@ func (l *Live) keepTail(t *liveThread) {
 	if !l.copies(t, address, data, 0) || !l.copies(t, address, again, 0) {
 		return
 	}
-	// The thread may take records back, as with --prune. What is the same twice was there at one moment.
+	// The thread may remove records, for example with --prune. The part that two copies have in common
+	// was there at one moment.
 	same := chunkHeader
 	for same < len(data) && data[same] == again[same] {
 		same++
@@ -275,7 +276,7 @@ func (t *liveThread) miss(next uint64) uint64 {
 	return n
 }
 
-// readChunk reads what is new in the next chunk. It reports whether the chunk is complete.
+// readChunk reads what is new in the next chunk. It reports whether the chunk is finished.
 func (l *Live) readChunk(t *liveThread, s *LiveState, each func(RootCall)) (done bool) {
 	address := t.ring + (t.number-1)%t.size*chunkSize
 	if t.number == t.taken {
@@ -317,7 +318,7 @@ func (l *Live) readChunk(t *liveThread, s *LiveState, each func(RootCall)) (done
 	return true
 }
 
-// copies reads memory of a thread's next chunk, and reports whether it still was that chunk
+// copies copies a part of a thread's next chunk to p, and reports whether it was still the same chunk
 // afterwards.
 func (l *Live) copies(t *liveThread, address uint64, p []byte, offset uint64) bool {
 	header := make(fields, chunkHeader)
@@ -330,7 +331,7 @@ func (l *Live) copies(t *liveThread, address uint64, p []byte, offset uint64) bo
 	return header.u64(0) == 2*t.number && header.u64(40) == chunkMagic && header.u64(32) == t.address
 }
 
-// evict forgets the chunks that ended first until the others fit.
+// evict drops the chunks that ended first until the others fit into the limit.
 func (l *Live) evict() {
 	size := int64(0)
 	for _, k := range l.kept {
@@ -347,11 +348,11 @@ func (l *Live) evict() {
 	l.kept = slices.Delete(l.kept, 0, n)
 }
 
-// Newest is the TSC up to which Read has read everything that was complete.
+// Newest returns the TSC up to which Read has read all complete records.
 func (l *Live) Newest() uint64 { return l.newest }
 
-// WriteTrace writes a trace of what all threads recorded from one TSC to another, as far as it is
-// still there. edit may change the metadata. WriteTrace reads the rings anew.
+// WriteTrace writes a trace of what all threads recorded between two TSCs, as far as it is still
+// available. edit may change the metadata. WriteTrace reads the current chunks again.
 func (l *Live) WriteTrace(w io.Writer, from, to uint64, edit func(*reader.Recording)) error {
 	from = max(from, l.since)
 	chunks := l.chunks(from, to)
@@ -393,7 +394,7 @@ func (l *Live) WriteTrace(w io.Writer, from, to uint64, edit func(*reader.Record
 	return nil
 }
 
-// chunks returns the chunks with records between these TSCs, by thread and number.
+// chunks returns the chunks with records between two TSCs, sorted by thread and number.
 func (l *Live) chunks(from, to uint64) []*keptChunk {
 	overlaps := func(c *chunkPlace) bool { return c.first <= to && (c.last == 0 || c.last >= from) }
 	var list []*keptChunk

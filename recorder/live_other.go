@@ -9,10 +9,10 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Live reads the rings of a running process. It cannot on this system.
+// Live reads the rings of a running process. It does not work on this system.
 type Live struct{}
 
-// OpenLive finds the rings of a process. It cannot on this system.
+// OpenLive finds the rings of a process. It always fails on this system.
 func OpenLive(context.Context, *Process, int64, func(*reader.Trace) (Roots, error)) (*Live, error) {
 	return nil, Supported()
 }
@@ -20,22 +20,22 @@ func OpenLive(context.Context, *Process, int64, func(*reader.Trace) (Roots, erro
 // Close releases its resources.
 func (l *Live) Close() error { return nil }
 
-// Limit has a budget. It cannot on this system.
+// Limit limits the cost of recording. It always fails on this system.
 func (l *Live) Limit(context.Context, float64) error { return Supported() }
 
-// Limiter limits what a recording costs.
+// Limiter limits the cost of a recording.
 type Limiter struct{}
 
-// Limit begins to limit what a recording costs. It cannot on this system.
+// Limit begins to limit the cost of a recording. It always fails on this system.
 func (p *Process) Limit(context.Context, float64) (*Limiter, error) { return nil, Supported() }
 
-// Over reports whether the process records no more.
+// Over reports whether the recording has ended.
 func (l *Limiter) Over() bool { return true }
 
-// Stop ends the decisions.
+// Stop stops limiting.
 func (l *Limiter) Stop() {}
 
-// Finish adds to the trace what was not recorded. It cannot on this system.
+// Finish adds to the trace which calls were not recorded. It always fails on this system.
 func (l *Limiter) Finish(string) error { return Supported() }
 
 // Recording describes the process.
@@ -54,5 +54,5 @@ func (l *Live) WriteTrace(io.Writer, uint64, uint64, func(*reader.Recording)) er
 	return Supported()
 }
 
-// FindProgram finds a process. It cannot on this system.
+// FindProgram finds a process. It finds none on this system.
 func FindProgram(string, func(int) bool) (int, error) { return 0, Supported() }

@@ -7,7 +7,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// rootWindowsAt is the offset of the fields about windows in struct xr_root.
+// rootWindowsAt is the offset of the window fields in struct xr_root.
 const rootWindowsAt = 232
 
 // Rows of a process's table of windows, as in runtime/window.h.
@@ -16,13 +16,13 @@ const (
 	windowSize = 24
 )
 
-// windowTable says where the windows of a recording are in a process.
+// windowTable locates the windows of a recording in a process.
 type windowTable struct {
 	length, every uint64 // ns; 0 if everything is recorded
-	address, n    uint64 // of the table; windows so far
+	address, n    uint64 // address of the table; number of windows so far
 }
 
-// readWindows appends the windows from number first on, as far as the process keeps them.
+// readWindows appends the windows from number first on, as far as the process still has them.
 func (m *image) readWindows(list []reader.RecordedWindow, t *windowTable, first uint64) ([]reader.RecordedWindow, error) {
 	for i := max(first, t.n-min(t.n, windowRows)); i < t.n; {
 		row := i % windowRows
@@ -39,15 +39,15 @@ func (m *image) readWindows(list []reader.RecordedWindow, t *windowTable, first 
 	return list, nil
 }
 
-// liveWindows are the windows of a process that is watched.
+// liveWindows are the windows of a process that a [Live] reads.
 type liveWindows struct {
 	list []reader.RecordedWindow // the latest, in order; the last one may be open
-	seen uint64                  // windows of the process that have ended
-	asOf uint64                  // TSC up to which they are known
-	more func()                  // updates them
+	seen uint64                  // number of windows that have ended
+	asOf uint64                  // TSC up to which the windows are known
+	more func()                  // updates the windows
 }
 
-// update reads which windows there have been up to a TSC.
+// update reads the windows up to a TSC.
 func (w *liveWindows) update(m *image, t *windowTable, now uint64) error {
 	if n := len(w.list); n > 0 && w.list[n-1].To == 0 {
 		w.list = w.list[:n-1]
@@ -66,8 +66,8 @@ func (w *liveWindows) update(m *image, t *windowTable, now uint64) error {
 	return nil
 }
 
-// at returns the window that has a TSC, or false if it is outside of all. The end of an open window is
-// the time up to which it is known to be open.
+// at returns the window that contains a TSC, or false if none does. The end of an open window is the
+// time up to which it is known to be open.
 func (w *liveWindows) at(tsc uint64) (from, to uint64, ok bool) {
 	if tsc > w.asOf {
 		w.more()
@@ -83,7 +83,7 @@ func (w *liveWindows) at(tsc uint64) (from, to uint64, ok bool) {
 	return one.From, one.To, true
 }
 
-// between returns the windows that have a part of a time.
+// between returns the windows that overlap the time between two TSCs.
 func (w *liveWindows) between(from, to uint64) []reader.RecordedWindow {
 	var list []reader.RecordedWindow
 	for _, one := range w.list {
@@ -94,8 +94,8 @@ func (w *liveWindows) between(from, to uint64) []reader.RecordedWindow {
 	return list
 }
 
-// inWindow reports whether a record is in a window. The calls that were open when another one ended
-// are forgotten: it is unknown when they ended.
+// inWindow reports whether a record is in a window. When the window changes, inWindow forgets the calls
+// that were open in the previous one, because it is unknown when they ended.
 func (s *rootScan) inWindow(tsc uint64) bool {
 	if s.windows == nil || tsc >= s.from && tsc <= s.to {
 		return true
@@ -108,7 +108,7 @@ func (s *rootScan) inWindow(tsc uint64) bool {
 	return ok
 }
 
-// expire forgets the calls of a window that has ended.
+// expire forgets the open calls if their window has ended.
 func (s *rootScan) expire() {
 	if s.windows == nil || len(s.open) == 0 {
 		return

@@ -12,14 +12,14 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Log has the records of LLVM's own XRay runtime in the memory of a process: those that the runtime
-// had not written to a file, and would have lost. It is not safe for concurrent use.
+// Log has the records of LLVM's own XRay runtime in the memory of a process, which the runtime has not
+// written to a file. It is not safe for concurrent use.
 type Log struct {
 	// Type is the mode of the runtime, reader.FDR or reader.Basic.
 	Type reader.Type
 
 	notes  []string
-	clock  string // what is uncertain about the clock
+	clock  string // a note if the clock's frequency is uncertain, or ""
 	header reader.Header
 	image  *image
 	parts  []logPart
@@ -28,16 +28,15 @@ type Log struct {
 // logPart is a range of memory with complete records: a buffer of a thread.
 type logPart struct {
 	thread, process int32
-	seconds, tsc    uint64 // when the thread took the buffer; TSC of the first record
+	seconds, tsc    uint64 // time when the thread took the buffer; TSC of the first record
 	micros          uint32
 	address         uint64
 	size            int
-	copied          []byte // of a running process; else nil
-	held            bool   // a thread has the buffer, or none does and it is not free either
+	copied          []byte // copy of the records of a running process; nil for a core file
+	held            bool   // the buffer is not free: a thread has it, or the queue has lost it
 }
 
-// findLogs finds the logs of LLVM's runtime. They are in the data of the program and in the
-// thread-local data of its threads.
+// findLogs finds the logs of LLVM's runtime, in the data of the program and of its threads.
 func (c *Core) findLogs(wanted func(*segment) bool) error {
 	var err error
 	if q := c.image.findQueue(wanted); q != nil {
@@ -60,10 +59,10 @@ func (l *Log) Mode() string {
 	return "basic"
 }
 
-// Logs returns the logs of LLVM's runtime: that of FDR mode, or of basic mode, or both.
+// Logs returns the logs of LLVM's runtime: one of FDR mode, one of basic mode, or both.
 func (c *Core) Logs() []*Log { return c.logs }
 
-// WriteTrace writes the records as the runtime would have written them to a file.
+// WriteTrace writes the records in the same format as the runtime.
 func (l *Log) WriteTrace(w io.Writer) error {
 	if _, err := w.Write(tracewrite.AppendHeader(nil, &l.header)); err != nil {
 		return err
@@ -90,7 +89,7 @@ func (l *Log) WriteTrace(w io.Writer) error {
 	return nil
 }
 
-// Notes says what is missing or uncertain, in parts of a sentence.
+// Notes returns what is missing or uncertain, as clauses.
 func (l *Log) Notes() []string {
 	if l.clock == "" {
 		return l.notes
@@ -102,7 +101,7 @@ func (l *Log) note(format string, args ...any) {
 	l.notes = append(l.notes, fmt.Sprintf(format, args...))
 }
 
-// available returns how many of the n bytes from an address on are in the image.
+// available returns how many of the n bytes at an address are in the image.
 func (m *image) available(address, n uint64) int {
 	var got uint64
 	for got < n {
@@ -122,13 +121,13 @@ func (m *image) word(address uint64) (uint64, error) {
 	return binary.LittleEndian.Uint64(b[:]), err
 }
 
-// emulated is a reading of the clock from which on it is not a TSC, which would take decades to get
-// there, but the wall clock in nanoseconds, in 2001. The runtime reads the wall clock if the kernel
-// does not report the frequency of the TSC.
+// emulated is the clock reading from which on the clock must be the wall clock in nanoseconds, which
+// passed it in 2001. A TSC would take decades to reach it. The runtime reads the wall clock if the
+// kernel does not report the frequency of the TSC.
 const emulated = 1e18
 
-// setClock sets the frequency of the log's clock. The runtime writes it to its file, but does not
-// keep it where it can be found in every program.
+// setClock sets the frequency of the log's clock. The runtime writes the frequency to its file, but in
+// memory it can only be found by the program's symbols.
 func (c *Core) setClock(l *Log) {
 	l.clock = ""
 	var timed []*logPart
@@ -150,14 +149,14 @@ func (c *Core) setClock(l *Log) {
 		l.header.CycleFrequency = frequencyOf(timed)
 	}
 	if f := l.header.CycleFrequency; f != 0 {
-		l.clock = fmt.Sprintf("the clock's frequency, %.3f GHz, is an estimate from the times of the buffers", float64(f)/1e9)
+		l.clock = fmt.Sprintf("the clock frequency of %.3f GHz is an estimate from the times of the buffers", float64(f)/1e9)
 		return
 	}
-	l.clock = "the clock's frequency is unknown: pass --clock-rate to other commands, or to this one --exe and the program with its symbols"
+	l.clock = "the clock frequency is unknown: pass --exe with an unstripped program to this command, or --clock-rate to other commands"
 }
 
-// frequencyOf estimates the frequency from buffers in the order in which threads took them. Each has a
-// reading of both clocks at its beginning, usually within a microsecond.
+// frequencyOf estimates the frequency from buffers in the order in which threads took them. Each begins
+// with a reading of both clocks, usually within a microsecond.
 func frequencyOf(parts []*logPart) uint64 {
 	if len(parts) == 0 {
 		return 0
@@ -176,8 +175,8 @@ func (p *logPart) wall() uint64 { return p.seconds*1e6 + uint64(p.micros) }
 // maxSymbols limits the symbols of a program that are searched.
 const maxSymbols = 64 << 20
 
-// ticksPerSecond returns what the runtime takes for the frequency of the TSC, or 0 if it cannot be
-// found: only the symbol table of the program's file tells where it is.
+// ticksPerSecond returns the frequency of the TSC that the runtime uses. It returns 0 if the program's
+// file has no symbol table, which is the only way to find the variable.
 func (c *Core) ticksPerSecond() uint64 {
 	f, err := elf.Open(c.exe)
 	if err != nil {
@@ -194,7 +193,7 @@ func (c *Core) ticksPerSecond() uint64 {
 		return 0
 	}
 	for _, s := range symbols {
-		// Each mode has such a variable. That of a mode that is not used is 0.
+		// Each mode has such a variable. It is 0 if the mode is not used.
 		if s.Name != "_ZN6__xrayL11TicksPerSecE" {
 			continue
 		}
@@ -205,11 +204,11 @@ func (c *Core) ticksPerSecond() uint64 {
 	return 0
 }
 
-// isProgram reports whether a file is the one that the process ran, which is loaded with this bias.
+// isProgram reports whether a file is the program of the process, loaded with this bias.
 func (c *Core) isProgram(f *elf.File, bias uint64) bool {
 	s := f.Section(".note.gnu.build-id")
 	if c.live != nil {
-		return true // it is the file that the kernel has
+		return true // it is /proc/PID/exe
 	}
 	if s == nil || s.Size > pageSize || bias%pageSize != 0 {
 		return false
@@ -226,7 +225,7 @@ func (c *Core) isProgram(f *elf.File, bias uint64) bool {
 // Keys of the auxiliary vector.
 const (
 	auxHeaders = 3 // address of the program headers
-	auxEntry   = 9 // address of the program's entry
+	auxEntry   = 9 // address of the program's entry point
 )
 
 // auxiliary returns a value of the auxiliary vector, or 0.
@@ -242,7 +241,7 @@ func (c *Core) auxiliary(key uint64) uint64 {
 // noteFile is NT_FILE, the note with the mapped files.
 const noteFile elf.NType = 0x46494c45
 
-// readProgram finds out in a core file which program the process ran.
+// readProgram finds out from a core file which program the process ran.
 func (c *Core) readProgram() {
 	const noteAuxv elf.NType = 6
 	c.aux = c.image.note(noteAuxv, 16)
@@ -264,10 +263,10 @@ func (c *Core) readProgram() {
 	}
 }
 
-// Program returns the path of the program, as the process knew it, or "" if it is unknown.
+// Program returns the path of the program in the process, or "" if it is unknown.
 func (c *Core) Program() string { return c.program }
 
-// SetProgram sets the path of the program, if the file is elsewhere now.
+// SetProgram sets the path of the program, if the file has been moved.
 func (c *Core) SetProgram(path string) {
 	c.program, c.exe, c.given = path, path, true
 	for _, l := range c.logs {

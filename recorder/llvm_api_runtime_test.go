@@ -34,7 +34,7 @@ func buildLLVM(t *testing.T, clang, archive string, flags ...string) string {
 	return elftest.Build(t, clang, "llvm_api", args...)
 }
 
-// llvmRun is what a run of testdata/llvm_api.cc printed, and the folder that it ran in.
+// llvmRun is a run of testdata/llvm_api.cc: its output, and the folder that it ran in.
 type llvmRun struct{ stdout, stderr, dir string }
 
 func runLLVM(t *testing.T, program string, env []string, args ...string) llvmRun {
@@ -49,7 +49,7 @@ func runLLVM(t *testing.T, program string, env []string, args ...string) llvmRun
 	return llvmRun{out.String(), errs.String(), cmd.Dir}
 }
 
-// files returns the files that the run left and that match a pattern.
+// files returns the files that the run has written and that match a pattern.
 func (r llvmRun) files(t *testing.T, pattern string) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(r.dir, pattern))
@@ -152,7 +152,7 @@ func TestLLVMAPIOfSharedObjects(t *testing.T) {
 	}
 }
 
-// What LLVM's runtimes do not do, or not each time.
+// Behavior that LLVM's runtimes do not have, or not always.
 func TestLLVMAPIBesideTheRecorder(t *testing.T) {
 	program := buildLLVM(t, "clang-22", library(t).Archive())
 	t.Run("Buffers", func(t *testing.T) { checkBuffers(t, program) })
@@ -164,7 +164,8 @@ func TestLLVMAPIBesideTheRecorder(t *testing.T) {
 	t.Run("Flags", func(t *testing.T) { checkLLVMFlags(t, program) })
 }
 
-// All buffers together are a log. compiler-rt's buffers lack the calls of the thread that asks.
+// All buffers together are a complete log. compiler-rt's buffers lack the calls of the thread that
+// asks for them.
 func checkBuffers(t *testing.T, program string) {
 	logs := runLLVM(t, program, keepAll, "memory").files(t, "buffers.*")
 	want := map[string]int64{"leaf()": 24, "middle()": 12, "outer()": 6, "tail()": 6, "logged(unsigned long)": 12}
@@ -176,8 +177,8 @@ func checkBuffers(t *testing.T, program string) {
 	}
 }
 
-// A handler that is instrumented does not call itself. Handlers and the recorder each have the
-// functions that they asked for.
+// An instrumented handler does not call itself. Handlers and the recorder each get the functions that
+// they asked for.
 func checkHandlers(t *testing.T, program string) {
 	if got := runLLVM(t, program, nil, "recursion").stdout; got != "handled 4\nhandled 6\n" {
 		t.Errorf("recursion: %s", got)
@@ -197,7 +198,7 @@ func checkHandlers(t *testing.T, program string) {
 	}
 }
 
-// A log of the program is a part of the recording that is going on already.
+// If there is already a recording, a log of the program is a part of it.
 func checkLogInARecording(t *testing.T, program string) {
 	base := filepath.Join(t.TempDir(), "log-")
 	t.Setenv("XRAY_OPTIONS", "xray_logfile_base="+base)
@@ -221,8 +222,8 @@ func checkForkedLogs(t *testing.T, program string) {
 	}
 }
 
-// Short calls are pruned, as by LLVM even in functions that are always instrumented, but not those
-// with arguments.
+// Short calls are pruned even if their functions are always instrumented, as by LLVM, unless they have
+// arguments.
 func checkThreshold(t *testing.T, program string) {
 	run := runLLVM(t, program, []string{"XRAY_OPTIONS=xray_logfile_base=log-", "XRAY_FDR_OPTIONS=func_duration_threshold_us=10000000"}, "fdr")
 	calls := entries(t, program, run.files(t, "log-*"))
@@ -231,7 +232,7 @@ func checkThreshold(t *testing.T, program string) {
 	}
 }
 
-// A profile has the calls of all threads, and is written at the end of a program that does not.
+// A profile has the calls of all threads. It is written at the end of a program that does not write it.
 func checkLLVMProfiles(t *testing.T, program string) {
 	for _, name := range []string{"profiling", "end"} {
 		logs := runLLVM(t, program, keepAll, name).files(t, "log-*")
@@ -245,7 +246,7 @@ func checkLLVMProfiles(t *testing.T, program string) {
 	}
 }
 
-// Flags of compiler-rt that have no effect here are named only if asked. Wrong values are, always.
+// Warnings name flags of compiler-rt that have no effect only on request, and wrong values always.
 func checkLLVMFlags(t *testing.T, program string) {
 	const ignored = "xray recorder: a flag of LLVM's runtime is ignored: "
 	for options, want := range map[string]string{
@@ -262,8 +263,8 @@ func checkLLVMFlags(t *testing.T, program string) {
 	}
 }
 
-// Threads run through sleds while these are switched and handlers change, signal handlers are
-// instrumented, and handlers use all registers. All of it keeps the order of locks.
+// Threads run through sleds while these are switched and handlers change. Signal handlers are
+// instrumented, and handlers use all registers. Locks are taken in order.
 func TestLLVMAPIStorm(t *testing.T) {
 	t.Parallel()
 	program := buildLLVM(t, "clang-22", buildArchive(t, checkedLocks))

@@ -12,24 +12,24 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Basic mode of LLVM's runtime has a buffer for each thread. The thread-local data of the program
-// refer to it:
+// Basic mode of LLVM's runtime has a buffer for each thread. A structure in the program's thread-local
+// data refers to it:
 //
 //	 0 address of the records       24 address of the shadow stack
-//	 8 records that fit             32 calls that fit in it
-//	16 records in it                40 calls in it
+//	 8 capacity in records          32 its capacity in calls
+//	16 number of records            40 its number of calls
 //
-// The thread-local data are below the thread pointer, at the same distance in all threads. They are
-// searched there, because a text of data that only looks like them could be anywhere.
+// The structure is below the thread pointer, at the same distance in all threads. Only this memory is
+// searched, because data that look like the structure could be anywhere.
 const (
 	localsSize    = 48
-	maxLocals     = 256 << 10 // searched below the thread pointer
+	maxLocals     = 256 << 10 // bytes to search below the thread pointer
 	basicSize     = 32
 	maxBasic      = 1 << 24 // records of a buffer
 	threadPointer = 280     // offset in NT_PRSTATUS
-	// fullySearched is the number of threads after which only known distances are searched.
+	// fullySearched is the number of threads after which only known distances are checked.
 	fullySearched = 64
-	// maxSearched limits the threads that are searched if none has a buffer.
+	// maxSearched limits how many threads are searched until one has a buffer.
 	maxSearched = 4096
 )
 
@@ -38,14 +38,14 @@ var basic3 = reader.Header{Version: 3, Type: reader.Basic, ConstantTSC: true, No
 // basicBuffer is the buffer of a thread.
 type basicBuffer struct {
 	address  uint64
-	count    uint64 // of the records
+	count    uint64 // number of records
 	flushing bool   // the thread was writing them to the log
 	data     []byte // the records
 }
 
 // basicLog reads the buffers of basic mode. It returns nil if there are none.
 func (c *Core) basicLog(wanted func(*segment) bool) *Log {
-	// The distance of the program's data is the one at which the most threads have a buffer.
+	// The right distance is the one at which the most threads have a buffer.
 	byDistance := make(map[uint64][]basicBuffer)
 	for n, tp := range c.threadPointers(wanted) {
 		if n >= fullySearched && len(byDistance) > 0 {
@@ -91,17 +91,17 @@ func (c *Core) basicLog(wanted func(*segment) bool) *Log {
 	})
 	l.note("earlier records are in the file that the runtime wrote (xray-log.*)")
 	if flushing > 0 {
-		l.note("%s writing records, which may be in that file, too", label.Count(flushing, "thread was", "threads were"))
+		l.note("%s writing records, which may also be in that file", label.Count(flushing, "thread was", "threads were"))
 	}
 	if foreign > 0 {
-		l.note("%s of the parent process are left out", label.Count(foreign, "record", "records"))
+		l.note("%s left out", label.Count(foreign, "record of the parent process is", "records of the parent process are"))
 	}
 	c.setClock(l)
 	return l
 }
 
-// part describes the records of the last process in the buffer. Before them, a forked child has
-// copies of its parent's.
+// part describes the records of the last process in the buffer. In a forked child, copies of the
+// parent's records come before them.
 func (b *basicBuffer) part() (p logPart, copies int) {
 	r := make([]reader.Record, 1)
 	processOf := func(data []byte) int32 {
@@ -119,11 +119,11 @@ func (b *basicBuffer) part() (p logPart, copies int) {
 	}, copies
 }
 
-// eachBuffer calls each with what may be the buffers of a thread with this thread pointer.
+// eachBuffer calls each with the candidates for the buffer of the thread with this thread pointer.
 func (c *Core) eachBuffer(tp uint64, each func(distance uint64, b basicBuffer)) {
 	size := min(uint64(maxLocals), tp)
 	locals := make(fields, size)
-	// Memory below may be missing: a thread's stack begins there.
+	// Lower addresses may be missing, because a thread's stack may begin there.
 	for {
 		if n, _ := c.image.readSome(locals, tp-uint64(len(locals))); n == len(locals) {
 			break
@@ -144,7 +144,8 @@ func (c *Core) eachBuffer(tp uint64, each func(distance uint64, b basicBuffer)) 
 	}
 }
 
-// buffer reads the buffer that thread-local data at an address refer to, if they do.
+// buffer reads the buffer that thread-local data at an address refer to. It returns false if the data
+// are something else.
 func (c *Core) buffer(f fields, address uint64) (b basicBuffer, ok bool) {
 	b = basicBuffer{address: f.u64(0), count: f.u64(16)}
 	room, stack, calls := f.u64(8), f.u64(24), f.u64(32)
@@ -170,11 +171,11 @@ func (c *Core) buffer(f fields, address uint64) (b basicBuffer, ok bool) {
 			return b, false
 		}
 	}
-	// A thread has no records of other threads, unless it was forked.
+	// Only a forked process has records of another thread in a buffer.
 	return b, c.live == nil || c.live.runs(r.Thread)
 }
 
-// settle keeps the records of a running process that did not change while they were read. See
+// settle keeps the records that did not change while they were read from a running process. See
 // [fdrReader.settled].
 func (c *Core) settle(b *basicBuffer, address uint64) bool {
 	again := make([]byte, len(b.data))
@@ -210,8 +211,8 @@ func (c *Core) threadPointers(wanted func(*segment) bool) (list []uint64) {
 	return list
 }
 
-// searchPointers finds what the C library has at thread pointers. Some may be those of threads that
-// have ended.
+// searchPointers finds thread pointers by the data that the C library keeps there. Some may belong to
+// threads that have ended.
 func (c *Core) searchPointers(wanted func(*segment) bool) (list []uint64) {
 	const head = 24
 	c.image.eachWindow(head-8, wanted, func(address uint64, p []byte) bool {

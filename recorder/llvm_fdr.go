@@ -17,28 +17,28 @@ import (
 // that of LLVM 14 to 22 on x86-64:
 //
 //	 0 size of a buffer             48 next slot to take a buffer from
-//	 8 number of buffers, and slots 56 slot for the next buffer that is released
+//	 8 number of buffers, and slots 56 next slot to release a buffer to
 //	16 lock, 1 byte                 64 number of buffers that threads have
 //	17 finalizing, 1 byte           72 generation
 //	24 memory of the buffers
 //	32 memory of their extents
 //	40 slots
 //
-// Both memories begin with 64 bytes for a reference count. A buffer's extents, the size of its
-// records, are 8 bytes in 64 of their own. Slots describe buffers:
+// Both areas begin with 64 bytes for a reference count. A buffer's extents are the size of its records:
+// 8 bytes, in a line of 64. Slots describe buffers:
 //
 //	 0 address of its extents       32 memory of the buffers
 //	 8 generation                   40 memory of their extents
 //	16 address of its records       48 number of buffers
 //	24 size                         56 taken at least once, 1 byte
 //
-// A thread that releases its buffer writes it to another slot than the one where it took it from. So the
-// slots tell which buffers are free, but buffers that threads have may be in no slot, or in
-// two. The address of a buffer tells where its extents are.
+// A thread may release its buffer to another slot than the one that it took it from. So the slots tell
+// which buffers are free, but a buffer that a thread has may be in no slot, or in two. The address of a
+// buffer determines where its extents are.
 const (
 	queueSize = 80
 	queueSlot = 64
-	lineSize  = 64 // before the buffers and the extents, and of an extents
+	lineSize  = 64 // size of a reference count, and of a buffer's extents
 	pageSize  = 4096
 
 	// fdrHead is the size of the records that begin a buffer: NewBuffer, WallClock and PID.
@@ -46,12 +46,12 @@ const (
 
 	maxBuffers = 1 << 22
 
-	// A process that reuses its buffers is read maxTries times at most, and fewTries times after some
-	// records were read.
+	// If a process reuses its buffers meanwhile, they are read up to maxTries times, or fewTries times
+	// once some records have been read.
 	maxTries, fewTries = 100, 10
 )
 
-// fdrQueue is the BufferQueue.
+// fdrQueue is LLVM's BufferQueue.
 type fdrQueue struct {
 	address       uint64
 	size, count   uint64 // of the buffers
@@ -59,7 +59,7 @@ type fdrQueue struct {
 	store         uint64
 	extents       uint64
 	slots         uint64
-	next, release uint64 // numbers of slots
+	next, release uint64 // slot numbers
 	live          uint64
 }
 
@@ -72,7 +72,7 @@ func parseQueue(f fields) (q fdrQueue, ok bool) {
 	next, release, generation := f.u64(48)-q.slots, f.u64(56)-q.slots, f.u64(72)
 	q.next, q.release = next/queueSlot, release/queueSlot
 	high, total := bits.Mul64(q.size, q.count)
-	// While a thread takes or releases a buffer, one of the last three is ahead.
+	// While a thread takes or releases a buffer, next, release and live may not match.
 	ok = f.u64(16)&^0x0101 == 0 && isPage(q.store) && isPage(q.extents) && isPage(q.slots) &&
 		q.size >= fdrHead && q.count >= 1 && q.count <= maxBuffers && high == 0 && total < userSpace && q.live <= q.count &&
 		next%queueSlot == 0 && q.next < q.count && release%queueSlot == 0 && q.release < q.count && generation >= 1 && generation < 1<<32
@@ -102,7 +102,7 @@ func (m *image) findQueue(wanted func(*segment) bool) (found *fdrQueue) {
 	return found
 }
 
-// ownsSlots reports whether the slots of a queue are its own, or not in the image.
+// ownsSlots reports whether the slots of a queue belong to it, or are not in the image.
 func (m *image) ownsSlots(q *fdrQueue) bool {
 	f := make(fields, queueSlot)
 	if _, err := m.readSome(f, q.slots); err != nil {
@@ -116,21 +116,21 @@ type fdrReader struct {
 	*fdrQueue
 	core *Core
 	log  *Log
-	free []uint64 // free buffers that threads have had, in the order in which threads take them
-	held []uint64 // the others that threads have had
+	free []uint64 // used buffers that are free, in the order in which threads will take them
+	held []uint64 // buffers that are not free
 	used uint64   // number of slots whose buffer was taken at least once
 
 	scratch []byte
 
-	sorted                            bool   // the slots are there, and tell which buffers are free
-	damaged, absent, partial, dropped uint64 // buffers
+	sorted                            bool   // the slots are in the image, so free buffers are known
+	damaged, absent, partial, dropped uint64 // numbers of buffers
 }
 
 // errReused means that a running process takes buffers faster than they can be read.
 var errReused = errors.New("the process reuses its buffers faster than xray can read them: pause it (kill -STOP), or use more buffers (buffer_max)")
 
-// fdrLog reads the buffers of FDR mode. Those of a process that reuses them meanwhile are read several
-// times, and the most records count.
+// fdrLog reads the buffers of FDR mode. If the process reuses them meanwhile, fdrLog tries several times
+// and returns the attempt with the most records.
 func (c *Core) fdrLog(q *fdrQueue) (*Log, error) {
 	var best *fdrReader
 	for try := 0; try < maxTries && (best == nil || best.dropped > 0 && try < fewTries); try++ {
@@ -178,8 +178,8 @@ func (r *fdrReader) read() error {
 	}
 	lost := 0
 	for n, i := range r.free {
-		// The thread whose records these were has older ones in buffers before this one only. Without
-		// them, its records are without a gap.
+		// The buffer has been reused. Its thread has older records only in the buffers before this one.
+		// Drop these, so that the thread's records have no gap.
 		if !r.buffer(i, until, true) {
 			r.dropped += uint64(len(r.log.parts)) + 1
 			r.log.parts = r.log.parts[:0]
@@ -203,9 +203,9 @@ func (r *fdrReader) read() error {
 }
 
 // dropLost drops buffers that the queue lost long ago. If threads take and release buffers at the same
-// moment, one may read a slot before the other has written it. Then two threads write to the same buffer, and another
-// buffer is in no slot, and never used again. The free buffers are the latest. So between the
-// records of a lost buffer and others of its thread, none were overwritten if an older buffer of the thread is free.
+// moment, one may read a slot before the other has written it. Then two threads write to the same
+// buffer, and another buffer is in no slot and is never used again. Threads reuse the oldest free buffer
+// first. So if a thread has an older free buffer, its records after the lost buffer are still there.
 func (r *fdrReader) dropLost() {
 	newest, oldest := make(map[[2]int32]*logPart), make(map[[2]int32]*logPart)
 	for i := range r.log.parts {
@@ -246,14 +246,14 @@ func (r *fdrReader) reread() error {
 	case !ok:
 		return errors.New("the program is initializing LLVM's runtime: try again")
 	case (q.release+q.live)%q.count != q.next:
-		return errReused // a thread takes or releases a buffer
+		return errReused // a thread is taking or releasing a buffer
 	}
 	q.address = r.address
 	r.fdrQueue = &q
 	return nil
 }
 
-// sort reads the slots, and sorts buffers by whether they are free.
+// sort reads the slots, and divides the buffers into free and held ones.
 func (r *fdrReader) sort() error {
 	free := make(map[uint64]bool)
 	slots := make(fields, r.image().available(r.slots, r.count*queueSlot))
@@ -277,7 +277,7 @@ func (r *fdrReader) sort() error {
 			}
 		}
 	}
-	// A damaged count must not cost time.
+	// Skip buffers without extents in the image, because a damaged count may be huge.
 	there := uint64(max(r.image().available(r.extents, (r.count+1)*lineSize)/lineSize-1, 0))
 	if slots == nil {
 		r.absent += r.count - there
@@ -297,9 +297,9 @@ func (r *fdrReader) sort() error {
 
 func (r *fdrReader) image() *image { return r.core.image }
 
-// buffer reads a buffer. It reports whether the buffer has what it had at that time of
-// CLOCK_MONOTONIC, in microseconds. A buffer that was free at that time only changes if a thread
-// has taken it since.
+// buffer reads a buffer. It reports whether the buffer still has the contents from the time until, in
+// microseconds of CLOCK_MONOTONIC. A buffer that was free then changes only if a thread has taken it
+// since.
 func (r *fdrReader) buffer(i, until uint64, free bool) bool {
 	live := r.core.live != nil
 	extents, err := r.image().word(r.extents + lineSize*(i+1))
@@ -327,7 +327,7 @@ func (r *fdrReader) buffer(i, until uint64, free bool) bool {
 	}
 	switch {
 	case live && (len(data) < fdrHead || extents < fdrHead):
-		return false // a thread has taken it
+		return false // a thread has just taken it
 	case len(data) < fdrHead:
 		r.absent++
 		return true
@@ -349,7 +349,7 @@ func (r *fdrReader) buffer(i, until uint64, free bool) bool {
 	case !ok && !whole:
 		r.partial++
 	case !ok:
-		// The reader says what is damaged.
+		// Keep the damaged part. The reader reports it.
 		r.damaged++
 		end = max(end, int(extents))
 	}
@@ -359,9 +359,9 @@ func (r *fdrReader) buffer(i, until uint64, free bool) bool {
 	return true
 }
 
-// settled returns the part of data, a buffer of a running process, that did not change while it was
-// read, and the extents of the buffer after that. The thread may remove records at the end, and write others
-// there. It writes no record twice: each has a later time than those that were at its place before.
+// settled reads a buffer of a running process again. It returns the part of data that has not changed,
+// and the buffer's extents after that. The thread may remove records at the end and write others there.
+// These are never equal to the old ones, because they have later times.
 func (r *fdrReader) settled(data []byte, address, i uint64) (same []byte, extents uint64) {
 	r.scratch = slices.Grow(r.scratch[:0], len(data))[:len(data)]
 	n, _ := r.image().readSome(r.scratch, address)
@@ -393,8 +393,8 @@ func (p *logPart) parseHead(data []byte) bool {
 		p.seconds < 1<<40 && p.micros < 1e6
 }
 
-// recordsEnd returns where the complete records of a buffer with these extents end, and whether that
-// is their end. The runtime does not count the headers of typed events in the extents.
+// recordsEnd returns where the complete records of a buffer with these extents end, and whether the
+// extents end there too. The runtime does not count the headers of typed events in the extents.
 func recordsEnd(data []byte, extents int) (end int, ok bool) {
 	const header = 16
 	var r reader.Record
@@ -410,7 +410,7 @@ func recordsEnd(data []byte, extents int) (end int, ok bool) {
 	return end, end == extents
 }
 
-// finish orders the buffers and says what is missing.
+// finish sorts the buffers and adds notes about what is missing.
 func (r *fdrReader) finish() {
 	l := r.log
 	slices.SortStableFunc(l.parts, func(a, b logPart) int { return a.compare(&b) })
@@ -420,16 +420,16 @@ func (r *fdrReader) finish() {
 		l.note("the program had ended its recording, and may have written the same records to a file")
 	}
 	if r.used == r.count {
-		l.note("every buffer was used, so older records may have been overwritten (buffer_max)")
+		l.note("every buffer was used, so older records may have been overwritten (raise buffer_max)")
 	}
 	if r.live == r.count {
-		l.note("threads had all buffers, so other threads may have recorded nothing (buffer_max)")
+		l.note("threads had all buffers, so other threads may have recorded nothing (raise buffer_max)")
 	}
 	if lost := uint64(len(r.held)) - r.live; r.sorted && uint64(len(r.held)) > r.live {
-		l.note("a race of threads cost LLVM's runtime %s, so records may be missing between others", label.Count(lost, "buffer", "buffers"))
+		l.note("LLVM's runtime lost %s in a race between threads, so there may be gaps between records", label.Count(lost, "buffer", "buffers"))
 	}
 	if !r.sorted {
-		l.note("the slots of the buffer queue are not in the core file, so records may be missing between others")
+		l.note("the slots of the buffer queue are not in the core file, so there may be gaps between records")
 	}
 	for _, n := range []struct {
 		n    uint64
@@ -438,7 +438,7 @@ func (r *fdrReader) finish() {
 		{r.damaged, "damaged"},
 		{r.absent, "not in the core file"},
 		{r.partial, "only partly in the core file"},
-		{r.dropped, "left out, because later ones of their threads have been overwritten"},
+		{r.dropped, "left out, because later buffers of the same threads have been overwritten"},
 	} {
 		if n.n > 0 {
 			l.note("%s %s", label.Count(n.n, "buffer is", "buffers are"), n.what)

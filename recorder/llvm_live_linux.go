@@ -13,9 +13,9 @@ import (
 	"github.com/xray-tools/xray/internal/attach"
 )
 
-// OpenProcess reads the memory of a running process. It finds the records of LLVM's runtime only: for a
-// process with the recorder, take a snapshot. It needs the right to trace the process, as gdb
-// does. The process runs on: what it records meanwhile may be missing.
+// OpenProcess reads the memory of a running process. It finds only the records of LLVM's runtime. For a
+// process with the recorder, take a snapshot instead. The caller needs permission to trace the process,
+// as for gdb. The process keeps running, so records that it writes meanwhile may be missing.
 func OpenProcess(pid int) (c *Core, err error) {
 	name := fmt.Sprint("process ", pid)
 	proc := func(elem string) string { return filepath.Join("/proc", strconv.Itoa(pid), elem) }
@@ -76,8 +76,8 @@ func monotonicMicros() uint64 {
 	return uint64(t.Nano()) / 1000
 }
 
-// runsIn returns a function that reports whether a process has a thread that knows itself by this
-// ID.
+// runsIn returns a function that reports whether a process has a thread with this ID in its own PID
+// namespace.
 func runsIn(pid int) func(int32) bool {
 	threads := make(map[int32]bool)
 	dirs, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))

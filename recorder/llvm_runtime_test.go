@@ -64,7 +64,7 @@ func readBytes(t *testing.T, trace []byte) found {
 	return readTrace(t, path)
 }
 
-// checkCalls checks that a trace has so many calls of branch, each with its two of leaf.
+// checkCalls checks that a trace has this many calls of branch, each with two calls of leaf.
 func checkCalls(t *testing.T, trace []byte, branches uint64) {
 	t.Helper()
 	got := readBytes(t, trace)
@@ -97,11 +97,11 @@ func TestLLVMRuntime(t *testing.T) {
 	}
 }
 
-// manyBuffers are options for FDR mode, for buffers that are not overwritten.
+// manyBuffers are options for FDR mode with so many buffers that none is overwritten.
 const manyBuffers = "func_duration_threshold_us=0:buffer_size=4096:buffer_max=200"
 
-// A core has all records that FDR mode has not overwritten: those of threads that run, in several
-// buffers each,
+// A core has all records that FDR mode has not overwritten: those of running threads, each in several
+// buffers,
 func checkBuffersAfterAbort(t *testing.T, program string) {
 	path, _ := crash(t, nil, program, "a", "3", "2000", manyBuffers)
 	checkAllBuffers(t, program, path)
@@ -123,7 +123,7 @@ func checkAllBuffers(t *testing.T, program, path string) {
 	}
 }
 
-// Only the program's file tells where the runtime has the frequency of the TSC.
+// Only the program's file tells where the runtime keeps the frequency of the TSC.
 func checkFrequency(t *testing.T, program string) {
 	path, _ := crash(t, nil, program, "a", "1", "10", manyBuffers)
 	stripped := filepath.Join(t.TempDir(), "stripped")
@@ -142,8 +142,8 @@ func checkFrequency(t *testing.T, program string) {
 	}
 }
 
-// From the same buffers, the runtime and the core reader write the same blocks, also when the runtime
-// has overwritten the oldest.
+// From the same buffers, the runtime and the core reader write the same blocks, even if the runtime has
+// overwritten the oldest buffers.
 func checkBuffersAreWhatTheRuntimeWrites(t *testing.T, program string) {
 	for _, buffers := range []string{"200", "10"} {
 		path, _ := crash(t, nil, program, "al", "3", "2000", "func_duration_threshold_us=0:buffer_size=4096:buffer_max="+buffers, "finalize")
@@ -170,7 +170,8 @@ func checkBuffersAreWhatTheRuntimeWrites(t *testing.T, program string) {
 	}
 }
 
-// The runtime counts typed events too short, and truncates the blocks of its file. The core reader does not.
+// The runtime underestimates the size of typed events and truncates the blocks of its file. The core
+// reader does not.
 func checkTypedEvents(t *testing.T, program string) {
 	path, _ := crash(t, nil, program, "at", "1", "10", "func_duration_threshold_us=0:buffer_size=4096")
 	_, trace := onlyLog(t, openCore(t, path), "FDR")
@@ -181,7 +182,7 @@ func checkTypedEvents(t *testing.T, program string) {
 	}
 }
 
-// blocksOf returns the blocks of an FDR log in order of their bytes.
+// blocksOf returns the blocks of an FDR log, sorted by their bytes.
 func blocksOf(t *testing.T, trace []byte) (blocks []string) {
 	t.Helper()
 	for rest := trace[32:]; len(rest) > 0; {
@@ -196,7 +197,7 @@ func blocksOf(t *testing.T, trace []byte) (blocks []string) {
 	return blocks
 }
 
-// What basic mode has written, and what a core has, are all records.
+// The log of basic mode and the core together have all records.
 func checkBasicRecords(t *testing.T, program string) {
 	for _, end := range []string{"a", "al"} {
 		dir := t.TempDir()
@@ -244,14 +245,14 @@ func checkProcessRecords(t *testing.T, program string) {
 	checkCalls(t, append(logIn(t, dir), rest[32:]...), 3*2000+100)
 }
 
-// waitingFor runs a program until it says that it waits, and returns its process ID.
+// waitingFor runs a program until it prints that it waits, and returns its process ID.
 func waitingFor(t *testing.T, env []string, program string, args ...string) int {
 	t.Helper()
 	return startReady(t, env, program, args...).Process.Pid
 }
 
-// While threads record, the trace has no gaps: it has the last calls of each thread, from its first
-// record on.
+// A trace that is read while threads record has no gaps: from a thread's first record in the trace on,
+// it has all calls.
 func checkBuffersOfABusyProcess(t *testing.T, program string) {
 	for _, threshold := range []string{"0", "1"} {
 		pid := waitingFor(t, nil, program, "wbl", "1", "100", "buffer_size=16384:buffer_max=100:func_duration_threshold_us="+threshold)
@@ -259,7 +260,7 @@ func checkBuffersOfABusyProcess(t *testing.T, program string) {
 		for try := 0; read < 5 && try < 100; try++ {
 			c, err := OpenProcess(pid)
 			if errors.Is(err, errReused) {
-				continue // other processes kept this one from reading
+				continue // the machine was too busy to read fast enough
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -275,8 +276,8 @@ func checkBuffersOfABusyProcess(t *testing.T, program string) {
 	}
 }
 
-// checkSequences checks that each thread's calls follow each other without gaps, and returns the number
-// of calls of leaf. Its arguments in a thread are n, n+1, n+1, n+2, n+2 and so on.
+// checkSequences checks that each thread's calls have no gaps, and returns the number of calls of leaf.
+// In a thread, their arguments are n, n+1, n+1, n+2, n+2 and so on.
 func checkSequences(t *testing.T, data []byte) (calls int) {
 	t.Helper()
 	trace, err := reader.OpenReaderAt(bytes.NewReader(data), int64(len(data)), "trace")

@@ -15,9 +15,9 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// A fakeLLVM is a core file built by hand of a process with LLVM's runtime. It has a thread with a
-// basic buffer of a call, and an FDR queue of four buffers: that of a thread that has ended, with a call, that of a
-// running thread, with a typed event and a call, and two that were never used.
+// A fakeLLVM is a core file, built by hand, of a process with LLVM's runtime. It has a thread with a
+// basic buffer that has a call, and an FDR queue of four buffers. One is of a thread that has ended and
+// has a call. One is of a running thread and has a typed event and a call. Two were never used.
 type fakeLLVM struct {
 	data, slots, extents, buffers []byte
 	locals, basic, stack, notes   []byte
@@ -78,7 +78,7 @@ func newFakeLLVM() *fakeLLVM {
 	return c
 }
 
-// fakeRecords returns the records of buffer i, and what the runtime says about their size.
+// fakeRecords returns the records of buffer i, and their size according to the runtime.
 func fakeRecords(i int) (records []byte, extents int) {
 	list := []reader.Record{
 		{Kind: reader.NewBuffer, Thread: int32(78 + i)},
@@ -106,7 +106,7 @@ func (c *fakeLLVM) bytes() []byte {
 	})
 }
 
-// logsOf returns the events of the logs of a core, by mode, and what is said about them.
+// logsOf returns the events of the logs of a core, by mode, and the notes about them.
 func logsOf(t *testing.T, c *Core) (events map[string][]string, notes map[string]string) {
 	t.Helper()
 	events, notes = make(map[string][]string), make(map[string]string)
@@ -155,7 +155,7 @@ func TestLogsAreReadAsWritten(t *testing.T) {
 	}
 }
 
-// What is damaged or missing is left out and named. The rest is recovered.
+// Damaged and missing parts are left out and named in notes. The rest is recovered.
 func TestLogsWithDamage(t *testing.T) {
 	le := binary.LittleEndian
 	for _, test := range []struct {
@@ -179,7 +179,7 @@ func TestLogsWithDamage(t *testing.T) {
 			le.PutUint64(c.data[16+48:], fakeSlots)            // while no thread has one
 			le.PutUint64(c.data[16+56:], fakeSlots)
 			le.PutUint64(c.data[16+64:], 0)
-		}, 3, 2, "a race of threads cost LLVM's runtime 1 buffer, so records may be missing between others; 1 buffer is left out"},
+		}, 3, 2, "LLVM's runtime lost 1 buffer in a race between threads, so there may be gaps between records; 1 buffer is left out"},
 		{"slots missing", func(c *fakeLLVM) { c.slots = c.slots[:queueSlot] }, 5, 2, "the slots of the buffer queue are not in the core file"},
 		{"buffers cut", func(c *fakeLLVM) { c.buffers = c.buffers[:lineSize+fakeSize+64+23+8] }, 4, 2, "1 buffer is only partly in the core file"},
 		{"extents missing", func(c *fakeLLVM) { c.extents = c.extents[:lineSize+8] }, 2, 2, "1 buffer is not in the core file"},
@@ -254,7 +254,7 @@ func TestLogsCutOff(t *testing.T) {
 	}
 }
 
-// Without the frequency of the TSC, that of the buffers' two clocks is an estimate.
+// If the frequency of the TSC is unknown, it is estimated from the buffers' two clocks.
 func TestFrequencyOfLogs(t *testing.T) {
 	stamp := func(c *fakeLLVM, i int, tsc, micros uint64) {
 		at := lineSize + i*fakeSize
@@ -267,9 +267,9 @@ func TestFrequencyOfLogs(t *testing.T) {
 		micros, want uint64
 		note         string
 	}{
-		{"10 ms", 1e6 + 25e6, 10_000, 2_500_000_000, "the clock's frequency, 2.500 GHz, is an estimate"},
-		{"too close", 1e6 + 25e5, 999, 0, "the clock's frequency is unknown: pass --clock-rate"},
-		{"back", 5e5, 10_000, 0, "the clock's frequency is unknown"},
+		{"10 ms", 1e6 + 25e6, 10_000, 2_500_000_000, "the clock frequency of 2.500 GHz is an estimate"},
+		{"too close", 1e6 + 25e5, 999, 0, "the clock frequency is unknown: pass --exe"},
+		{"back", 5e5, 10_000, 0, "the clock frequency is unknown"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			fake := newFakeLLVM()
@@ -287,7 +287,8 @@ func TestFrequencyOfLogs(t *testing.T) {
 	}
 }
 
-// changingMemory is the memory of a process that does something when a place is read for the nth time.
+// changingMemory is the memory of a process that calls a function when an address is read for the nth
+// time.
 type changingMemory struct {
 	*bytes.Reader
 	place int64
@@ -303,7 +304,7 @@ func (m *changingMemory) ReadAt(p []byte, offset int64) (int, error) {
 	return m.Reader.ReadAt(p, offset)
 }
 
-// While a process is read, its threads take buffers, and remove records.
+// Threads take buffers and remove records while their process is read.
 func TestLogsOfAChangingProcess(t *testing.T) {
 	le := binary.LittleEndian
 	const later = 5e6 + 1000 // after both buffers were taken
@@ -315,7 +316,7 @@ func TestLogsOfAChangingProcess(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		before func(*fakeLLVM)
-		place  uint64                              // address whose reading does something
+		place  uint64                              // address at which reading calls do
 		do     func(n int, at func(uint64) []byte) // at returns memory at an address
 		now    uint64
 		events int
@@ -367,7 +368,7 @@ func TestLogsOfAChangingProcess(t *testing.T) {
 				return int64(s.offset + address - s.address)
 			}
 			original := bytes.Clone(data)
-			// The first thing that a try does is to read the clock. It finds the memory as it was.
+			// Each try reads the clock first. Restore the memory then.
 			now := func() uint64 {
 				copy(data, original)
 				return test.now

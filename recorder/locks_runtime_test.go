@@ -15,7 +15,7 @@ import (
 // checkedLocks makes the runtime end a process that takes locks out of order.
 var checkedLocks = edit{"locks.c", "enum { CHECKED = 0 };", "enum { CHECKED = 1 };"}
 
-// linkedWith returns the flags that link an archive in.
+// linkedWith returns the flags that link an archive into a program.
 func linkedWith(archive string) []string {
 	return []string{"-O1", "-Wl,--whole-archive", archive, "-Wl,--no-whole-archive"}
 }

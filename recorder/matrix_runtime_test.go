@@ -20,7 +20,7 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// soak reports whether tests should take the time to try everything.
+// soak reports whether tests should try everything, however long that takes.
 func soak() bool { return os.Getenv("XRAY_SOAK") == "1" }
 
 // choice is an alternative and its flags.

@@ -16,7 +16,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// noticing builds testdata/noticed.c for the preloaded recorder. Only that intercepts these
+// noticing builds testdata/noticed.c for the preloaded recorder, because only that intercepts these
 // functions of libc.
 func noticing(t *testing.T, flags ...string) variant {
 	l := library(t)
@@ -110,8 +110,8 @@ func TestSystemCallFilter(t *testing.T) {
 	}
 }
 
-// Recording of an object that the program opens starts with its first call. dlopen searches for the
-// object as without the recorder.
+// An object that the program opens is recorded from its first call on. dlopen searches for the object
+// as it does without the recorder.
 func TestOpenedObject(t *testing.T) {
 	t.Parallel()
 	testenv.Need(t, "clang-22")
@@ -264,7 +264,7 @@ func TestFirstThreadEnds(t *testing.T) {
 	}
 }
 
-// A warning names wrong options and where they are.
+// A warning names wrong options and their positions.
 func TestWrongOptions(t *testing.T) {
 	f := noticing(t)
 	for options, want := range map[string]string{
@@ -285,8 +285,8 @@ func TestWrongOptions(t *testing.T) {
 	}
 }
 
-// A signal writes the rings to a new file each time. The recorder does not take over a signal that
-// the program uses.
+// Each signal writes the rings to a new file. The recorder does not use a signal that the program
+// uses.
 func TestDumpAtSignal(t *testing.T) {
 	for name, f := range variants(t, "workers.c") {
 		t.Run(name, func(t *testing.T) {

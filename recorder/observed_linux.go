@@ -28,10 +28,10 @@ import (
 type observedProcess struct {
 	observer    *Observer
 	index       uint32 // in the arena
-	host, inner int    // its ID, and its own view of it
+	host, inner int    // its ID here, and in its own PID namespace
 	ppid        int
 	handle      int  // a pidfd, or -1
-	gone        bool // it had ended before there was a pidfd
+	gone        bool // it ended before it had a pidfd
 	since       uint64
 	text        []byte // newest metadata found
 	version     uint32
@@ -44,9 +44,9 @@ type observedProcess struct {
 	waited      uint64    // ticks
 	writing     uint64    // CPU time to write the trace, ns
 	scheduled   time.Time // when scheduler events were last written
-	tasks       int       // scheduler events in the trace
+	tasks       int       // number of tasks in the trace's scheduler events
 	windows     observedWindows
-	recorded    []uint64 // with a budget, the entries in the trace, by function
+	recorded    []uint64 // with a budget, entries in the trace, by function
 }
 
 func (a *arenaObserver) newProcess(i uint32) *observedProcess {
@@ -65,8 +65,8 @@ func (a *arenaObserver) newProcess(i uint32) *observedProcess {
 	return p
 }
 
-// begin makes the trace of a new process as soon as its metadata is there, even if it never records
-// anything.
+// begin creates the trace of a new process as soon as there is metadata, even if the process never
+// records anything.
 func (p *observedProcess) begin(a *arenaObserver) {
 	if p.trace != nil || p.inner != a.inner || a.observer.options.Rings {
 		return
@@ -76,14 +76,14 @@ func (p *observedProcess) begin(a *arenaObserver) {
 	}
 }
 
-// read takes over the newest metadata of the process.
+// read gets the newest metadata of the process.
 func (p *observedProcess) read(a *arenaObserver) {
 	if text, version := a.arena.text(p.index); version != p.version && text != nil {
 		p.text, p.version = text, version
 	}
 }
 
-// hostPID finds the process with this ID in another process's container.
+// hostPID returns the ID, here, of the process with an ID in the PID namespace of another one, or -1.
 func hostPID(neighbour, inner int) int {
 	if neighbour <= 0 {
 		return -1
@@ -117,7 +117,7 @@ func (p *observedProcess) ended() bool {
 		case err == nil:
 			p.handle = handle
 		case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE), errors.Is(err, unix.ENOMEM):
-			// This says nothing about the process; look again later.
+			// This says nothing about the process. Try again later.
 		default:
 			p.gone = true
 		}
@@ -125,7 +125,7 @@ func (p *observedProcess) ended() bool {
 	return p.gone || p.handle >= 0 && hasEnded(p.handle)
 }
 
-// hasEnded reports whether the process of a pidfd has ended.
+// hasEnded reports whether the process with a pidfd has ended.
 func hasEnded(handle int) bool {
 	poll := []unix.PollFd{{Fd: int32(handle), Events: unix.POLLIN}}
 	n, err := unix.Poll(poll, 0)
@@ -138,7 +138,7 @@ func (p *observedProcess) lose(cause string, n uint64) {
 	}
 }
 
-// addThread notes the thread of a slot.
+// addThread adds the thread of a slot to the metadata of the trace.
 func (p *observedProcess) addThread(a *arenaObserver, i uint32) {
 	at := slotAt(i)
 	f := fields(bytes.Clone(a.mem[at : at+slotSize]))
@@ -188,14 +188,14 @@ func (p *observedProcess) write(a *arenaObserver, b *block) {
 // observedTrace is a file being written.
 type observedTrace struct {
 	path   string
-	file   *os.File // nil if it could not be made
+	file   *os.File // nil if it could not be created
 	size   int64
 	first  uint64
 	err    error           // the first error
-	frames *frames.Encoder // that of the arena; nil for a trace that is not compressed
+	frames *frames.Encoder // the arena's encoder; nil if the trace is not compressed
 }
 
-// open makes the file of the process's trace, with the metadata known so far.
+// open creates the file of the process's trace, with the metadata known so far.
 func (p *observedProcess) open(a *arenaObserver) {
 	recording, _ := reader.ParseRecording(p.text)
 	if recording == nil {
@@ -203,7 +203,7 @@ func (p *observedProcess) open(a *arenaObserver) {
 	}
 	p.amend(recording)
 	if a.budget != nil {
-		recording.Budget = reader.Budget{Share: a.budget.millionths(), From: p.since} // no more is known if the observer is killed
+		recording.Budget = reader.Budget{Share: a.budget.millionths(), From: p.since} // in case the observer is killed
 	}
 	t := &observedTrace{first: p.since}
 	if p.observer.options.Compress {
@@ -211,12 +211,12 @@ func (p *observedProcess) open(a *arenaObserver) {
 	}
 	p.trace = t
 	t.path, t.file, t.err = createTrace(p.observer.options.Output, p.inner, filepath.Base(recording.Process.Exe))
-	header := slices.Clone(t.encode(traceHeader(&recording.Clock))) // in a frame of its own, which end replaces
+	header := slices.Clone(t.encode(traceHeader(&recording.Clock))) // in its own frame, because end overwrites it
 	_ = t.append(append(header, t.encode(tracewrite.AppendRecording(nil, recording, t.first))...))
 }
 
-// createTrace makes a new file from a template. If the name exists, it chooses another one, as the
-// runtime does.
+// createTrace creates a file named by a template. If the file exists, it chooses another name, like the
+// runtime.
 func createTrace(template string, pid int, program string) (string, *os.File, error) {
 	first := ExpandTemplate(template, pid, program)
 	path := first
@@ -232,8 +232,8 @@ func createTrace(template string, pid int, program string) (string, *os.File, er
 	}
 }
 
-// encode returns how data is stored in the file. It is valid until the next call for a trace of the
-// same arena.
+// encode returns data as it is stored in the file. The result is valid until the next call for a trace
+// of the same arena.
 func (t *observedTrace) encode(data []byte) []byte {
 	if t.frames == nil {
 		return data
@@ -263,7 +263,7 @@ func (t *observedTrace) metadata(r *reader.Recording) {
 	_ = t.append(t.encode(tracewrite.AppendRecording(nil, r, t.first)))
 }
 
-// amend replaces what the observer knows better than the process's own metadata, which may be its
+// amend replaces metadata that the observer knows better than the process, whose metadata may be its
 // parent's.
 func (p *observedProcess) amend(r *reader.Recording) {
 	r.Process.PID = int32(p.inner)
@@ -277,7 +277,7 @@ func (p *observedProcess) amend(r *reader.Recording) {
 	}
 }
 
-// recording returns the metadata of a process, at its end or so far.
+// recording returns the metadata of a process, at its end if complete is set, or so far.
 func (a *arenaObserver) recording(p *observedProcess, complete bool) *reader.Recording {
 	p.read(a)
 	r, err := reader.ParseRecording(p.text)
@@ -416,7 +416,7 @@ func (a *arenaObserver) sumTables(slot uint32) iter.Seq2[uint64, uint64] {
 	}
 }
 
-// words calls each with the nonzero words of the n words at an address. It reads the memory as a
+// words calls each with the nonzero ones of the n words at an address. It reads the memory through its
 // file, because touching unused pages would allocate them.
 func (a *arena) words(address, n uint64, each func(i, v uint64)) {
 	at, ok := a.offset(address, 8*n)
@@ -443,7 +443,7 @@ func (a *arena) words(address, n uint64, each func(i, v uint64)) {
 	}
 }
 
-// finish ends the trace of a process that has ended, and releases its resources.
+// finish completes the trace of a process that has ended, and releases the process's resources.
 func (a *arenaObserver) finish(p *observedProcess) {
 	p.readWindows(a)
 	var own []uint32

@@ -29,7 +29,7 @@ const (
 	profileBuckets     = 1 << 12
 )
 
-// profileParser reads the profile of a thread, which may be running.
+// profileParser reads the profile of a thread, which may still be running.
 type profileParser struct {
 	arena   *arena
 	address uint64
@@ -38,7 +38,7 @@ type profileParser struct {
 	paths   map[uint64]int // by address; -1 for the top
 	folds   map[uint64]int
 	any     []int // for each fold, the index of the fold with any caller
-	// folded are the folded calls of paths. The last is that of the top.
+	// folded has the folded calls of each path. The last entry is for the top.
 	folded []reader.ProfilePath
 }
 
@@ -109,7 +109,7 @@ func (p *profileParser) readPaths(page uint64, n int) bool {
 	return ok
 }
 
-// foldedOf returns the folded path below a path.
+// foldedOf returns the path with the folded calls below a path.
 func foldedOf(row fields, parent int) reader.ProfilePath {
 	return reader.ProfilePath{Func: reader.Folded, Parent: parent, Count: row.u64(56), Total: row.u64(64)}
 }
@@ -161,8 +161,8 @@ func (p *profileParser) readFolds(page uint64, n int) bool {
 	return ok
 }
 
-// addOpen adds the calls that have not ended, as lasting until the latest event. It stops at the
-// first incomplete one.
+// addOpen adds the open calls, as if they lasted until the latest event. It stops at the first call that
+// is incomplete.
 func (p *profileParser) addOpen() {
 	frames := p.head[profileFramesAt:profileDeepAt]
 	depth := int(min(p.head.u64(0), profilePathDepth+profileMaxDeep))
@@ -221,7 +221,7 @@ func (p *profileParser) has(at int, fn reader.FuncID) bool {
 	return at >= 0
 }
 
-// addFolded adds the folded paths that have calls.
+// addFolded adds the paths with folded calls.
 func (p *profileParser) addFolded() {
 	for _, f := range p.folded {
 		if f.Count+f.Open > 0 {

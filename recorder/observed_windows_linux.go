@@ -9,23 +9,22 @@ import (
 )
 
 const (
-	// maxPending is how many windows are kept for a trace that is written at the end, from rings.
+	// maxPending limits the windows that are kept for a trace that is written from rings at the end.
 	maxPending = 1 << 18
 	// windowInterval is the interval at which windows are written.
 	windowInterval = 200 * time.Millisecond
 )
 
-// observedWindows are the windows of a process that its trace does not have yet.
+// observedWindows are the windows of a process that are not in its trace yet.
 type observedWindows struct {
-	seen    uint64 // windows of the process that have ended
+	seen    uint64 // number of windows that have ended
 	ended   []reader.RecordedWindow
-	open    reader.RecordedWindow // From is 0 if none is
+	open    reader.RecordedWindow // From is 0 if none is open
 	written time.Time
 	oldest  uint64 // TSC of the first record of the trace
 }
 
-// readWindows reads which windows there have been since the last time. The process keeps the latest
-// ones only.
+// readWindows reads the windows since the previous call. The process keeps only the latest ones.
 func (p *observedProcess) readWindows(a *arenaObserver) {
 	at, w := processAt(p.index), &p.windows
 	n := a.u64(at + processNWindowsAt)
@@ -53,8 +52,8 @@ func (p *observedProcess) readWindows(a *arenaObserver) {
 	}
 }
 
-// pending returns the windows that the trace does not have yet, and the open one. Unless all are
-// wanted, it leaves out those of which the rings have no records any more.
+// pending returns the windows that are not in the trace yet, including the open one. Without all, it
+// omits windows whose records have been overwritten in the rings.
 func (w *observedWindows) pending(all bool) []reader.RecordedWindow {
 	list := w.ended[:len(w.ended):len(w.ended)]
 	for !all && len(list) > 0 && list[0].To < w.oldest {
@@ -66,7 +65,7 @@ func (w *observedWindows) pending(all bool) []reader.RecordedWindow {
 	return list
 }
 
-// writeWindows writes them to the trace now and then, in case the observer does not live on.
+// writeWindows writes pending windows to the trace from time to time, in case the observer is killed.
 func (p *observedProcess) writeWindows() {
 	w := &p.windows
 	list := w.pending(true)
@@ -82,5 +81,5 @@ func (p *observedProcess) writeWindows() {
 // plan returns when windows begin in the arena, in nanoseconds of CLOCK_MONOTONIC, or 0.
 func (a *arena) plan() uint64 { return a.u64(arenaPlanAt) }
 
-// follow makes windows begin when they do in another arena.
+// follow makes windows begin at the same times as in another arena.
 func (a *arena) follow(plan uint64) { atomic.StoreUint64(a.word64(arenaPlanAt), plan) }

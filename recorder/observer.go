@@ -7,7 +7,7 @@ import (
 
 // ObserverOptions say what an [Observer] does with recorded data.
 type ObserverOptions struct {
-	Session uint64 `json:"session"` // of the processes; others are refused
+	Session uint64 `json:"session"` // ID of the recording; processes of other sessions are refused
 	Output  string `json:"output"`  // template of the traces' paths, as in [Options]
 	// Rings keeps the threads' rings and writes them when their process ends. Otherwise chunks
 	// are written as they fill up.
@@ -17,10 +17,10 @@ type ObserverOptions struct {
 	// Compress writes compressed traces.
 	Compress bool `json:"compress"`
 	Sched    bool `json:"sched"` // also record scheduler events, if permitted
-	// Interrupts says to record those of the threads with the scheduler events.
+	// Interrupts also records interrupts of the threads, if Sched is set.
 	Interrupts bool `json:"interrupts"`
-	// Budget is how much CPU time recording may take, relative to that of the program without it,
-	// such as 0.03. 0 means no limit. The processes of an executed program and its forked children share it.
+	// Budget is the CPU time that recording may take, relative to the CPU time of the program without
+	// recording, such as 0.03. 0 means no limit. An executed program shares it with its forked children.
 	Budget float64 `json:"budget"`
 }
 

@@ -19,26 +19,25 @@ import (
 	"github.com/xray-tools/xray/internal/frames"
 )
 
-// Observer writes the traces of processes with the runtime. It shares memory with them, an arena
-// for each executed program and its forked children. The processes fill chunks, and the observer
-// writes them to files. So a trace has all that was recorded before its process ended, however it
-// ended.
+// Observer writes the traces of processes with the runtime. It shares memory with them: an arena for
+// each executed program and its forked children. The processes fill chunks, and the observer writes
+// them to files. So a trace has everything that was recorded, however its process ended.
 type Observer struct {
 	options ObserverOptions
 	socket  int
-	sched   *schedReader // nil for none
-	noSched string       // why there are none although they were requested
+	sched   *schedReader // nil if scheduler events are not recorded
+	noSched string       // why they are not recorded although they were requested
 
 	mu       sync.Mutex
-	arenas   []*arenaObserver // of processes that live, or may live
+	arenas   []*arenaObserver // of processes that are running, or may be
 	finished []ObservedTrace
 	problems []error
 	plan     uint64 // when a window begins in all arenas, in nanoseconds of CLOCK_MONOTONIC, or 0
-	asked    uint64 // rounds of Settle
+	asked    uint64 // number of calls of Settle
 	settled  sync.Cond
 }
 
-// Listen begins to listen for programs. Name is the address.
+// Listen begins to listen for programs, at the address [ObserverOptions.Name].
 func Listen(o ObserverOptions) (*Observer, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -48,7 +47,7 @@ func Listen(o ObserverOptions) (*Observer, error) {
 	ob.settled.L = &ob.mu
 	if err := errors.Join(unix.Bind(fd, &unix.SockaddrUnix{Name: "@" + o.Name()}), unix.Listen(fd, 128)); err != nil {
 		unix.Close(fd)
-		return nil, fmt.Errorf("a socket for the program: %w", err)
+		return nil, fmt.Errorf("cannot create a socket for the program: %w", err)
 	}
 	if o.Sched {
 		if ob.sched, err = newSchedReader(o.Interrupts); err != nil {
@@ -58,8 +57,8 @@ func Listen(o ObserverOptions) (*Observer, error) {
 	return ob, nil
 }
 
-// NoSched is why scheduler events are not recorded although the options request them, in one line,
-// or "".
+// NoSched returns why scheduler events are not recorded although the options request them, in one
+// line, or "".
 func (ob *Observer) NoSched() string { return ob.noSched }
 
 // Started says which process was started to be recorded.
@@ -109,7 +108,7 @@ func (ob *Observer) problem(err error) {
 	}
 }
 
-// handshake gives an arena to a program that connects. To others, it gives scheduler events.
+// handshake gives an arena to a program that connects, or answers a request for scheduler events.
 func (ob *Observer) handshake(fd int) error {
 	timeout := unix.NsecToTimeval(int64(2 * time.Second))
 	_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout)
@@ -139,7 +138,7 @@ func (ob *Observer) handshake(fd int) error {
 		ao.bell.end()
 		return errors.Join(err, a.close())
 	}
-	// The program may have ended before Sendmsg returns, and Settle must find its arena.
+	// The program may end before Sendmsg returns, and Settle must find its arena then.
 	ob.mu.Lock()
 	for _, other := range ob.arenas {
 		other.replaced(ao.pid)
@@ -158,8 +157,8 @@ func (ob *Observer) handshake(fd int) error {
 	return err
 }
 
-// Settle returns what was written for processes that have ended by now, and which processes still
-// run.
+// Settle waits until the traces of all processes that have ended are written. It returns these traces,
+// and the processes that are still running.
 func (ob *Observer) Settle() *Observed {
 	ob.mu.Lock()
 	defer ob.mu.Unlock()
@@ -188,15 +187,15 @@ func (ob *Observer) Idle() bool {
 	return len(ob.arenas) == 0
 }
 
-// arenaObserver serves the processes of one arena. Its goroutine owns all fields except those after
-// the observer's lock.
+// arenaObserver serves the processes of one arena. Its goroutine owns all fields except those that the
+// observer's lock protects.
 type arenaObserver struct {
 	*arena
 	observer *Observer
 	bell     *bell
-	pid      int // of the process that the arena was made for
-	joining  int // a pidfd of that process until it has an entry in the arena; then -1
-	inner    int // the process's own view of pid, which differs in a container
+	pid      int // process that the arena was created for
+	joining  int // pidfd of that process until it has an entry in the arena; then -1
+	inner    int // pid in the process's own namespace, which differs in a container
 
 	processesOf []*observedProcess // by index in the arena; nil for none
 	slotsOf     []observedSlot
@@ -205,13 +204,13 @@ type arenaObserver struct {
 	frames      frames.Encoder
 	budget      *budget // nil without one
 
-	// After the observer's lock:
-	gone     []int  // processes that executed another program
+	// Protected by the observer's lock:
+	gone     []int  // processes that have executed another program
 	answered uint64 // of Observer.asked
 	running  []ObservedProcess
 }
 
-// replaced notes that a process now executes another program. The observer is locked.
+// replaced notes that a process has executed another program. The observer must be locked.
 func (a *arenaObserver) replaced(pid int) {
 	a.gone = append(a.gone, pid)
 	a.bell.wake()
@@ -220,7 +219,7 @@ func (a *arenaObserver) replaced(pid int) {
 const (
 	shortestSleep = 10 * time.Millisecond
 	longestSleep  = 20 * time.Millisecond
-	// Within a budget, rings fill slowly. Threads ring when a quarter of theirs is full.
+	// Within a budget, rings fill slowly, and threads ring when a quarter of their ring is full.
 	budgetSleep, idleSleep = 50 * time.Millisecond, 100 * time.Millisecond
 	// lookInterval is the interval at which processes are checked while there is work.
 	lookInterval = 20 * time.Millisecond
@@ -228,7 +227,7 @@ const (
 	childDelay = 200 * time.Millisecond
 )
 
-// run serves until no process has the arena any more.
+// run serves the processes until none has the arena mapped.
 func (a *arenaObserver) run() {
 	a.chunk = make([]byte, chunkSize)
 	shortest, longest := shortestSleep, longestSleep
@@ -264,7 +263,7 @@ func (a *arenaObserver) run() {
 		a.budget.end()
 	}
 	a.bell.end()
-	// Nothing may wake an arena that is no longer mapped.
+	// Remove the arena before it is unmapped, so that nothing wakes it.
 	ob := a.observer
 	ob.mu.Lock()
 	ob.arenas = slices.DeleteFunc(ob.arenas, func(o *arenaObserver) bool { return o == a })
@@ -275,7 +274,7 @@ func (a *arenaObserver) run() {
 	}
 }
 
-// awaited reports whether the process that the arena was made for has not appeared yet.
+// awaited reports whether the process that the arena was created for has not appeared yet.
 func (a *arenaObserver) awaited() bool {
 	if a.joining < 0 {
 		return false
@@ -288,8 +287,8 @@ func (a *arenaObserver) awaited() bool {
 	return false
 }
 
-// mapped reports whether some process has mapped the arena without an entry: a forked child that
-// has recorded nothing yet.
+// mapped reports whether any process has the arena mapped. It may have no entry, for example a forked
+// child that has recorded nothing yet.
 func (a *arenaObserver) mapped() bool {
 	var st unix.Stat_t
 	if unix.Fstat(a.fd, &st) != nil {
@@ -406,11 +405,11 @@ type observedSlot struct {
 	owner    uint32
 	process  uint32
 	consumed uint64 // chunks written
-	partial  int    // of the next chunk, the end of what is written
-	over     bool   // this owner writes nothing more
+	partial  int    // offset in the next chunk up to which it is written
+	over     bool   // nothing more is written for this owner
 }
 
-// knownSlots returns the number of slots. slotsOf has room for all of them.
+// knownSlots returns the number of slots, and makes room for all of them in slotsOf.
 func (a *arenaObserver) knownSlots() uint32 {
 	n := a.slots()
 	if more := int(n) - len(a.slotsOf); more > 0 {
@@ -434,7 +433,8 @@ func (a *arenaObserver) consume() bool {
 	return work
 }
 
-// consumeSlot writes the full chunks of a thread and, with last, its current chunk when it ended.
+// consumeSlot writes the full chunks of a thread. If the thread has ended, or with last, it also writes
+// the current chunk. It reports whether it has written anything.
 func (a *arenaObserver) consumeSlot(i uint32, last bool) bool {
 	at, s := slotAt(i), &a.slotsOf[i]
 	state, owner := a.u32(at+slotStateAt), a.u32(at+slotOwnerAt)
@@ -453,8 +453,8 @@ func (a *arenaObserver) consumeSlot(i uint32, last bool) bool {
 		return false
 	}
 	if taken > s.consumed+chunks+1 {
-		// This happens only to a thread that dropped records, or if the program wrote to
-		// the arena by mistake.
+		// This happens only if the thread drops records, or if the program has written to the
+		// arena by mistake.
 		if p := a.process(s.process); p != nil {
 			p.lose("damaged-chunk", taken-chunks-s.consumed)
 		}
@@ -487,7 +487,7 @@ func (a *arenaObserver) consumeSlot(i uint32, last bool) bool {
 	return true
 }
 
-// release lets a thread reuse chunks.
+// release allows a thread to reuse chunks.
 func (a *arenaObserver) release(at, consumed uint64) {
 	atomic.StoreUint64(a.word64(at+slotConsumedAt), consumed)
 	waiting := a.word32(at + slotWaitingAt)
@@ -506,9 +506,9 @@ func (a *arenaObserver) process(i uint32) *observedProcess {
 	return a.processesOf[i]
 }
 
-// writeChunk writes the unwritten part of the chunk with this number. It returns false and writes
-// nothing while a record in the middle is being written, unless that takes too long. With part, it
-// writes up to such a record.
+// writeChunk writes the rest of the chunk with this number to the trace. If the thread is still writing
+// a record in the middle, writeChunk writes nothing and returns false, unless the thread takes too long.
+// With part, it writes the records before that one.
 func (a *arenaObserver) writeChunk(i uint32, s *observedSlot, number uint64, part bool) bool {
 	p := a.process(s.process)
 	if p == nil {
@@ -534,7 +534,7 @@ func (a *arenaObserver) writeChunk(i uint32, s *observedSlot, number uint64, par
 	data := a.chunk
 	copy(data, a.mem[place:place+chunkSize])
 	f := fields(data)
-	// A thread that did not wait may meanwhile reuse the chunk.
+	// A thread that drops records may have reused the chunk meanwhile.
 	if f.u64(0) != 2*number || f.u64(40) != chunkMagic || a.u64(place) != 2*number {
 		p.lose("damaged-chunk", 1)
 		return true
@@ -569,13 +569,13 @@ func threadCPU() uint64 {
 	return uint64(t.Nano())
 }
 
-// canWait reports whether there is time to wait for a record that is being written: its thread has
-// room.
+// canWait reports whether there is time to wait for a record that is being written: the thread is
+// running and still has room.
 func (a *arenaObserver) canWait(at, number, chunks uint64) bool {
 	return a.u32(at+slotStateAt) == slotLive && a.u64(at+slotTakenAt)-number < chunks/2
 }
 
-// flush writes the threads' current chunks if the process asks for it.
+// flush writes the current chunks of a process's threads if the process has asked for it.
 func (a *arenaObserver) flush(p *observedProcess) {
 	at := processAt(p.index)
 	asked := a.u32(at + processFlushAskedAt)

@@ -24,7 +24,7 @@ const gonePID = 1 << 30
 // testBase is the address of the arena in processes.
 const testBase = 0x7f00_0000_0000
 
-// makeArena makes the arena of a process that has ended. It has two threads with two calls each in
+// makeArena creates the arena of a process that has ended. It has two threads, each with two calls in
 // a full chunk and one in the current chunk, counters and a profile.
 func makeArena(t testing.TB, o *Observer) *arenaObserver {
 	t.Helper()
@@ -247,7 +247,7 @@ func TestSlotTakenOver(t *testing.T) {
 	t.Logf("%d rounds", rounds)
 }
 
-// If the observer has no descriptor left, its processes live on.
+// If the observer has no descriptors left, its processes keep running.
 func TestObserverWithoutDescriptors(t *testing.T) {
 	var old unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
@@ -272,8 +272,8 @@ type countCalls struct{}
 func (countCalls) Calls(*calls.Batch) error { return nil }
 func (countCalls) Merge(countCalls)         {}
 
-// The program can write anything to the memory that it shares with the observer. The observer must
-// not fail, and must limit its memory and time.
+// The program can write anything to the memory that it shares with the observer. The observer must not
+// crash, and must limit its use of memory and time.
 func FuzzObserver(f *testing.F) {
 	f.Add([]byte{}, false)
 	for _, at := range []uint64{slotAt(0) + slotTakenAt, slotAt(1) + slotChunksAt, slotAt(0) + slotRingAt, slotAt(0) + slotNCountersAt,
@@ -281,7 +281,7 @@ func FuzzObserver(f *testing.F) {
 		f.Add(binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint32(nil, uint32(at)), 1<<63-1), at&8 != 0)
 	}
 	f.Fuzz(func(t *testing.T, patches []byte, rings bool) {
-		// The time is limited, too.
+		// The time must be limited too.
 		defer time.AfterFunc(2*time.Minute, func() { panic("the observer did not finish in two minutes") }).Stop()
 		ob := testObserver(t)
 		ob.settled.L = &ob.mu

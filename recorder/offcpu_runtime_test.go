@@ -16,7 +16,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// offTruth is what the kernel or a trace says about a thread of testdata/offcpu.c.
+// offTruth has the off-CPU times of a thread of testdata/offcpu.c, by the kernel or a trace.
 type offTruth struct {
 	name                   string
 	tid                    int32
@@ -26,7 +26,7 @@ type offTruth struct {
 	signals                uint64
 	events, outside        uint64 // outside: events longer than the time since the previous record
 	recorder               uint64
-	shared, short          uint64 // waits for the recorder: those in one event with other waits, and those far shorter than 4 ms
+	shared, short          uint64 // waits for the recorder that share an event with other waits, or are far shorter than 4 ms
 }
 
 func offTruths(t *testing.T, out string) []offTruth {
@@ -96,8 +96,8 @@ func switches(t *testing.T, path string) (map[int32]offTruth, *reader.Recording)
 	return ends, trace.Recording(0)
 }
 
-// late reports whether events are not where the time is missing. On a busy machine, an interrupt may
-// come between two clocks that are read together.
+// late reports whether events are elsewhere than the time that is missing. On a busy machine, an
+// interrupt may come between the readings of two clocks.
 func (v offTruth) late() bool { return v.outside > v.events/100 }
 
 // offCases are the workloads to run next to a number of hogs.
@@ -188,8 +188,8 @@ func TestSwitchesInPageFaults(t *testing.T) {
 	recordOff(t, "0", "page", "fault")
 }
 
-// A runtime that notices switches only at a later record fails the test above: the event is not
-// where the time is missing.
+// A runtime that notices switches only at a later record fails the test above, because events are
+// elsewhere than the time that is missing.
 func TestSwitchesFindsWhatIsNoticedLate(t *testing.T) {
 	const look = "	cmpq	$0, (%rdx)\n	je	4f\n"
 	program := buildLinked(t, "clang-22", buildArchive(t, edit{"trampoline_amd64.S", look, ""}), "offcpu.c")
@@ -223,9 +223,8 @@ func allSwitches(t *testing.T, path string) (n uint64, p reader.Process) {
 	return n, trace.Recording(0).Process
 }
 
-// However the program was built, and whether libc or the runtime registers the rseq areas, 50
-// sleeps give 50 switches, or the trace says why they are missing. The trace has all calls in any
-// case.
+// 50 sleeps give 50 switches, or the trace says why they are missing, however the program was built
+// and whether libc or the runtime registers the rseq areas. The trace always has all calls.
 func TestSwitchesElsewhere(t *testing.T) {
 	l := library(t)
 	archive := buildArchive(t)
@@ -297,7 +296,7 @@ func TestSwitchesElsewhere(t *testing.T) {
 	}
 }
 
-// A profile attributes off-CPU time to the path of the innermost call, whoever writes the trace.
+// A profile attributes off-CPU time to the path of the innermost call, with and without an observer.
 func TestSwitchesInProfiles(t *testing.T) {
 	l := library(t)
 	check := func(t *testing.T, out, path string) {
@@ -356,7 +355,7 @@ func TestRecorderBlocks(t *testing.T) {
 	}
 }
 
-// A recording that begins anew notices the first switch of a thread, too.
+// After a restart, a recording also notices the first switch of a thread.
 func TestSwitchesAfterRestarts(t *testing.T) {
 	program := buildLinked(t, "clang-22", buildArchive(t), "restarts.c")
 	path := filepath.Join(t.TempDir(), "trace")

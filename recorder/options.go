@@ -30,10 +30,10 @@ type Recording struct {
 	Threshold time.Duration // for Prune
 	Depth     int           // record only calls at most this deep; 0 means no limit
 	Limit     int64         // maximum bytes written for each process; 0 means no limit
-	// Window is how long to record Every so long. Both are 0 to record all the time.
+	// Window is how long to record in each period of Every. Both are 0 to record all the time.
 	Window, Every time.Duration
-	// Budget is the share of the CPU time that recording may cost a running process, such as 0.03, or 0.
-	// Somebody must then decide what is recorded: see [Process.Limit] and [Live.Limit].
+	// Budget is the share of a running process's CPU time that recording may take, such as 0.03. 0 means
+	// no limit. With a budget, [Process.Limit] or [Live.Limit] must decide what is recorded.
 	Budget float64
 }
 
@@ -46,7 +46,7 @@ func (r *Recording) words() []string {
 	number := func(key string, n int64) { words = append(words, key+"="+strconv.FormatInt(n, 10)) }
 	switch {
 	case r.Depth > 0:
-		// Depth is a mode of its own, which prunes if there is a threshold.
+		// Mode depth also prunes if there is a threshold.
 		words = append(words, "mode=depth")
 		number("threshold", int64(r.Threshold))
 		number("depth", int64(r.Depth))
@@ -66,10 +66,10 @@ func (r *Recording) words() []string {
 	return words
 }
 
-// LeastWindow is the shortest window, and the shortest time between two.
+// LeastWindow is the shortest window, and the shortest time between two windows.
 const LeastWindow = time.Millisecond
 
-// CheckWindows returns an error if the recorder cannot record in such windows.
+// CheckWindows returns an error if the recorder cannot record in these windows.
 func (r *Recording) CheckWindows() error {
 	switch {
 	case r.Every == 0 && r.Window == 0:
@@ -84,11 +84,11 @@ func (r *Recording) CheckWindows() error {
 	return nil
 }
 
-// millionths returns a share in millionths, of which there is at least one.
+// millionths returns a share in millionths, at least 1.
 func millionths(share float64) uint64 { return max(1, uint64(math.Round(share*1e6))) }
 
-// StartCommand returns the command that starts the recording. With stream, it needs a file to which
-// everything is written. Without it, the rings keep the latest records.
+// StartCommand returns the command that starts the recording. With stream, pass a file with the command,
+// to which all records are written. Without it, the rings keep the latest records.
 func (r *Recording) StartCommand(stream bool) string {
 	words := append([]string{"start"}, r.words()...)
 	if r.Budget > 0 {
@@ -115,8 +115,8 @@ type Options struct {
 	// Output is a template of the trace's path: %p is the process ID, %e the program's base
 	// name, %% a percent sign. See [EscapeTemplate].
 	Output string
-	// Ring is the size of each thread's ring in bytes, to record only the end. 0 records
-	// everything, written continuously.
+	// Ring is the size of each thread's ring in bytes, to keep only the latest records. 0 writes all
+	// records continuously.
 	Ring int64
 	// Filter is the path of a file written by [Filter.Write]. "" means every function.
 	Filter string
@@ -125,14 +125,15 @@ type Options struct {
 	// Observer is the name of the [Observer] that writes the trace. If it is "" or the process
 	// cannot reach it, the process writes its trace itself.
 	Observer string
-	// Session is noted in the traces and rings of all processes. It distinguishes them from
-	// other programs that are recorded at the same time.
+	// Session identifies the recording in the traces and rings of all processes. It distinguishes
+	// them from other programs that are recorded at the same time.
 	Session uint64
 	// NoOffCPU does not record when threads were off CPU.
 	NoOffCPU bool
-	// Idle does not record until a command says so.
+	// Idle records nothing until a command starts recording.
 	Idle bool
-	// Limited does not record a process that cannot reach the observer, which has its budget.
+	// Limited does not record a process that cannot reach the observer, because the observer has the
+	// budget.
 	Limited bool
 	// Quiet suppresses the runtime's warnings.
 	Quiet bool
@@ -196,8 +197,8 @@ func ExpandTemplate(template string, pid int, program string) string {
 	return strings.NewReplacer("%%", "%", "%p", strconv.Itoa(pid), "%e", program).Replace(template)
 }
 
-// CheckTemplate returns an error if a percent sign in a template is followed by anything without a
-// meaning.
+// CheckTemplate returns an error if a percent sign in a template is not followed by p, e or another
+// percent sign.
 func CheckTemplate(template string) error {
 	for i := 0; i < len(template); i++ {
 		if template[i] != '%' {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// privileged returns how a program gets rights that its user does not have, or "".
+// privileged returns how a program gets privileges that its user does not have, or "".
 func privileged(path string) string {
 	info, err := os.Stat(path)
 	if err != nil {

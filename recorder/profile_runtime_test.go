@@ -119,7 +119,7 @@ func TestProfileUnderSignals(t *testing.T) {
 	profileProgram(t, "1", "signals")
 }
 
-// Unless longjmp is noticed, paths get deeper and deeper.
+// If the runtime does not notice longjmp, paths get deeper and deeper.
 func TestProfileFindsFramesThatWereLeft(t *testing.T) {
 	t.Parallel()
 	archive := buildArchive(t, edit{"profile.c", "for (; n && is_left(frame_at(p, n - 1, folded), bound); n--)", "for (; n > bound; n--)"})

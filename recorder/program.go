@@ -13,14 +13,14 @@ import (
 	"strings"
 )
 
-// Program is what a program's file tells about whether it can be recorded.
+// Program describes a program's file, to decide whether and how it can be recorded.
 type Program struct {
 	Path string
-	// ELF is false for scripts. Their interpreter is the program then.
+	// ELF is false for scripts, because their interpreter is the program.
 	ELF bool
 	// Interpreter is the dynamic loader, or "" if the program is static.
 	Interpreter string
-	// Linked means that the recorder is part of the program, or of an object that it names.
+	// Linked means that the recorder is part of the program, or a library that it is linked with.
 	Linked bool
 	// Instrumented means that the file itself has sleds.
 	Instrumented bool
@@ -29,10 +29,10 @@ type Program struct {
 // sledSection is the section of the table of sleds.
 const sledSection = "xray_instr_map"
 
-// rootMagic begins the runtime's root structure.
+// rootMagic is the beginning of the runtime's root structure.
 const rootMagic = "XRAY-RECORDER-1\x00"
 
-// Inspect looks at the file of a program.
+// Inspect reads the file of a program.
 func Inspect(path string) (*Program, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -42,7 +42,7 @@ func Inspect(path string) (*Program, error) {
 	p := &Program{Path: path}
 	magic := make([]byte, len(elf.ELFMAG))
 	if _, err := io.ReadFull(file, magic); err != nil || string(magic) != elf.ELFMAG {
-		return p, nil // the kernel will report what it is
+		return p, nil // if it is not a script, executing it returns an error
 	}
 	f, err := elf.NewFile(file)
 	if err != nil {
@@ -70,7 +70,7 @@ func Inspect(path string) (*Program, error) {
 	return p, nil
 }
 
-// checkMachine returns an error if a program is for another processor than the recorder.
+// checkMachine returns an error if the recorder does not support a program's processor.
 func checkMachine(f *elf.File) error {
 	switch {
 	case f.Machine == elf.EM_X86_64 && f.Class == elf.ELFCLASS64:
@@ -91,7 +91,7 @@ func hasRoot(f *elf.File) bool {
 	return err == nil && found
 }
 
-// contains searches a stream piece by piece.
+// contains reports whether a stream contains what. It reads the stream piece by piece.
 func contains(r io.Reader, what []byte) (bool, error) {
 	buf := make([]byte, 64<<10)
 	kept := 0
@@ -106,7 +106,7 @@ func contains(r io.Reader, what []byte) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		// The end may hold the beginning of a match.
+		// Keep the end, which may be the beginning of a match.
 		tail := min(kept+n, len(what)-1)
 		copy(buf, buf[kept+n-tail:kept+n])
 		kept = tail
@@ -128,8 +128,8 @@ func (p *Program) CheckPreload() error {
 	return nil
 }
 
-// PreloadEnvironment returns the environment entry that preloads the library and sets of libc
-// functions, in addition to what is preloaded already.
+// PreloadEnvironment returns the environment entry that preloads the library and sets of libc functions,
+// after the objects that are already preloaded.
 func PreloadEnvironment(l Library, already string, sets ...CallSet) (string, error) {
 	return preload(already, append([]string{l.Preload()}, l.preloadCalls(sets)...))
 }
@@ -142,7 +142,7 @@ func PreloadCallsEnvironment(l Library, already string, sets ...CallSet) (string
 func preload(already string, objects []string) (string, error) {
 	var paths []string
 	if already != "" {
-		// Others, such as sanitizers, must come first.
+		// Existing entries come first, because sanitizers require that.
 		paths = append(paths, already)
 	}
 	for _, path := range objects {
@@ -166,7 +166,7 @@ func (p *Program) Objects(ctx context.Context) ([]string, error) {
 	}
 	out, err := run(ctx, "", []string{p.Interpreter}, "--list", path)
 	if err != nil {
-		return nil, fmt.Errorf("the shared objects of %s cannot be found: %w", p.Path, err)
+		return nil, fmt.Errorf("cannot find the shared objects of %s: %w", p.Path, err)
 	}
 	var objects []string
 	for line := range strings.Lines(string(out)) {
@@ -205,6 +205,6 @@ func HasHooks(path string) bool {
 	return err == nil && slices.ContainsFunc(symbols, func(s elf.ImportedSymbol) bool { return s.Name == "__cyg_profile_func_enter" })
 }
 
-// ErrNotInstrumented means that there is nothing to record.
+// ErrNotInstrumented means that a program has no function to record.
 var ErrNotInstrumented = errors.New("no function is instrumented: compile and link with clang and -fxray-instrument " +
 	"(add -fxray-instruction-threshold=1 to include short functions); `xray runtime flags` prints the flags")

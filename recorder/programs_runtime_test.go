@@ -102,8 +102,8 @@ func counted(t *testing.T, output string) map[string]int64 {
 	return m
 }
 
-// However a program was compiled, it prints the same with and without the recorder, and the trace
-// has exactly the calls that the program counted.
+// A program prints the same with and without the recorder, however it was compiled, and the trace has
+// exactly the calls that the program counted.
 func TestKnownAnswers(t *testing.T) {
 	t.Parallel()
 	l := library(t)
@@ -154,8 +154,7 @@ func TestKnownAnswers(t *testing.T) {
 	}
 }
 
-// A tail call may have its target in r11. In every mode the program prints what it prints
-// unrecorded.
+// A tail call may have its target in r11. In every mode, the program prints the same as unrecorded.
 func TestTailCallsThroughPointers(t *testing.T) {
 	t.Parallel()
 	testenv.Need(t, "objdump")
@@ -232,7 +231,7 @@ func TestMusl(t *testing.T) {
 	}
 }
 
-// Which calls each mode and the filter omit.
+// Each mode and the filter omit the right calls.
 func TestModesOfAProgram(t *testing.T) {
 	l := library(t)
 	program := buildProgram(t, "clang-22", "program.c", "-O2")
@@ -247,7 +246,7 @@ func TestModesOfAProgram(t *testing.T) {
 	if got := record("mode=depth,depth=1"); got["fib"] != 1 || got["jumped"] != 2000 || got["jump"] != 0 {
 		t.Errorf("depth 1: wrong calls %v", got)
 	}
-	// Calls that are open when the thread moves to another CPU are kept, too.
+	// Calls that are open when the thread moves to another CPU are also kept.
 	pruned := recordOf(buildProgram(t, "clang-22", "program.c", append(prunable, "-O2")...), "mode=prune,threshold=1000000000")
 	others := -pruned["jumped"] - pruned["jump"]
 	for _, n := range pruned {
@@ -410,8 +409,8 @@ func TestPlugins(t *testing.T) {
 // vectorRegister matches registers of SSE, AVX, AVX-512 including masks, MMX, AMX and x87.
 var vectorRegister = regexp.MustCompile(`%([xyzt]?mm|k[0-7]|st)`)
 
-// The runtime runs inside any function, whose vector registers it must not change. One function
-// saves them before it calls a handler of the program.
+// The runtime runs inside any function and must not change vector registers. Only one function uses
+// them, to save them before it calls a handler of the program.
 func TestNoVectorRegisters(t *testing.T) {
 	testenv.Need(t, "objdump")
 	l := library(t)

@@ -9,20 +9,20 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// The layout of the runtime's memory, as in runtime/internal.h, version 1. Structs may have grown
-// at their ends. These are the sizes of the parts used here.
+// The layout of the runtime's memory, as in runtime/internal.h, version 1. The sizes are those of the
+// parts used here. The structs of other runtimes of this version may be longer.
 const (
 	layoutVersion = 1
 	rootSize      = 232
 	threadSize    = 144
-	threadSumsAt  = 2224 // which cores of older recorders do not have
+	threadSumsAt  = 2224 // missing in cores of older recorders
 	objectSize    = 696
 	chunkSize     = 64 << 10
 	chunkHeader   = 64
 	chunkMagic    = 0x4b4e484359415258
 )
 
-// The layout of struct xr_budget, and where struct xr_root has its address.
+// The layout of struct xr_budget, and the offset of its address in struct xr_root.
 const (
 	rootBudgetAt    = rootWindowsAt + 32
 	budgetOnAt      = 8
@@ -47,7 +47,7 @@ type fields []byte
 func (f fields) u32(at int) uint32 { return binary.LittleEndian.Uint32(f[at:]) }
 func (f fields) u64(at int) uint64 { return binary.LittleEndian.Uint64(f[at:]) }
 
-// text returns a string that ends with a zero or at this length.
+// text returns a string that ends with a zero byte or at this length.
 func (f fields) text(at, room int) string {
 	s, _, _ := strings.Cut(string(f[at:at+room]), "\x00")
 	return s
@@ -79,8 +79,8 @@ const (
 	modeProfile = 4
 )
 
-// parseRoot reads the struct at an address where its magic was found. It may be a text that only
-// looks like it.
+// parseRoot reads the struct at an address where its magic was found. It returns an error if the data
+// there cannot be the struct.
 func (m *image) parseRoot(address uint64) (*runtimeRoot, error) {
 	b, err := m.read("the recorder's root", address, rootSize)
 	if err != nil {
@@ -124,8 +124,8 @@ func (m *image) parseRoot(address uint64) (*runtimeRoot, error) {
 	return r, nil
 }
 
-// budgetShare returns the share of the CPU time that the budget at an address allows, in millionths, or 0 if
-// the process does not record within it.
+// budgetShare returns the share of the CPU time that the budget at an address allows, in millionths. It
+// returns 0 if the process does not record within a budget.
 func (m *image) budgetShare(address uint64) uint32 {
 	b := make(fields, budgetShareAt+4)
 	if address == 0 {
@@ -162,7 +162,7 @@ func (m *image) parseObjects(r *runtimeRoot) ([]reader.Object, error) {
 	return objects, nil
 }
 
-// parseHooked reads the addresses of functions without sleds, by their IDs from 1 on.
+// parseHooked reads the addresses of functions without sleds, indexed by ID minus 1.
 func (m *image) parseHooked(r *runtimeRoot) ([]uint64, error) {
 	const size = 16
 	b, err := m.read("the table of functions", r.hooked, int(r.nhooked)*size)
@@ -171,7 +171,7 @@ func (m *image) parseHooked(r *runtimeRoot) ([]uint64, error) {
 	}
 	var addresses []uint64
 	for f := fields(b); len(f) > 0; f = f[size:] {
-		// Functions with sleds, of which there may be others in the process, have IDs, too.
+		// IDs may have gaps, because functions with sleds have IDs too.
 		id := f.u64(8)
 		if id == 0 || id > 4*maxHooked {
 			return addresses, m.errorf("the table of functions is damaged: it contains ID %d", id)
@@ -202,8 +202,8 @@ type chunkPlace struct {
 	first, last     uint64 // TSC; last is 0 in the current chunk
 	wall            uint64 // CLOCK_REALTIME at first
 	from            int    // records before this offset were already written
-	used            int    // end of the records, including the header, at hand-over; 0 in the current chunk
-	part            bool   // the thread may be writing: ignore what follows an incomplete record
+	used            int    // end of the records, including the header, when the chunk was finished; else 0
+	part            bool   // the thread may still be writing it, so ignore what follows an incomplete record
 }
 
 func (m *image) parseThread(address uint64, size int) (*ringThread, error) {
@@ -233,7 +233,7 @@ func (m *image) parseThread(address uint64, size int) (*ringThread, error) {
 	return t, nil
 }
 
-// usedOf returns the end of the records of a chunk with this header, or 0 if unknown.
+// usedOf returns the end of the records of a chunk with this header, or 0 if it is unknown.
 func usedOf(header fields) int {
 	if used := int(header.u32(52)); used >= chunkHeader && used <= chunkSize {
 		return used &^ 7
@@ -252,8 +252,8 @@ func (t *ringThread) end(c *chunkPlace) int {
 	return chunkSize
 }
 
-// parseChunk reads the header of a thread's chunk with this number, if it is one. It may be
-// incomplete.
+// parseChunk reads the header of a thread's chunk with this number. torn means that another chunk, or
+// none, is at its place. Only the header must be in the image.
 func (m *image) parseChunk(t *ringThread, number uint64) (c chunkPlace, torn bool, err error) {
 	address := t.ring + (number-1)%t.size*chunkSize
 	header := make([]byte, chunkHeader)
@@ -262,7 +262,7 @@ func (m *image) parseChunk(t *ringThread, number uint64) (c chunkPlace, torn boo
 	}
 	f := fields(header)
 	c = chunkPlace{address: address, number: number, first: f.u64(8), last: f.u64(16), wall: f.u64(56), used: usedOf(f)}
-	// Each chunk belongs to one thread, so that damage cannot count records twice.
+	// The header names the thread, so that damage cannot count records twice.
 	if f.u64(0) != 2*number || f.u64(40) != chunkMagic || f.u64(32) != t.address {
 		return c, true, nil
 	}

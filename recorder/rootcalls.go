@@ -13,44 +13,44 @@ type RootCall struct {
 	Start, End uint64 // TSC
 }
 
-// Roots are the functions whose calls are looked for.
+// Roots are the functions whose calls [Live.Read] reports.
 type Roots struct {
-	// Is has an entry for each function ID, up to the largest one of a root.
+	// Is has an entry for each function ID, up to the largest ID of a root.
 	Is []bool
-	// Continues reports whether a function may end with a tail call of another one, which then is
-	// part of its call. It may be nil.
+	// Continues reports whether a function may end with a tail call of another, whose call is then
+	// part of the first. It may be nil.
 	Continues func(from, to reader.FuncID) bool
-	// Targets are the functions that Continues leads to from a root, over any number of calls.
+	// Targets are the functions that a root can reach by any number of such tail calls.
 	Targets []reader.FuncID
 }
 
 // LiveState is the result of [Live.Read].
 type LiveState struct {
-	Bytes  int64   // read
+	Bytes  int64   // number of bytes read
 	Fill   float64 // the largest share of a ring that was filled since the previous call
 	Lost   uint64  // chunks that were overwritten before they were read
-	Oldest uint64  // when the oldest open call of a root started; 0 for none
+	Oldest uint64  // TSC at which the oldest open call of a root started; 0 for none
 }
 
-// maxOpenRoots limits the open calls that are followed in each thread. Of deeper recursion, the
-// innermost are only counted.
+// maxOpenRoots limits the open calls that are followed in each thread. Deeper calls are only counted.
 const maxOpenRoots = 64
 
-// rootScan follows the calls of root functions through the chunks of a thread. Of a recursion, it
-// reports the outermost call only. Calls end as package calls has it.
+// rootScan follows the calls of root functions through the chunks of a thread. It reports only the
+// outermost call of a recursion. Calls end by the rules of package calls.
 type rootScan struct {
 	roots    *Roots
 	followed []bool // by function ID: the roots and their targets
 	tid      int32
 	clock    chunkClock
-	open     []openRoot // calls of followed functions from that of a root on
-	more     int        // calls open inside those
-	// A tail exit ended the innermost call at this time, or a tail call continues it, as the next
-	// record will tell.
+	open     []openRoot // open calls of followed functions; the first is of a root
+	more     int        // number of open calls inside those
+	// If awaits is set, the innermost call had a tail exit at awaitsAt. The next record tells whether a
+	// tail call continues it.
 	awaits   bool
 	awaitsAt uint64
-	since    uint64 // TSC at which the recording began; records of earlier ones are ignored
-	// windows are nil if everything is recorded. The latest record was in the one from TSC from to to.
+	since    uint64 // TSC at which the recording began; earlier records are ignored
+	// windows is nil if everything is recorded. The latest record was in the window between the TSCs
+	// from and to.
 	windows  *liveWindows
 	from, to uint64
 }
@@ -58,7 +58,7 @@ type rootScan struct {
 type openRoot struct {
 	fn        reader.FuncID
 	start     uint64
-	continued bool // it left through a tail call, which is the next one
+	continued bool // the next open call is its tail call
 }
 
 func (s *rootScan) setRoots(r *Roots) {
@@ -77,8 +77,8 @@ func (s *rootScan) setRoots(r *Roots) {
 // lose forgets the open calls because records are missing.
 func (s *rootScan) lose() { s.open, s.more, s.clock, s.awaits = s.open[:0], 0, chunkClock{}, false }
 
-// begin sets when the recording began. It forgets the open calls of an earlier one, which has ended
-// without their exits.
+// begin sets when the recording began. It forgets open calls of an earlier recording, whose exits were
+// not recorded.
 func (s *rootScan) begin(since uint64) {
 	s.since = since
 	if len(s.open) > 0 && s.open[0].start < since {
@@ -86,9 +86,9 @@ func (s *rootScan) begin(since uint64) {
 	}
 }
 
-// scan looks at the records of a chunk from this offset on and calls each with the calls that end
-// there. With part, the thread may be writing: scan stops at an incomplete record. It returns the
-// offset that it has reached.
+// scan reads the records of a chunk from an offset on, and calls each with the calls that end there.
+// With part, the thread may still be writing the chunk, and scan stops at an incomplete record. It
+// returns the offset that it has reached.
 func (s *rootScan) scan(data []byte, at int, part bool, each func(RootCall)) int {
 	for at+8 <= len(data) {
 		word, tsc, size := s.clock.next(data[at:], part)
@@ -146,7 +146,7 @@ func (s *rootScan) function(word uint32, tsc uint64, each func(RootCall)) {
 	default:
 		for i := len(s.open) - 1; i >= 0; i-- {
 			if s.open[i].fn != id || s.open[i].continued {
-				continue // its exit is missing, or was never recorded
+				continue // its exit is missing
 			}
 			if kind == functionTail && s.roots.Continues != nil {
 				s.open = s.open[:i+1]
@@ -159,7 +159,7 @@ func (s *rootScan) function(word uint32, tsc uint64, each func(RootCall)) {
 	}
 }
 
-// pop ends the open calls from this one on, and those that continued in it.
+// pop ends the open calls from this one on, and the calls that continued in it.
 func (s *rootScan) pop(i int, tsc uint64, each func(RootCall)) {
 	for i > 0 && s.open[i-1].continued {
 		i--

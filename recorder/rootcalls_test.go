@@ -10,7 +10,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// chunkOf makes a chunk with these records behind its header.
+// chunkOf returns a chunk with these records after its header.
 func chunkOf(words ...uint64) []byte {
 	data := make([]byte, chunkHeader)
 	for _, w := range words {
@@ -23,8 +23,8 @@ func functionWord(kind, id, tsc uint64) uint64 { return tsc<<32 | id<<4 | kind<<
 
 func stampWords(tsc uint64) []uint64 { return []uint64{recordStamp<<1 | 1, tsc<<1 | 1} }
 
-// scanOf follows these roots in thread 5. Function 2 may end with a tail call of 3, and 3 with one of
-// 4.
+// scanOf follows these roots in thread 5. Function 2 may end with a tail call of 3, and 3 with a tail
+// call of 4.
 func scanOf(roots []bool) rootScan {
 	s := rootScan{tid: 5}
 	s.setRoots(&Roots{Is: roots, Targets: []reader.FuncID{3, 4}, Continues: func(from, to reader.FuncID) bool {
@@ -46,7 +46,7 @@ func TestRootScan(t *testing.T) {
 	})
 	want := []RootCall{{root, 5, 7<<32 | 3, 8<<32 | 6}, {root, 5, 8<<32 | 7, 8<<32 | 9}}
 	data := chunkOf(words...)
-	// The records arrive bit by bit.
+	// The records arrive one after another.
 	for step := 8; step <= len(data); step += 8 {
 		s := scanOf([]bool{root: true})
 		var got []RootCall
@@ -64,8 +64,8 @@ func TestRootScan(t *testing.T) {
 	}
 }
 
-// A tail call is part of the call, and so is one of the function that it called, if the binary has
-// such a jump.
+// A tail call is part of the call, and so is a tail call of the called function, if the binary has such
+// a jump.
 func TestRootScanTailCalls(t *testing.T) {
 	const enter, exit, tail = 0, functionExit, functionTail
 	for _, c := range []struct {
@@ -94,7 +94,7 @@ func TestRootScanTailCalls(t *testing.T) {
 	}
 }
 
-// A record that its thread has not finished ends what can be read of a chunk, until it is complete or
+// A chunk can be read up to a record that its thread has not finished, until the record is complete or
 // the thread has left the chunk.
 func TestRootScanIncomplete(t *testing.T) {
 	data := chunkOf(append(stampWords(1<<32), functionWord(0, 2, 1), 0, functionWord(functionExit, 2, 9))...)
@@ -110,8 +110,8 @@ func TestRootScanIncomplete(t *testing.T) {
 	}
 }
 
-// Calls of an earlier recording are ignored. One that is open when it is stopped does not hide those of
-// the next one.
+// Calls of an earlier recording are ignored. A call that is open when it stops does not hide calls of
+// the next recording.
 func TestRootScanOfAnotherRecording(t *testing.T) {
 	words := append(stampWords(1<<32),
 		functionWord(0, 2, 1), functionWord(functionExit, 2, 2), functionWord(0, 2, 3), functionWord(0, 2, 4),
@@ -131,7 +131,7 @@ func TestRootScanOfAnotherRecording(t *testing.T) {
 	}
 }
 
-// Recursion deeper than the limit still ends where it ends.
+// The end of a recursion is found even if it is deeper than the limit.
 func TestRootScanDeep(t *testing.T) {
 	var words []uint64
 	for range maxOpenRoots + 10 {
@@ -182,7 +182,7 @@ func TestRootScanWindows(t *testing.T) {
 		functionWord(exit, root, 10), // entered before the window
 		functionWord(enter, root, 11), functionWord(exit, root, 12),
 		functionWord(enter, root, 13), // open at the end
-		functionWord(exit, root, 30),  // of the call at 25, while sleds are switched on
+		functionWord(exit, root, 30),  // of the call at 25, while sleds are being switched on
 		functionWord(exit, root, 41),  // entered before the second window
 		functionWord(enter, root, 42), functionWord(enter, root, 43), functionWord(exit, root, 44), functionWord(exit, root, 45),
 		functionWord(enter, root, 46), functionWord(exit, root, 47),

@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// SchedFollower reads the scheduler events of a process that writes its trace itself. It keeps them
-// in an unnamed file, and appends them to the trace when that is finished.
+// SchedFollower reads the scheduler events of a process that writes its trace itself. It keeps them in
+// an unnamed file, and appends them to the trace when the process has finished the trace.
 type SchedFollower struct {
-	tasks   int // in the spool
+	tasks   int // number of tasks in the spool
 	options SchedOptions
 	reader  *schedReader
 	trace   *os.File
@@ -25,7 +25,7 @@ type SchedFollower struct {
 	done    chan error
 }
 
-// FollowSched begins to read. If it cannot, the error says why in one line.
+// FollowSched begins to read scheduler events. An error is one line long.
 func FollowSched(o SchedOptions) (*SchedFollower, error) {
 	if fields, err := statusFields(o.PID); err == nil && len(fields["NSpid"]) > 1 {
 		return nil, errors.New("the process runs in another PID namespace, so the kernel's events use different IDs")
@@ -53,7 +53,7 @@ func FollowSched(o SchedOptions) (*SchedFollower, error) {
 	return f, nil
 }
 
-// unnamed makes a file without a name.
+// unnamed creates a file without a name.
 func unnamed(dir string) (*os.File, error) {
 	f, err := os.CreateTemp(dir, ".xray-sched-")
 	if err != nil {
@@ -121,7 +121,7 @@ func (f *SchedFollower) finished(ctx context.Context) error {
 	for tries := range 100 {
 		p, err := Dial(strconv.Itoa(f.options.PID))
 		if err != nil {
-			return nil // it has ended
+			return nil // the process has ended
 		}
 		var status Status
 		if _, err := p.Do(ctx, &status, "status"); err != nil {

@@ -18,8 +18,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// schedReader reads the kernel's scheduler events while processes run, and distributes them by
-// process.
+// schedReader reads the kernel's scheduler events while processes run, and assigns them to processes.
 type schedReader struct {
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -27,14 +26,14 @@ type schedReader struct {
 	mu       sync.Mutex
 	instance *tracefs.Instance
 	tracker  *schedtrack.Tracker // nil until the processes are known
-	pending  []tracefs.Event     // earlier ones may still arrive
-	horizon  uint64              // the tracker has all earlier events
-	since    uint64              // when the instance existed
+	pending  []tracefs.Event     // events that earlier ones may still arrive for
+	horizon  uint64              // TSC; the tracker has all earlier events
+	since    uint64              // TSC when the instance was created
 	swept    time.Time
 	err      error
 }
 
-// newSchedReader makes an instance of the kernel's tracer. It reads nothing before begin.
+// newSchedReader creates an instance of the kernel's tracer. It reads nothing before begin.
 func newSchedReader(interrupts bool) (*schedReader, error) {
 	instance, err := tracefs.Open(interrupts)
 	if err != nil {
@@ -47,8 +46,8 @@ func newSchedReader(interrupts bool) (*schedReader, error) {
 	return s, nil
 }
 
-// begin names threads of a process, to follow them and what they create. most limits the events
-// that wait for a process.
+// begin begins to follow threads of a process, and the threads and processes that they create. most
+// limits the events of a process that wait to be taken.
 func (s *schedReader) begin(pid int, tids []int, most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,10 +84,10 @@ func commOf(tid int32) string {
 const (
 	longestRound  = 20 * time.Millisecond
 	shortestRound = time.Millisecond
-	// manyPages is the number of pages that makes the next round come earlier. The buffer of a
-	// CPU has from 128 to 1024.
+	// manyPages is the number of pages read in a round above which the next round comes earlier. The
+	// buffer of a CPU has 128 to 1024 pages.
 	manyPages = 64
-	// settling is the number of ticks after an event until all earlier ones can be read: about
+	// settling is the number of ticks after an event until all earlier events can be read, about
 	// 100 µs.
 	settling = 300_000
 )
@@ -143,7 +142,7 @@ func (s *schedReader) give(horizon uint64) {
 	s.horizon = max(s.horizon, horizon)
 }
 
-// catchUp reads all events up to now.
+// catchUp reads all events until the present.
 func (s *schedReader) catchUp() {
 	for now, tries := rdtsc(), 0; tries < 10; tries++ {
 		s.round()
@@ -157,7 +156,7 @@ func (s *schedReader) catchUp() {
 	}
 }
 
-// claim announces that take will ask for a process. The process may not have appeared yet.
+// claim announces that take will be called for a process. The process need not have appeared yet.
 func (s *schedReader) claim(pid int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,9 +165,9 @@ func (s *schedReader) claim(pid int) {
 	}
 }
 
-// take returns the events of a process since the last call as a block of metadata, and their
-// number. It returns nothing if there are fewer than least. tasks is the number of tasks in the
-// trace. take adds those of the block.
+// take returns the events of a process since the previous call as a block of metadata, and their number.
+// It returns nothing if there are fewer than least. tasks is the number of tasks in the trace, to which
+// take adds the tasks of the block.
 func (s *schedReader) take(pid, least int, first uint64, tasks *int) (block []byte, events int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -220,14 +219,13 @@ func (p *observedProcess) noSched() string {
 	return p.observer.noSched
 }
 
-// Scheduler events are written when there are many, or from time to time.
+// Scheduler events are written when there are manySched, or at intervals of schedInterval.
 const (
 	manySched     = 1 << 14
 	schedInterval = 500 * time.Millisecond
 )
 
-// writeSched appends the scheduler events of a process to its trace. With last, it appends all that
-// there are.
+// writeSched appends the scheduler events of a process to its trace. With last, it appends all events.
 func (p *observedProcess) writeSched(last bool) {
 	s := p.observer.sched
 	if s == nil || p.noSched() != "" {

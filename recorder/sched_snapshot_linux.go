@@ -15,14 +15,14 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// A request for the scheduler events of a process: the magic, and then as 64-bit numbers the session,
-// the ID of the process, the TSC of the first event, and that of the trace's block. The answer is the
-// reason why there are none, and if that is empty, a file with the block.
+// A request for the scheduler events of a process has the magic, and then as 64-bit numbers the session,
+// the ID of the process, the TSC of the first event, and the TSC of the block. The answer is the reason
+// why there are no events. If that is empty, a file with the block comes with it.
 const (
 	schedMagic       = "XRAY-SCHED-1\x00\x00\x00\x00"
 	schedRequestSize = 48
 	maxSchedReason   = 1 << 10
-	// maxSchedBlock is more than an observer sends, and limits what another program can.
+	// maxSchedBlock limits a block. It is more than an observer sends, but another program may answer.
 	maxSchedBlock = 256 << 20
 )
 
@@ -55,7 +55,7 @@ func (ob *Observer) answerSched(fd int, peer *unix.Ucred, request []byte) error 
 	return unix.Sendmsg(fd, append([]byte{0}, why...), rights, nil, unix.MSG_NOSIGNAL)
 }
 
-// memoryFile makes an unnamed file in memory, at its beginning.
+// memoryFile creates an unnamed file in memory. Its offset is 0.
 func memoryFile(data []byte) (*os.File, error) {
 	fd, err := unix.MemfdCreate("xray-sched", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -72,8 +72,8 @@ func memoryFile(data []byte) (*os.File, error) {
 	return file, nil
 }
 
-// copy returns the events of a process from a time on, which stay for take, as a block of metadata. It
-// is nil if the process is not followed.
+// copy returns the events of a process from a TSC on as a block of metadata, and leaves them for take. It
+// returns nil if the process is not followed.
 func (s *schedReader) copy(pid int, since, first uint64) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,10 +88,10 @@ func (s *schedReader) copy(pid int, since, first uint64) []byte {
 	return tracewrite.AppendSched(nil, t.First, t.Tasks, &t.Part, first)
 }
 
-// AddSched appends the scheduler events of a process to a snapshot of its rings, which is open as t:
-// those of the given time, or all if last is 0. It asks the observer of the process. It returns
-// their number, or why there are none although the process is recorded with them. Without these
-// events, it does nothing.
+// AddSched appends the scheduler events of a process to a snapshot of its rings, which is open as t. It
+// asks the process's observer for the events of the given time, or for all if last is 0. It returns
+// their number, or why there are none although the process is recorded with scheduler events. If it is
+// not, AddSched does nothing.
 func AddSched(ctx context.Context, p *Process, t *reader.Trace, last time.Duration, snapshot *os.File) (events uint64, why string, err error) {
 	r := t.Recording(0)
 	if r == nil || r.Process.Session == 0 || p.PID == 0 || len(r.Clock.Anchors) == 0 {
@@ -119,8 +119,8 @@ func AddSched(ctx context.Context, p *Process, t *reader.Trace, last time.Durati
 	return schedIn(block), "", nil
 }
 
-// metadataTSC returns the time of the metadata that a snapshot begins with. llvm-xray refuses traces
-// with blocks before the first one.
+// metadataTSC returns the TSC of the metadata that a snapshot begins with. Other blocks get the same
+// TSC, because llvm-xray refuses traces with blocks that are earlier than the first one.
 func metadataTSC(snapshot io.ReaderAt) (uint64, error) {
 	head := make([]byte, 128)
 	n, err := snapshot.ReadAt(head, 0)
@@ -142,7 +142,7 @@ func metadataTSC(snapshot io.ReaderAt) (uint64, error) {
 	return 0, errors.New("the snapshot does not begin with metadata")
 }
 
-// schedIn counts the events of a block.
+// schedIn returns the number of events in a block.
 func schedIn(block []byte) (n uint64) {
 	if r, err := reader.ParseRecording(block); err == nil {
 		n = r.Sched.Events()
@@ -150,7 +150,8 @@ func schedIn(block []byte) (n uint64) {
 	return n
 }
 
-// askSched asks an observer. There may be none: a program with the recorder linked in has no observer.
+// askSched asks an observer for scheduler events. It returns nothing if there is no observer, as for
+// programs with the recorder linked in.
 func askSched(ctx context.Context, session uint64, pid int, since, first uint64) (block []byte, why string, err error) {
 	options := ObserverOptions{Session: session}
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)

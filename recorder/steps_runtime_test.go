@@ -16,7 +16,7 @@ import (
 	"github.com/xray-tools/xray/internal/test/elftest"
 )
 
-// clangs maps each compiler to its flag that leaves compiler-rt's runtime out.
+// clangs maps each compiler to its flag that omits compiler-rt's runtime.
 var clangs = map[string]string{
 	"clang-14": "-fnoxray-link-deps",
 	"clang-19": "-fno-xray-link-deps",
@@ -130,8 +130,8 @@ var steps = [][]string{
 	{"record"}, {"record", "arg"}, {"record", "toggle"}, {"record", "budget"}, {"prune"}, {"prune", "toggle"}, {"depth"},
 }
 
-// checkSteps runs the program in all ways. Each run can be interrupted after about 45 instructions
-// for each of two calls: two sleds of 2, two thunks of 2, two trampolines of 20.
+// checkSteps runs the program with all arguments. Each run can be interrupted after about 45
+// instructions for each of two calls: two sleds of 2, two thunks of 2, two trampolines of 20.
 func checkSteps(t *testing.T, program string, steps [][]string) {
 	t.Helper()
 	for _, args := range steps {
@@ -145,9 +145,9 @@ func checkSteps(t *testing.T, program string, steps [][]string) {
 	}
 }
 
-// A signal after any instruction of a recorded call, with a recorded handler or one that switches
-// sleds, leaves rings in which nothing is missing, unmatched or out of order. The trampolines are the
-// same with each compiler, so without XRAY_SOAK=1 only the programs of one try all ways.
+// After a signal at any instruction of a recorded call, nothing in the rings is missing, unmatched or
+// out of order. Signal handlers are recorded, or switch sleds. The trampolines are the same with each
+// compiler, so without XRAY_SOAK=1 only the programs of one compiler run with all arguments.
 func TestSignalAfterEveryInstruction(t *testing.T) {
 	t.Parallel()
 	archive := buildArchive(t)
@@ -163,13 +163,13 @@ func TestSignalAfterEveryInstruction(t *testing.T) {
 	}
 }
 
-// So does one after any instruction of a call that a handler of the program gets, too.
+// The same holds at any instruction of a call that a handler of the program also gets.
 func TestSignalAfterEveryInstructionBesideHandlers(t *testing.T) {
 	t.Parallel()
 	checkSteps(t, buildLinked(t, "clang-22", buildArchive(t), "steps.c", prunable...), [][]string{{"record", "handler"}})
 }
 
-// So does one after any instruction of writing the exit of a call that a jump has left.
+// The same holds at any instruction while the exit of a call that a jump has left is written.
 func TestSignalAfterEveryInstructionOfALanding(t *testing.T) {
 	t.Parallel()
 	for _, edits := range [][]edit{nil, {noRseq}, {noRseq, noRdpid}} {
@@ -195,7 +195,7 @@ func TestSignalAfterEveryInstructionWithoutRseq(t *testing.T) {
 	}
 }
 
-// Trampolines whose steps are in another order, or that write a tail twice, fail the tests above.
+// Trampolines with their steps in another order, or that write a tail twice, fail the tests above.
 func TestSignalsFindWrongOrders(t *testing.T) {
 	t.Parallel()
 	const load = "	movq	XR_THREAD_CURSOR(%r11), %rcx\n	testw	%cx, %cx\n	jz	4f\n"
@@ -242,7 +242,7 @@ func TestSignalsFindWrongOrders(t *testing.T) {
 			for range 10 {
 				n, err := runNumbers(program, m.args...)
 				if err != nil || n["faults"]+n["missing"]+n["lost"] > 0 {
-					return // a crash counts, too
+					return // a crash also counts
 				}
 			}
 			t.Error("the broken runtime passed")
@@ -250,8 +250,8 @@ func TestSignalsFindWrongOrders(t *testing.T) {
 	}
 }
 
-// Sleds are switched while threads run through them. With XRAY_SOAK=1, this runs long enough to
-// rely on.
+// Sleds are switched while threads run through them. With XRAY_SOAK=1, this runs long enough to be
+// reliable.
 func TestToggleStorm(t *testing.T) {
 	t.Parallel()
 	toggles := many(1000, 100000)
@@ -279,8 +279,8 @@ func registersLost(t *testing.T, program, mode string) (lost, slow int64) {
 	return n["differences"] + n["tails"], n["slow"]
 }
 
-// These edits clobber all registers that C functions need not preserve, because which ones they use
-// is up to the compiler.
+// These edits clobber all registers that C functions need not preserve, because the compiler chooses
+// which ones they use.
 var (
 	scratch   = "	.irp r, rcx,rdx,rsi,rdi,r8,r9,r10,r11\n	movq	$-1, %\\r\n	.endr\n"
 	clobbered = []edit{
@@ -291,8 +291,8 @@ var (
 	}
 )
 
-// Sleds preserve all registers except r10, and tail exits preserve r11, too: on the fast and slow
-// paths, with and without restartable sequences and rdpid, whatever registers the C functions use.
+// Sleds preserve all registers except r10 and r11, and tail exits also preserve r11: on the fast and
+// slow paths, with and without restartable sequences and rdpid, whatever registers the C functions use.
 func TestRegisters(t *testing.T) {
 	t.Parallel()
 	for _, edits := range [][]edit{
@@ -336,8 +336,7 @@ func TestRegistersFindsWhatIsClobbered(t *testing.T) {
 	}
 }
 
-// If another party changes one sled of an object, the recorder switches the object's other sleds
-// off again.
+// If other code changes a sled of an object, the recorder switches off the object's other sleds.
 func TestForeignSledEndsRecordingOfItsObject(t *testing.T) {
 	program := buildLinked(t, "clang-22", buildArchive(t), "foreign.c")
 	t.Setenv(EnvVar, "start=0,quiet=1")

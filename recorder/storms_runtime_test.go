@@ -17,7 +17,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// many returns short, or long with XRAY_SOAK=1.
+// many returns short or, with XRAY_SOAK=1, long.
 func many(short, long int) string {
 	if soak() {
 		return strconv.Itoa(long)
@@ -46,8 +46,8 @@ func TestSignalStorm(t *testing.T) {
 }
 
 // A record that a handler interrupts is not lost even if the handler fills the chunk. Chunks have
-// only 37 records here, and records take long to write, so this happens often. If the thread is
-// stopped for so long that handlers of several signals fill two chunks, the record counts as lost.
+// only 37 records here, and records take long to write, so this happens often. The record counts as
+// lost only if handlers of several signals fill two chunks meanwhile.
 func TestSignalStormInSmallChunks(t *testing.T) {
 	const store = "	STAMP	\\by\n	RESERVE	8\n	movq	%rdx, (%rax)\n"
 	archive := buildArchive(t,
@@ -56,8 +56,8 @@ func TestSignalStormInSmallChunks(t *testing.T) {
 	checkSignalStorm(t, nil, buildLinked(t, "clang-22", archive, "storms.c", "-O1"), "1000", 3)
 }
 
-// checkSignalStorm checks that nothing is missing but what the trace counts as lost, which are at
-// most so many records.
+// checkSignalStorm checks that no records are missing except those that the trace counts as lost, at
+// most this many.
 func checkSignalStorm(t *testing.T, l *Library, program, signals string, mostLost uint64) {
 	t.Helper()
 	out, stderr, traces := recordProgram(t, l, "", program, "signals", signals)
@@ -80,8 +80,8 @@ func checkSignalStorm(t *testing.T, l *Library, program, signals string, mostLos
 	verify(t, traces[0])
 }
 
-// Snapshots of rings that are constantly overwritten lack only what was being overwritten: calls
-// are cut only at the edges.
+// Snapshots of rings that are constantly overwritten lack only records that were being overwritten, so
+// calls are incomplete only at the edges.
 func TestSnapshotStorm(t *testing.T) {
 	l := library(t)
 	program := buildProgram(t, "clang-22", "storms.c", "-O1")
@@ -126,7 +126,7 @@ func (f *found) cutAtEdges() bool {
 func TestSnapshotStormFindsTornChunks(t *testing.T) {
 	t.Parallel()
 	archive := buildArchive(t,
-		// Let threads go on meanwhile, however busy the machine is.
+		// Let threads continue meanwhile, however busy the machine is.
 		edit{"writer.c", "		dst[i] = src[i];\n", `{
 			if (i == n / 2) { int64_t nap[2] = {0, 2000000}; xr_sys2(SYS_nanosleep, (intptr_t)nap, 0); }
 			dst[i] = src[i]; }`},
@@ -206,7 +206,7 @@ func TestUnreadableProgram(t *testing.T) {
 	needOtherUsers(t)
 	l := library(t)
 	dir := t.TempDir()
-	// All folders of this test are in one that only root can enter.
+	// All folders of this test are in a folder that only root can enter.
 	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), l.Install(dir)); err != nil {
 		t.Fatal(err)
 	}
@@ -255,8 +255,8 @@ func TestSpawnedProcesses(t *testing.T) {
 	checkProcesses(t, traces)
 }
 
-// Children take over the entries, slots and rings of children that have ended, and nothing that they
-// recorded is lost or damaged. Rings have two chunks.
+// Children reuse the entries, slots and rings of children that have ended, and no records are lost or
+// damaged. Rings have two chunks.
 func TestForkStorm(t *testing.T) {
 	t.Parallel()
 	l := library(t)
@@ -274,7 +274,7 @@ func TestForkStorm(t *testing.T) {
 	}
 }
 
-// A process that is killed while it takes a chunk has lost nothing but what the chunk overwrites.
+// A process that is killed while it takes a chunk loses only what the chunk overwrites.
 func TestKilledBetweenChunks(t *testing.T) {
 	t.Parallel()
 	for _, when := range []string{"	xr_zero(&c->first,", "	t->taken = number;\n"} {
@@ -295,8 +295,8 @@ func TestKilledBetweenChunks(t *testing.T) {
 	}
 }
 
-// Rings of threads that have ended are emptied when all of them together are too large. No damage is
-// reported for those.
+// Rings of threads that have ended are emptied when they are too large in total. That does not count as
+// damage.
 func TestEmptiedRings(t *testing.T) {
 	l := library(t)
 	f := variant{buildProgram(t, "clang-22", "storms.c", "-O1"), &l}
@@ -317,7 +317,7 @@ func checkProcesses(t *testing.T, traces []string) {
 	}
 }
 
-// Calls that exceptions leave have no exits. All other records are there.
+// Calls that exceptions leave have no exits. No other records are missing.
 func TestExceptions(t *testing.T) {
 	t.Parallel()
 	l := library(t)
@@ -408,8 +408,8 @@ func TestSnapshotsWithSanitizers(t *testing.T) {
 	}
 }
 
-// What a process shows its observer is replaced while a thread of a forked child, which records its first
-// call, shows what the parent had.
+// A process replaces its metadata for the observer, while a thread of a forked child that records its
+// first call publishes the parent's metadata.
 func TestMetadataOfAChild(t *testing.T) {
 	slow := edit{"arena.c", "	xr_copy((void *)self->text[at], ", "	for (int i = 0; i < 100000; i++)\n		__builtin_ia32_pause();\n	xr_copy((void *)self->text[at], "}
 	program := buildLinked(t, "clang-22", buildArchive(t, slow), "published.c", "-fxray-instruction-threshold=1")

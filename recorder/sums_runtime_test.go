@@ -84,7 +84,7 @@ func (f variant) runObserved(t *testing.T, options string, args ...string) (stdo
 	return f.runLimited(t, options, 0, args...)
 }
 
-// startObserver runs an observer. settle waits until no program records any more, and ends it.
+// startObserver runs an observer. settle waits until no program is recorded, and ends the observer.
 func startObserver(t *testing.T, o ObserverOptions) (ob *Observer, settle func() (*Observed, error)) {
 	t.Helper()
 	ob, err := Listen(o)
@@ -108,7 +108,7 @@ func awaitIdle(ob *Observer) {
 	}
 }
 
-// runLimited does the same within a budget; 0 is none.
+// runLimited is runObserved with a budget; 0 is none.
 func (f variant) runLimited(t *testing.T, options string, budget float64, args ...string) (stdout, trace string) {
 	t.Helper()
 	out, traces := f.runUnder(t, ObserverOptions{Budget: budget}, options, args...)
@@ -138,7 +138,7 @@ func (f variant) runUnder(t *testing.T, o ObserverOptions, options string, args 
 	return out.String(), traces
 }
 
-// A recording that is started again has its own sums.
+// After a restart, a recording has its own sums.
 func TestSumsOfOneRecording(t *testing.T) {
 	program := buildLinked(t, "clang-22", library(t).Archive(), "sums.c", "-fxray-instruction-threshold=1")
 	dir := t.TempDir()
@@ -153,7 +153,7 @@ func TestSumsOfOneRecording(t *testing.T) {
 	}
 }
 
-// A core has the sums, too.
+// A core also has the sums.
 func TestCoreOfPrunedCalls(t *testing.T) {
 	program, env := crashProgram(t, "mode=prune,threshold=1000000000", prunable...)
 	path, _ := crash(t, env, program, "a", "700")

@@ -22,18 +22,18 @@ const (
 	windowsStep
 )
 
-// windowsSeen is what a trace of testdata/windows.c has.
+// windowsSeen counts the contents of a trace of testdata/windows.c.
 type windowsSeen struct {
 	recording *reader.Recording
 	size      int64
 	events    uint64
-	steps     int // that began
+	steps     int // steps that have begun
 	full      int // windows in which a thread made several steps
-	bad       int // steps that do not follow the one before, or without their leaves
+	bad       int // steps that do not follow the previous one, or lack leaves
 }
 
-// checkWindows checks that a trace has everything in its windows, and nothing else: in each window, the
-// steps of a thread follow one another, and each has its leaves.
+// checkWindows checks that a trace has all calls in its windows and no others: in each window, the steps
+// of a thread are consecutive, and each has its leaves.
 func checkWindows(t *testing.T, path string) (seen windowsSeen) {
 	t.Helper()
 	if seen = inspectWindows(t, path); seen.bad > 0 {
@@ -115,7 +115,7 @@ func inspectWindows(t *testing.T, path string) (seen windowsSeen) {
 	return seen
 }
 
-// inWindows counts the calls of which not all was recorded.
+// inWindows counts the calls that were only partly recorded.
 type inWindows struct {
 	recording *reader.Recording
 	across    *int
@@ -133,7 +133,7 @@ func (c inWindows) Calls(b *calls.Batch) error {
 	return nil
 }
 
-// checkWindowCalls checks that each call of a window has its end there, or is cut at the end of the window.
+// checkWindowCalls checks that each call in a window ends there, or is truncated at the end of the window.
 func checkWindowCalls(t *testing.T, path string) {
 	t.Helper()
 	if stats, across := windowCalls(t, path); across+int(stats.Unmatched+stats.Inferred) > 0 || stats.Left == 0 || stats.Cut > stats.Truncated {
@@ -141,7 +141,7 @@ func checkWindowCalls(t *testing.T, path string) {
 	}
 }
 
-// windowCalls rebuilds the calls of a trace with windows, and counts those of which not all was recorded.
+// windowCalls rebuilds the calls of a trace with windows, and counts those that were only partly recorded.
 func windowCalls(t *testing.T, path string) (stats *calls.Stats, across int) {
 	t.Helper()
 	trace, err := reader.Open(reader.Options{}, path)
@@ -156,7 +156,7 @@ func windowCalls(t *testing.T, path string) (stats *calls.Stats, across int) {
 	return stats, across
 }
 
-// awaitWindows waits until a process has recorded in so many windows.
+// awaitWindows waits until a process has recorded in this many windows.
 func awaitWindows(t *testing.T, pid int, n float64) {
 	t.Helper()
 	reach(t, pid)
@@ -166,8 +166,8 @@ func awaitWindows(t *testing.T, pid int, n float64) {
 	})
 }
 
-// A trace of many short windows has exactly what happened in them, for a process and its child, and
-// however the process ends.
+// A trace of many short windows has exactly the calls in them, for a process and its child, however the
+// process ends.
 func TestWindows(t *testing.T) {
 	l := library(t)
 	program := buildProgram(t, "clang-22", "windows.c", "-O2", "-fxray-instruction-threshold=1")
@@ -186,7 +186,7 @@ func TestWindows(t *testing.T) {
 		}
 	})
 	t.Run("killed", func(t *testing.T) {
-		// Windows are in frames of a compressed log, too.
+		// A compressed trace has the windows in its frames.
 		traces := observeWindows(t, l, program, 200, true, func(r *running, pids []int) {
 			_ = r.cmd.Process.Kill()
 			_ = r.cmd.Wait()
@@ -269,8 +269,8 @@ func checkWindowsWithCommands(t *testing.T, l Library, program string) {
 	}
 }
 
-// observeWindows records a program and its child in short windows with an observer. When both had some,
-// it calls end, and returns the traces.
+// observeWindows records a program and its child in short windows with an observer. When both have had
+// some windows, it calls end and returns the traces.
 func observeWindows(t *testing.T, l Library, program string, least float64, compress bool, end func(r *running, pids []int)) (traces []string) {
 	t.Helper()
 	o := ObserverOptions{Session: uint64(time.Now().UnixNano()), Output: filepath.Join(t.TempDir(), "%p"), Compress: compress}
@@ -299,7 +299,7 @@ func observeWindows(t *testing.T, l Library, program string, least float64, comp
 	return traces
 }
 
-// Programs that one executes after the other have windows at the same times.
+// All programs of an observer have windows at the same times.
 func TestWindowsOfExecutedPrograms(t *testing.T) {
 	l := library(t)
 	program := buildProgram(t, "clang-22", "windows.c", "-O2", "-fxray-instruction-threshold=1")
@@ -335,8 +335,8 @@ func TestWindowsOfExecutedPrograms(t *testing.T) {
 	}
 }
 
-// Sleds that are switched slowly leave incomplete records around windows, which readers ignore. A runtime
-// whose windows begin too early, or end too late, fails.
+// If sleds are switched slowly, there are incomplete records around windows, which readers ignore. A
+// runtime whose windows begin too early or end too late fails.
 func TestWindowsFindsWrongEdges(t *testing.T) {
 	slow := edit{"patch.c", "static void write_head(const struct pen *pen, const struct target *t)\n{\n", "static void write_head(const struct pen *pen, const struct target *t)\n{\n" +
 		"	struct { int64_t s, ns; } rest = {0, 300000};\n	xr_sys2(SYS_nanosleep, (intptr_t)&rest, 0);\n"}
@@ -362,15 +362,15 @@ func TestWindowsFindsWrongEdges(t *testing.T) {
 	}
 }
 
-// A call that begins and is left by longjmp right after a window has begun ends there. A runtime that
-// begins to record landings later fails.
+// A call that is left by longjmp right after a window has begun ends there. A runtime that begins to
+// record landings later fails.
 func TestWindowsBeginWithLandings(t *testing.T) {
 	const opened = "	xr_arena_windows_are(xr_root.nwindows);\n}\n\nstatic void end("
 	slow := edit{"window.c", opened, strings.Replace(opened, "}",
 		"	struct { int64_t s, ns; } rest = {0, 2000000};\n	xr_sys2(SYS_nanosleep, (intptr_t)&rest, 0);\n}", 1)}
-	const first = "	quiet = 0; /* landings and events count from the first sled on */\n"
+	const first = "	quiet = 0; /* record landings and events as soon as the first sled is on */\n"
 	const begin = "	xr_patch(1);\n	begin(xr_rdtsc());\n"
-	jumps := filepath.Join(t.TempDir(), "jumps.o") // a preloaded recorder has it, the archive has not
+	jumps := filepath.Join(t.TempDir(), "jumps.o") // the archive does not contain it
 	if out, err := exec.Command("gcc", "-O2", "-c", "-o", jumps, "runtime/jumps.c").CombinedOutput(); err != nil {
 		t.Fatalf("gcc: %v\n%s", err, out)
 	}

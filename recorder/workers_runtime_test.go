@@ -108,8 +108,8 @@ func (f *found) callsOf(object string) (n uint64) {
 	return n
 }
 
-// Forked children can be controlled like their parents and have rings of their own, also if the
-// parent has threads of its own.
+// Forked children can be controlled like their parents and have their own rings, even if the parent has
+// its own threads.
 func TestWorkers(t *testing.T) {
 	for name, f := range variants(t, "workers.c") {
 		for how, n := range map[string]int{"workers": 3, "+workers": 3, "daemon": 1, "+daemon": 1} {
@@ -203,7 +203,7 @@ func TestChildDoesNotAskTheLoader(t *testing.T) {
 	}
 }
 
-// Nobody would close the windows of a child without the recorder's thread. So it is not recorded.
+// A child without the recorder's thread is not recorded in windows, because nothing would close them.
 func TestChildWithoutLoaderHasNoWindows(t *testing.T) {
 	for name, f := range variants(t, "workers.c") {
 		t.Run(name, func(t *testing.T) {
@@ -225,15 +225,15 @@ func TestChildWithoutLoaderHasNoWindows(t *testing.T) {
 	}
 }
 
-// If a thread of the parent holds the loader's lock at fork, nobody ever releases it in the child.
-// So the recorder starts no thread there.
+// If a thread of the parent holds the loader's lock at fork, it is never released in the child. So the
+// recorder starts no thread there.
 func TestChildWithoutLoader(t *testing.T) {
 	for name, f := range variants(t, "workers.c") {
 		t.Run(name, func(t *testing.T) {
 			r := f.run(t, "control=1,stream=0", f.program, "stuck")
 			parent := r.cmd.Process.Pid
 			r.line(t)
-			mustAsk(t, parent, "stop") // the parent's recorder would wait for the loader, too
+			mustAsk(t, parent, "stop") // the parent's recorder would also wait for the loader
 			if _, err := r.stdin.Write([]byte{1}); err != nil {
 				t.Fatal(err)
 			}

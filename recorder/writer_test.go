@@ -24,10 +24,10 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// These tests run the writer with testdata/rings.c instead of the core. It fills rings with content
-// that no real program produces on demand, and prints what it has written.
+// These tests run the writer with testdata/rings.c instead of the rest of the runtime. The program fills
+// rings with content that real programs produce only rarely, and prints what it has written.
 
-// compileWith compiles files of testdata and of the runtime to a program.
+// compileWith compiles files of testdata and of the runtime into a program.
 func compileWith(t *testing.T, output string, files []string, flags ...string) string {
 	t.Helper()
 	// The go command tracks files that tests read, but not those that compilers read.
@@ -62,7 +62,7 @@ func TestWriter(t *testing.T) {
 	t.Run("Header", func(t *testing.T) { checkHeader(t, rings) })
 }
 
-// said is what rings prints: numbers by name, and calls by function.
+// said is the output of rings: numbers by name, and calls by function.
 type said struct {
 	numbers map[string]uint64
 	calls   map[reader.FuncID]uint64
@@ -94,7 +94,7 @@ func runRings(t *testing.T, program string, args ...string) said {
 	return s
 }
 
-// found is what our reader finds in a trace.
+// found counts the contents of a trace.
 type found struct {
 	calls             map[reader.FuncID]uint64 // entries by function
 	args, events      uint64
@@ -303,8 +303,8 @@ func checkStreamLimit(t *testing.T, rings string) {
 	checkLost(t, got, want, "size-limit")
 }
 
-// If a write reaches the file size limit, the runtime takes the partial block back. Earlier blocks
-// and the small metadata remain a valid trace. The signal for the limit does not kill the program.
+// If a write reaches the file size limit, the runtime removes the partial block. Earlier blocks and
+// the small metadata remain a valid trace. The signal for the limit does not kill the program.
 func checkStreamToAFullDevice(t *testing.T, rings string) {
 	testenv.Need(t, "prlimit")
 	path := filepath.Join(t.TempDir(), "a.xray")
@@ -349,8 +349,8 @@ func checkSnapshotsOfRunningThreads(t *testing.T, rings string) {
 		verify(t, path)
 		got := readTrace(t, path)
 		records += got.records
-		// In each of two threads, two calls may have begun before the snapshot and two may
-		// still be open.
+		// In each of two threads, two calls may have begun before the snapshot, and two may still
+		// be open.
 		if got.unmatched > 4 || got.orphan > 4 || got.backwards != 0 {
 			t.Errorf("%s: %d exits without entry, %d calls without exit, %d backward time steps", path, got.unmatched, got.orphan, got.backwards)
 		}

@@ -6,11 +6,11 @@ import (
 	"github.com/xray-tools/xray/internal/probecost"
 )
 
-// estimate predicts what recordings cost. If recording takes most of the time, a small
-// error in the cost of a call becomes a large one in the overhead. So it has bounds.
+// estimate predicts the cost of recordings. It has bounds, because a small error in the cost
+// of a call becomes a large error in the overhead if recording takes most of the time.
 type estimate struct {
 	likely, least, most model
-	bytes               uint64 // of the records of the current recording
+	bytes               uint64 // size of the records in the current recording
 }
 
 // model is the time without recording, in ticks, and the cost of recording.
@@ -20,8 +20,9 @@ type model struct {
 	Spent
 }
 
-// newEstimate returns an estimate for a recording of calls that took time, in ticks. The
-// likely cost of a call is in the middle of those that leave time for the program.
+// newEstimate returns an estimate from a recording that has this number of calls and took
+// time, in ticks. The likely cost of a call is the middle of the costs that leave time for
+// the program.
 func newEstimate(opts *Options, time, calls uint64) *estimate {
 	base := opts.Baseline
 	if base.Most > 0 {
@@ -41,8 +42,8 @@ func known(opts *Options, time, calls, base uint64) model {
 	return model{time: base, call: perCall(rest-base, calls), Spent: opts.Spent}
 }
 
-// assumed returns the model for a given cost of a call. It reduces the cost if calls would
-// otherwise have less time than they need.
+// assumed returns the model for a given cost of a call. It reduces the cost if it would leave
+// the calls less time than they need.
 func assumed(opts *Options, time, calls, call uint64) model {
 	rest := time - min(time, opts.Spent.Fixed+opts.Spent.Chunks)
 	left, least := rest-min(rest, ticks(calls, call)), min(rest, ticks(calls, opts.Least))
@@ -52,7 +53,7 @@ func assumed(opts *Options, time, calls, call uint64) model {
 	return model{time: left, call: call, Spent: opts.Spent}
 }
 
-// predict sets the predictions for a recording with known calls and bytes.
+// predict sets the predictions for a recording, from its calls and bytes.
 func (e *estimate) predict(r *Recording) {
 	r.Time, r.Cost = e.likely.time, e.likely.of(r, e.bytes)
 	r.Least, r.Most = overhead(e.least.of(r, e.bytes), e.least.time), overhead(e.most.of(r, e.bytes), e.most.time)
@@ -74,7 +75,7 @@ func perCall(ticks, n uint64) uint64 {
 	return q
 }
 
-// share returns the part of all in proportion to n of total.
+// share returns the part of all that corresponds to n of total.
 func share(all, n, total uint64) uint64 {
 	if total == 0 {
 		return 0

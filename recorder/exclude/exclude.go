@@ -4,13 +4,13 @@
 // An [Analysis] counts calls, from which [Analysis.Plan] chooses:
 //
 //   - Recording f costs calls(f) times the cost of a call. The overhead is the cost of
-//     all calls, and of the rest of recording, relative to the time that the
-//     program would have taken without.
-//   - The value of f is its self time without the cost of recording, which is what its row
-//     in a report shows. If f is excluded, that becomes self time of its callers.
-//   - The function with the highest cost for its value goes first, but only after all
+//     all calls, plus the other costs of recording, relative to the time that the program
+//     would take without recording.
+//   - The value of f is its self time without the cost of recording, as its row in a report
+//     shows it. If f is excluded, this time becomes self time of its callers.
+//   - The function with the highest cost for its value is excluded first, but only after all
 //     functions that it calls: excluding a leaf loses only its own row. If all remaining
-//     functions call functions that stay, it goes anyway.
+//     functions call functions that stay, it is excluded anyway.
 package exclude
 
 import (
@@ -23,20 +23,20 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// Analysis counts the calls of a shard. It is a calls.Analysis. Memory grows with
-// threads, functions, and pairs of functions that call each other.
+// Analysis counts the calls of a shard. It is a calls.Analysis. Memory grows with the
+// number of threads, of functions, and of pairs of functions that call each other.
 type Analysis struct {
 	functions map[reader.FuncID]*counted
 	edges     map[edge]uint64 // calls
 	threads   map[int]*span
 	events    uint64 // custom and typed events
-	payload   uint64 // of these events
+	payload   uint64 // bytes in these events
 }
 
 // edge is a function and its caller.
 type edge struct{ caller, callee reader.FuncID }
 
-// counted is what is known of the calls of a function.
+// counted has the counts of a function's calls.
 type counted struct {
 	calls, args uint64
 	pruned      uint64 // calls that the recorder dropped
@@ -101,7 +101,7 @@ func (a *Analysis) extend(thread int, s span) {
 	a.threads[thread] = &s
 }
 
-// Pruned adds calls of a function that the recorder dropped. They cost as much as others.
+// Pruned adds calls of a function that the recorder dropped. They cost as much as recorded calls.
 func (a *Analysis) Pruned(_ reader.Thread, _ int, fn reader.FuncID, n, _ uint64) {
 	a.function(fn).pruned += n
 }
@@ -155,8 +155,8 @@ type Options struct {
 	// not count, because it does not depend on the choice of functions.
 	Budget float64
 	Cost   probecost.Cost
-	// Keep selects functions that are never left out. Always selects functions that are
-	// marked to be always instrumented, which are not left out either. Both may be nil.
+	// Keep selects functions that are never left out. Always selects functions with the
+	// attribute xray_always_instrument, which are never left out either. Both may be nil.
 	Keep, Always func(reader.FuncID) bool
 	Sizes        Sizes
 	Clock        reader.Clock
@@ -174,18 +174,18 @@ type Options struct {
 // Spent is the time of recording except for the cost of calls, in ticks. Fixed and Chunks
 // are part of Options.CPU. Writing is CPU time of the process that writes the trace.
 type Spent struct {
-	Fixed   uint64 // independent of what is recorded
-	Chunks  uint64 // in proportion to the size of the records
-	Writing uint64 // likewise
-	// Waiting is the time, not CPU time, in which threads waited for that process, in
-	// proportion to the size of the records.
+	Fixed   uint64 // does not depend on what is recorded
+	Chunks  uint64 // proportional to the size of the records
+	Writing uint64 // proportional to the size of the records
+	// Waiting is the wall time that threads waited for that process. It is proportional to the
+	// size of the records.
 	Waiting uint64
 }
 
-// Range is an estimate.
+// Range is an estimate with bounds.
 type Range struct{ Least, Likely, Most uint64 }
 
-// Plan is what to leave out. The caller owns it.
+// Plan is a choice of functions to leave out. The caller owns it.
 type Plan struct {
 	Options
 	Before, After Recording
@@ -193,15 +193,15 @@ type Plan struct {
 	// bounds of Options.Cost.
 	Call    uint64
 	Threads int
-	Time    uint64 // Options.CPU, or the time of all threads from their first call to the end of their last, in ticks
-	// Functions are those to leave out, in the order in which they were chosen.
+	Time    uint64 // Options.CPU, or the total time of threads from their first call to the end of their last, in ticks
+	// Functions are the functions to leave out, in the order in which they were chosen.
 	Functions []Function
-	// Remaining are those that are still recorded, in ascending order.
+	// Remaining are the functions that are still recorded, in ascending order.
 	Remaining []reader.FuncID
 	estimate  *estimate
 	self      uint64 // self time of all functions
-	// Kept is the number of these that Options.Keep and Options.Always keep. Marked are the
-	// latter.
+	// Kept is the number of functions that Options.Keep and Options.Always select. Marked are
+	// those that Options.Always selects.
 	Kept   int
 	Marked []reader.FuncID
 }
@@ -210,16 +210,16 @@ type Plan struct {
 type Recording struct {
 	Functions int
 	Calls     uint64
-	Bytes     uint64 // of records
-	// Time is that of all threads without recording, in ticks, and Cost what recording
-	// adds.
+	Bytes     uint64 // size of the records
+	// Time is the time of all threads without recording, in ticks. Cost is the time that
+	// recording adds.
 	Time, Cost uint64
 	// Least and Most are bounds of the overhead.
 	Least, Most float64
 	// Writing and Waiting are as in Spent.
 	Writing, Waiting uint64
-	// Covered is the part of the self time, without the cost of recording, of the functions
-	// that are recorded, from 0 to 1. It is 0 if there is no self time.
+	// Covered is the part of all self time, without the cost of recording, that belongs to
+	// recorded functions, from 0 to 1. It is 0 if there is no self time.
 	Covered float64
 }
 
@@ -238,15 +238,15 @@ func overhead(cost, time uint64) float64 {
 type Function struct {
 	ID    reader.FuncID
 	Calls uint64
-	Cost  uint64 // of recording them, in ticks
-	Self  uint64 // without the cost of recording, in ticks
-	// Caller is the function that called it most often, and gets its time, or 0. Callers is
-	// the number of callers.
+	Cost  uint64 // cost of recording the calls, in ticks
+	Self  uint64 // self time without the cost of recording, in ticks
+	// Caller is the most frequent caller, whose self time the function's time becomes, or 0.
+	// Callers is the number of callers.
 	Caller  reader.FuncID
 	Callers int
 	// Leaf says that it calls nothing that is still recorded.
 	Leaf  bool
-	Bytes uint64 // of its records
+	Bytes uint64 // size of its records
 }
 
 // Plan chooses functions. The analysis may be used again.
@@ -278,8 +278,8 @@ func (a *Analysis) Plan(opts Options) *Plan {
 		p.After = without(p.After, &f.Function)
 		e.predict(&p.After)
 	}
-	// Some early choices were unnecessary. A function is put back only if all its callers
-	// are recorded.
+	// Put back functions whose exclusion was unnecessary, but only if all their callers are
+	// recorded.
 	for _, f := range slices.Backward(chosen) {
 		back := with(p.After, &f.Function)
 		e.predict(&back)
@@ -319,17 +319,17 @@ func (p *Plan) fits(r *Recording) bool {
 	return overhead(r.Cost-min(r.Cost, p.Spent.Fixed), r.Time) <= p.Budget
 }
 
-// without returns a recording without a function.
+// without returns a recording minus a function.
 func without(r Recording, f *Function) Recording {
 	return Recording{Functions: r.Functions - 1, Calls: r.Calls - f.Calls, Bytes: r.Bytes - f.Bytes}
 }
 
-// with returns a recording with another function.
+// with returns a recording plus a function.
 func with(r Recording, f *Function) Recording {
 	return Recording{Functions: r.Functions + 1, Calls: r.Calls + f.Calls, Bytes: r.Bytes + f.Bytes}
 }
 
-// PutBack puts back functions that a list does not name, and predicts the effect of leaving
+// PutBack puts back functions that a list cannot name, and predicts the effect of leaving
 // out the others.
 func (p *Plan) PutBack(skipped []Skipped) {
 	stays := make(map[reader.FuncID]bool, len(skipped))
@@ -369,7 +369,7 @@ func (a *Analysis) before(p *Plan, g *greedy) Recording {
 	return r
 }
 
-// ticks returns the cost of n calls, up to 64 bits.
+// ticks returns the cost of n calls, at most 1<<64 - 1.
 func ticks(n, cost uint64) uint64 { return saturate(probecost.Ticks(n, cost)) }
 
 func saturate(s quantile.Sum) uint64 {

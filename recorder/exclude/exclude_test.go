@@ -120,8 +120,8 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// Recording costs other than calls belong to the cost, not to the program's time. They shrink with
-// the size of the records, except the fixed part.
+// Recording costs other than those of calls are part of the cost, not of the program's time. They shrink
+// with the size of the records, except for the fixed part.
 func TestSpent(t *testing.T) {
 	a := count(t, assemble(t, program), 1)
 	opts := options(0.03)
@@ -176,7 +176,7 @@ func TestPruned(t *testing.T) {
 	}
 }
 
-// A range of costs gives a range of overheads. The calls themselves take some of the time, too.
+// A range of costs gives a range of overheads. The calls themselves also take some of the time.
 func TestBounds(t *testing.T) {
 	a := count(t, assemble(t, program), 1)
 	opts := options(1)
@@ -233,7 +233,7 @@ func TestCostBeyondTime(t *testing.T) {
 
 // Functions excluded early are put back if later ones turn out to suffice.
 func TestPutBack(t *testing.T) {
-	// 5 has the highest cost for its worth, but 6 has most of the cost.
+	// 5 has the highest cost for its value, but 6 has most of the cost.
 	text := "xray fdr\nthread 8 pid=7 tsc=1000\nenter 1 +0\nenter 5 +0\nexit 5 +0\n" +
 		strings.Repeat("enter 6 +5\nexit 6 +5\n", 50) + "exit 1 +500\n"
 	p := count(t, assemble(t, text), 1).Plan(options(0.05))

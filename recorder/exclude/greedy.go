@@ -11,15 +11,15 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// node is a function with the data for choosing it.
+// node is a function with the data to choose it.
 type node struct {
 	Function
 	keep     bool
 	always   bool
 	excluded bool
-	callees  int // still recorded, except itself
+	callees  int // number of other functions that it calls and that are still recorded
 	callers  []*node
-	place    int // index in the heap, if it is there
+	place    int // index in the heap, if it is in one
 }
 
 func (n *node) isExcluded() bool { return n.excluded }
@@ -37,9 +37,9 @@ func (n *node) rank() ranking.Function {
 // greedy yields functions in the order in which they are left out.
 type greedy struct {
 	nodes  []*node
-	leaves nodeHeap // those that may go
-	others nodeHeap // those that call functions that are still recorded
-	self   uint64   // of all
+	leaves nodeHeap // functions that may be left out and call none that is still recorded
+	others nodeHeap // functions that may be left out and call others that are still recorded
+	self   uint64   // self time of all functions
 }
 
 func newGreedy(a *Analysis, opts *Options) *greedy {
@@ -92,7 +92,7 @@ func newGreedy(a *Analysis, opts *Options) *greedy {
 	return g
 }
 
-// next removes a function, or returns nil if none may go.
+// next removes and returns a function, or returns nil if none may be left out.
 func (g *greedy) next() *node {
 	from := &g.leaves
 	if from.Len() == 0 {
@@ -113,7 +113,7 @@ func (g *greedy) next() *node {
 	return n
 }
 
-// nodeHeap has the worst function on top.
+// nodeHeap is a heap of functions. The one to leave out first is on top.
 type nodeHeap []*node
 
 func (h nodeHeap) Len() int           { return len(h) }

@@ -28,7 +28,7 @@ func Forms() []string {
 	return []string{string(AttrList), string(IgnoreList), string(GCC), string(Uftrace), string(Regexp)}
 }
 
-// namer returns the names of functions as readers of lists know them.
+// namer returns the names of functions in the forms that lists need.
 type namer struct{ symbolize.Names }
 
 // Skipped is a function that a list does not name, and the reason.
@@ -37,8 +37,9 @@ type Skipped struct {
 	Why string
 }
 
-// WriteList writes the functions to leave out in a format. It returns those that cannot be
-// named without also leaving out others, or the error of w. Names must be full.
+// WriteList writes the functions to leave out in a format. It returns the functions that
+// cannot be listed, for example because their names also match others, or the error of w.
+// Names must be full.
 func (p *Plan) WriteList(w io.Writer, form Form, names symbolize.Names) ([]Skipped, error) {
 	n := namer{names}
 	b := bufio.NewWriter(w)
@@ -51,7 +52,7 @@ func (p *Plan) WriteList(w io.Writer, form Form, names symbolize.Names) ([]Skipp
 			b.WriteString("[never]\n")
 		}
 		for _, name := range names {
-			// In the expressions of old clangs, $ is the end of a line.
+			// Old versions of clang read $ as the end of a line.
 			fmt.Fprintf(b, "fun:%s\n", strings.ReplaceAll(name, "$", `\$`))
 		}
 	case GCC:
@@ -86,9 +87,9 @@ var gccFile = strings.NewReplacer(`\`, `\\`, " ", `\ `, "'", `\'`, `"`, `\"`)
 
 func equal(name, excluded string) bool { return name == excluded }
 
-// choose returns the sorted names of the functions to leave out, without duplicates and
-// without those that would match a function that stays. name returns the name of a
-// function, and why it cannot be on the list, or "".
+// choose returns the names of the functions to leave out, sorted and without duplicates. It
+// skips names that would match a function that stays. name returns the name of a function,
+// and why it cannot be on the list, or "".
 func (p *Plan) choose(name func(reader.FuncID) (text, why string), hits func(name, excluded string) bool) ([]string, []Skipped) {
 	var stay []string
 	for _, id := range p.Remaining {
@@ -121,8 +122,8 @@ func (n namer) label(id reader.FuncID) (text, why string) {
 	return symbolize.Label(n.Names, id), ""
 }
 
-// linkage returns the linkage name of a function. Maps without symbols only have source
-// names, which are the same in C.
+// linkage returns the linkage name of a function. Maps without symbols have only source
+// names, which are equal to linkage names in C.
 func (n namer) linkage(id reader.FuncID) (text, why string) {
 	var s symbolize.Symbol
 	if n.Names != nil {
@@ -154,10 +155,10 @@ func (n namer) gcc(id reader.FuncID) (text, why string) {
 	return symbolize.Shorten(s.Name), ""
 }
 
-// writeUftrace writes options. uftrace takes mangled names, but compares them without
-// parameters and without template arguments.
+// writeUftrace writes options for uftrace, which takes mangled names, but compares them
+// without parameters and template arguments.
 func (p *Plan) writeUftrace(w io.Writer, n namer) []Skipped {
-	linkages := make(map[string][]string) // by what uftrace compares
+	linkages := make(map[string][]string) // by the name that uftrace compares
 	leaves := make(map[reader.FuncID]bool)
 	for i := range p.Functions {
 		leaves[p.Functions[i].ID] = p.Functions[i].Leaf

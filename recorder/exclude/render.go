@@ -14,19 +14,19 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// View selects what people see of a plan.
+// View selects what a report about a plan shows.
 type View struct {
 	Ring       uint64 // bytes of each thread's ring
 	Top        int    // number of functions to show; 0 for all
 	CostSource string // source of the cost
 }
 
-// Body describes the plan. Names are for sentences.
+// Body returns the body of the report. names is for function names in sentences.
 func (p *Plan) Body(names symbolize.Names, v View) []report.Node {
 	cost := func(thousandths uint64) float64 { return float64(thousandths) / 1000 }
 	summary := p.Summary()
 	columns := p.columns(v)
-	// CSV has the functions.
+	// CSV output is the table of functions, which comes last.
 	return []report.Node{
 		report.Paragraph(strings.ToUpper(summary[:1]) + summary[1:] + "."),
 		report.Facts(p,
@@ -52,7 +52,7 @@ func (p *Plan) Body(names symbolize.Names, v View) []report.Node {
 	}
 }
 
-// Summary returns the effect of leaving the functions out in a line.
+// Summary describes the effect of leaving out the functions, in one line.
 func (p *Plan) Summary() string {
 	before, after := percent(p.Before.Overhead()), percent(p.After.Overhead())
 	all := label.Count(uint64(p.Before.Functions), "function", "functions")
@@ -77,7 +77,7 @@ func (p *Plan) Summary() string {
 	return s
 }
 
-// comparison shows people what changes.
+// comparison is a table of the recordings before and after.
 func (p *Plan) comparison(columns []report.Column[Recording]) *report.TableNode {
 	list := []Recording{p.Before, p.After}
 	title := report.String("when", func(r *Recording) string {
@@ -89,7 +89,7 @@ func (p *Plan) comparison(columns []report.Column[Recording]) *report.TableNode 
 	return report.Table("recordings", list, slices.Insert(columns, 0, title)...).Transposed()
 }
 
-// columns are the columns of recordings.
+// columns returns the columns of tables of recordings.
 func (p *Plan) columns(v View) []report.Column[Recording] {
 	of := " and thread"
 	if p.CPU > 0 {
@@ -122,8 +122,7 @@ func (p *Plan) columns(v View) []report.Column[Recording] {
 	}
 }
 
-// rate returns n per second of CPU time, or per second and thread, at the speed of the
-// recorded threads.
+// rate returns n per second of CPU time or, if that is unknown, per second and thread.
 func (p *Plan) rate(r *Recording, n uint64) float64 {
 	time := float64(r.Time) + float64(r.Cost)
 	if time == 0 {
@@ -132,7 +131,8 @@ func (p *Plan) rate(r *Recording, n uint64) float64 {
 	return float64(n) * float64(p.Clock.Frequency) / time
 }
 
-// horizon returns how many ticks of a thread its ring holds, or false if it holds all.
+// horizon returns how many ticks of a thread fit into its ring. It returns false if there is nothing to
+// record.
 func (p *Plan) horizon(r *Recording, v View) (uint64, bool) {
 	if r.Bytes == 0 {
 		return 0, false
@@ -141,7 +141,7 @@ func (p *Plan) horizon(r *Recording, v View) (uint64, bool) {
 	return uint64(min(ticks, math.MaxInt64)), true
 }
 
-// notes are what the reader must know to trust the prediction.
+// notes returns what the reader must know about the prediction.
 func (p *Plan) notes(names symbolize.Names, v View) []string {
 	var notes []string
 	add := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
@@ -173,7 +173,7 @@ func (p *Plan) notes(names symbolize.Names, v View) []string {
 	return append(notes, p.marked(names)...)
 }
 
-// marked names the functions that are marked in the source.
+// marked returns a note that names functions with the attribute xray_always_instrument.
 func (p *Plan) marked(names symbolize.Names) []string {
 	const most = 5
 	if len(p.Marked) == 0 {
@@ -190,7 +190,7 @@ func (p *Plan) marked(names symbolize.Names) []string {
 	return []string{s + "."}
 }
 
-// functions are those to leave out.
+// functions returns the table of functions to leave out.
 func (p *Plan) functions(v View) *report.TableNode {
 	return report.Table("functions", p.Functions,
 		report.Count("calls", func(f *Function) uint64 { return f.Calls }),

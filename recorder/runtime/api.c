@@ -26,7 +26,7 @@ static int fail(const char *what, const char *why)
 
 static const char *error(void) { return last_error; }
 
-/* The same, with the reason taken from the answer to a command. */
+/* The same, with the reason from the answer to a command. */
 static int fail_as_answered(const char *what, char *answer)
 {
 	static const char before[] = "{\"ok\":false,\"error\":\"";
@@ -47,7 +47,7 @@ static int command(const char *line, char *answer, size_t size)
 	return 0;
 }
 
-/* Allows system calls: the program asked for something that takes them, so it expects them. */
+/* Allows system calls, because the program asked for something that requires them. */
 static uint32_t may_call(void)
 {
 	uint32_t was = xr_unsealed;
@@ -102,7 +102,7 @@ static int write_snapshot(const char *path, uint64_t since)
 		return fail(path, ": the name is too long");
 	room[part.n] = 0;
 
-	xr_sys1(SYS_unlink, (intptr_t)room); /* left by a process that has ended */
+	xr_sys1(SYS_unlink, (intptr_t)room); /* a leftover of a process that has ended */
 	int fd = xr_open(room, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	int64_t err = fd;
 	if (fd >= 0) {

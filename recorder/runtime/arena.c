@@ -16,8 +16,8 @@
 static struct xr_arena *arena;
 static struct xr_process *self; /* null if no entry is left */
 static uint32_t forked_from;    /* process id of the parent, in a forked child */
-/* The latest published metadata. Freed under XR_LOCK_ENTRY. A forked child has it, too, even if
- * a thread of the parent was about to replace it. */
+/* The latest published metadata. Freed under XR_LOCK_ENTRY. A forked child has it too, even if a
+ * thread of the parent was replacing it during the fork. */
 static struct xr_text *latest;
 
 /* Joining. */
@@ -38,8 +38,8 @@ static socklen_t abstract(struct sockaddr_un *a, const char *name)
 	return offsetof(struct sockaddr_un, sun_path) + 1 + n;
 }
 
-/* Anyone can listen on an abstract name. The program gives its calls only to its own user or to
- * root. */
+/* Any user can listen on an abstract name. The program sends its calls only to its own user or
+ * to root. */
 static int trusted(int fd, uint32_t *pid)
 {
 	struct ucred peer = {.uid = -1};
@@ -120,7 +120,7 @@ static int open_up_to(uint64_t base, uint64_t end, uint64_t size)
 
 static int open_more(uint64_t end) { return open_up_to(arena->base, end, reach); }
 
-/* Also opens what other processes use, because they may leave those slots to this one. */
+/* Also opens memory that other processes use, because this process may reuse their slots later. */
 static int open_all(void) { return open_more(__atomic_load_n(&arena->next, __ATOMIC_ACQUIRE)); }
 
 /* The offset of the end of the arena's tables. */
@@ -233,7 +233,7 @@ static int claim(uint32_t *state, uint32_t from, uint32_t to)
 	return __atomic_compare_exchange_n(state, &from, to, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-/* Makes an entry for this process. */
+/* Creates an entry for this process. */
 static void enroll(void)
 {
 	struct xr_process *p = NULL;
@@ -395,8 +395,8 @@ int xr_arena_attach(struct xr_thread *t)
 	if (!is_enrolled())
 		return 0;
 	uint32_t n = __atomic_load_n(&arena->nslots, __ATOMIC_ACQUIRE);
-	/* Reuse slots of processes that have ended. The search takes longer the more slots there
-	 * are. */
+	/* Reuse slots of processes that have ended. Search only if there are any, because the time
+	 * grows with the number of slots. */
 	for (uint32_t i = 0; !s && __atomic_load_n(&arena->nfree, __ATOMIC_ACQUIRE) && i < n && i < XR_ARENA_SLOTS; i++) {
 		if (slot_at(i)->nchunks != xr_root.nchunks || !claim(&slot_at(i)->state, XR_SLOT_FREE, XR_SLOT_TAKEN))
 			continue;
@@ -503,8 +503,8 @@ static int has_room(const struct xr_slot *s, uint64_t number)
 	return number <= s->nchunks || __atomic_load_n(&s->consumed, __ATOMIC_ACQUIRE) >= number - s->nchunks;
 }
 
-/* An observer that makes no progress for this many ticks, about 10 s on most machines,
- * counts as gone. */
+/* If the observer makes no progress for this many ticks, about 10 s on most machines, the
+ * process assumes that it has ended. */
 #define GIVE_UP (30ull << 30)
 
 int xr_arena_room(struct xr_thread *t)

@@ -1,10 +1,10 @@
 /* Memory that the recorder shares with an observer: the `xray record` process that writes the
  * trace.
  *
- * The observer creates the memory and passes it over when the recorder starts. The program
- * keeps no descriptor of it. Threads fill chunks, and the observer writes them to the file. The
- * arena survives the program, however it ends, so no recorded data is lost. Recording makes no
- * system calls.
+ * The observer creates the memory and sends its descriptor when the recorder starts. The program
+ * maps it and keeps no descriptor. Threads fill chunks, and the observer writes them to the file.
+ * The arena survives the program, however it ends, so no recorded data is lost. Recording makes
+ * no system calls.
  *
  * Forked children share the arena. Each process has its own entry and each thread its own slot.
  * Pointers in the arena are addresses in the processes, which map it at arena.base. The
@@ -47,7 +47,7 @@ struct xr_slot {
 	uint32_t waiting;   /* 1 while the thread waits for consumed; a futex */
 	uint32_t reserved;
 	uint64_t first, last;        /* TSC, from struct xr_thread */
-	uint64_t dropped, truncated; /* likewise */
+	uint64_t dropped, truncated; /* from struct xr_thread */
 	uint64_t waited;    /* ticks for which the thread waited for the observer */
 	char name[16];
 	uint64_t counters, ncounters; /* count mode: address and number of the counters by function ID */
@@ -93,10 +93,10 @@ struct xr_arena {
 	uint32_t closed;     /* 1 once the observer has ended early */
 	uint32_t observer;   /* its process ID as the program sees it; 0 if unknown */
 	uint32_t nfree;      /* slots that are XR_SLOT_FREE */
-	uint64_t limits_at;  /* with a budget: offset of the limits of functions, XR_LIMITS_SIZE bytes, which all processes share; else 0 */
-	uint32_t exhausted;  /* how often threads came to a limit */
-	uint32_t decisions;  /* of the observer: how often it has switched functions off or on */
-	struct xr_burst burst; /* of the command budget */
+	uint64_t limits_at;  /* with a budget: offset of the limits of functions, XR_LIMITS_SIZE bytes, shared by all processes; else 0 */
+	uint32_t exhausted;  /* how often threads have reached a limit */
+	uint32_t decisions;  /* how often the observer has switched functions off or on */
+	struct xr_burst burst; /* for the command budget */
 	uint64_t schedule;   /* when a window begins, in ns of CLOCK_MONOTONIC; the first process sets it, and the observer copies it to the arenas of executed programs */
 };
 
@@ -132,17 +132,17 @@ void xr_arena_trim(void);
 void xr_arena_seal(void);
 /* Publishes this process's metadata to the observer again. The caller holds XR_LOCK_CONTROL. */
 void xr_arena_publish(void);
-/* Returns the process's table of windows, or null if it has none. xr_arena_windows_are says how many
- * there have been. */
+/* Returns the process's table of windows in the arena, or null if it has none. xr_arena_windows_are
+ * tells the observer how many windows there have been. */
 struct xr_window *xr_arena_windows(void);
 void xr_arena_windows_are(uint64_t n);
-/* Returns when a window begins for all processes of the observer: at now unless that is known. */
+/* Returns when a window begins in all processes of the observer. Sets it to now if it is not set. */
 uint64_t xr_arena_schedule(uint64_t now);
-/* Makes the observer write everything recorded so far, and waits for that at most one second. */
+/* Makes the observer write everything recorded so far, and waits for it at most one second. */
 void xr_arena_flush(void);
 /* Returns whether the observer ended early. The program must then write the rings itself. */
 int xr_arena_lost(void);
-/* Makes a new entry for a forked child. */
+/* Creates a new entry for a forked child. */
 void xr_arena_forked(uint32_t parent);
 
 #pragma GCC visibility pop

@@ -1,13 +1,14 @@
-/* Recording no more than a budget allows.
+/* Recording within a budget.
  *
- * The observer decides, and this does it. Each function has a limit. A thread that has made
- * more calls of a function than that only counts the others, until the observer has the
- * function's sleds switched off, or raises the limit. So the cost of a function that is suddenly
- * called often is bounded before anybody has noticed.
+ * A controller decides what to record: the observer or, for a budget of this process alone, the
+ * xray process that reads its memory. This file carries out its decisions. Each function has a
+ * limit. Once a thread has made this many calls of a function, it only counts further calls, until
+ * the controller raises the limit or has the function's sleds switched off. This bounds the cost
+ * of a function that is suddenly called often, even before the controller reacts.
  *
- * Threads note which of their open calls were recorded. Only exits of these are recorded, so that
- * entries and exits of a trace always belong together, and the exits of a function stay on while
- * one of its calls is noted. */
+ * Threads note which of their open calls were recorded, and record only the exits of these. So
+ * entries and exits in a trace always match. The exits of a function stay on while one of its
+ * calls is noted. */
 #include "arena.h"
 #include "objects.h"
 #include "offcpu.h"
@@ -18,32 +19,33 @@ uint64_t *xr_limits;
 uint32_t *xr_exhausted;
 uint32_t xr_limited;
 
-enum { MAX_OPEN = 4095 }; /* calls of a thread that are recorded at a time */
+enum { MAX_OPEN = 4095 }; /* maximum number of recorded calls of a thread that are open */
 
-/* Below the open calls of a thread: no exit is of this one, or of one further out. */
+/* Precedes the open calls of a thread. No exit matches it, and it never counts as left. */
 static struct xr_kept none[2] = {{UINT64_MAX, 0}};
 
-/* By id: functions with open calls that were recorded, as of the latest look. */
+/* Bits by id: functions with noted calls, as of the latest xr_budget_note_open. */
 static uint8_t *open_functions;
-static uint32_t *noted; /* those of which the bit is set */
+static uint32_t *noted; /* the functions whose bit is set */
 static uint64_t nnoted;
 enum { MAX_NOTED = 1 << 16 };
 
-/* Set in the id of a call that was given up: its function's exits are off. */
+/* Set in the id of a call that was given up because its function's exits were switched off. */
 #define GIVEN_UP (1ull << 63)
 
-/* Whether entries of functions that are off are on, to count them, and by id a bit for those of which they are not. */
+/* Whether a look is counting calls: entries of functions that are off are on. unseen has a bit, by
+ * id, for the functions that the look leaves out. */
 static int looking;
 static const uint8_t *unseen;
 
 /* Objects whose functions have limits. */
 static uint8_t admitted[XR_MAX_OBJECTS];
 
-/* How many decisions the observer has made, and how many of them the sleds follow. */
+/* How many decisions the controller has made, and how many of them have been applied to sleds. */
 static const uint32_t *decisions;
 static uint32_t followed;
 
-/* What looks record. */
+/* The functions that looks record. */
 static const struct xr_burst *burst;
 
 static int begin(uint64_t *limits, uint32_t *exhausted, const uint32_t *made, const struct xr_burst *recorded)
@@ -68,7 +70,7 @@ void xr_budget_begin(uint64_t *limits, uint32_t *exhausted, const uint32_t *made
 	begin(limits, exhausted, made, recorded);
 }
 
-/* Returns the open calls of another thread, which go up to *top. */
+/* Returns the first noted call of another thread, or null. They end before *top. */
 static struct xr_kept *open_calls(const struct xr_thread *t, struct xr_kept **top)
 {
 	struct xr_kept *held = t->state == XR_THREAD_LIVE ? __atomic_load_n(&t->held, __ATOMIC_ACQUIRE) : NULL;
@@ -76,20 +78,20 @@ static struct xr_kept *open_calls(const struct xr_thread *t, struct xr_kept **to
 	return held ? held + 1 : NULL;
 }
 
-/* A budget of this process alone, in its own memory. A thread may still be in a trampoline that uses
- * the limits when the recording has ended, so they stay. */
+/* A budget of this process alone, in its own memory. The limits are never freed, because a thread may
+ * still be in a trampoline that uses them when the recording has ended. */
 static struct xr_budget own;
 
-/* Forgets what an earlier recording has left. */
+/* Resets the state of an earlier recording. */
 static void forget(uint64_t *limits)
 {
 	for (uint64_t id = 0; id <= xr_root.max_function && id < XR_LIMITS; id++)
-		if (limits[id]) /* keeps pages that were never written free of memory */
+		if (limits[id]) /* writing would allocate unused pages */
 			limits[id] = 0;
 	xr_zero(admitted, sizeof admitted);
 	own.burst.n = 0;
-	/* The calls that were open then do not count. Threads may be about to change the tables' ends, so
-	 * their calls stay, at places where no return address is. */
+	/* Discard noted calls. Threads may be changing the ends of their tables, so the entries stay, but
+	 * with addresses that cannot be those of return addresses. */
 	for (uint64_t i = 0; i < xr_root.nthreads; i++) {
 		struct xr_kept *h, *top;
 		for (h = open_calls(xr_root.threads[i], &top); h < top; h++) {
@@ -113,7 +115,7 @@ const char *xr_budget_start(uint32_t share)
 	if (begin(limits, &own.exhausted, &own.decisions, &own.burst))
 		return "no memory for a budget";
 	xr_count_anew();
-	xr_offcpu_pause("not with a budget");
+	xr_offcpu_pause("not available with a budget");
 	xr_root.budget = &own;
 	own.share = share;
 	own.on = 1;
@@ -130,15 +132,15 @@ void xr_budget_stop(void)
 
 int xr_budget_is_own(void) { return own.on; }
 
-/* Only whoever decides what is recorded knows what is not. It adds that to the trace when the recording
- * has ended. For that it needs the counts, which end with the process. */
+/* The controller adds to the trace which calls were not recorded, when the recording has ended. For that
+ * it needs the counts, which are lost when the process ends. */
 void xr_budget_dump(uint64_t from, int complete, void (*put)(void *to, const void *p, uint64_t n), void *to)
 {
 	struct row {
 		uint64_t id, calls, unknown[6];
 	};
 	uint64_t max = !complete || !own.on ? 0 : xr_root.max_function < XR_LIMITS ? xr_root.max_function : XR_LIMITS - 1;
-	/* The observer alone knows its share. */
+	/* Only the observer knows the share of its budget. */
 	struct { uint64_t n, share, from, to; } head = {0, own.share ? own.share : 1, from, 0};
 	struct row *rows = max ? xr_map(max * sizeof *rows) : NULL;
 	for (uint64_t id = 1; rows && id <= max; id++) {
@@ -217,7 +219,7 @@ void xr_budget_attach(struct xr_thread *t, int room)
 		held->slot = UINT64_MAX;
 		t->end = held + MAX_OPEN + 1;
 		__atomic_store_n(&t->top, held + 1, __ATOMIC_RELEASE);
-		/* Last, because other threads look for open calls between here and top. */
+		/* Last, because other threads read the noted calls from held to top. */
 		__atomic_store_n(&t->held, held, __ATOMIC_RELEASE);
 	} else if (!room) {
 		t->top = t->held ? t->held + 1 : none + 1;
@@ -239,8 +241,8 @@ int xr_budget_exits(uint64_t slot)
 	return open;
 }
 
-/* Gives up the open calls of functions that are off and whose exits were left on for them. Of
- * functions that are often called, these exits would cost too much. */
+/* Gives up the noted calls of functions that are off but whose exits are still on for them. The exits
+ * of other calls of these functions would cost too much. */
 static void give_up(struct xr_look *seen)
 {
 	seen->cut_tsc = xr_rdtsc();
@@ -255,7 +257,7 @@ static void give_up(struct xr_look *seen)
 				k++;
 			if (k == sizeof seen->cut / sizeof *seen->cut)
 				continue;
-			/* If the call ends meanwhile, its place may have another by now. */
+			/* If the call has ended meanwhile, another may be in its place. */
 			if (!__atomic_compare_exchange_n(&h->id, &id, id | GIVEN_UP, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 				continue;
 			seen->cut[k] = id;
@@ -269,7 +271,7 @@ uint32_t xr_budget_take_left(uint64_t sp, uint32_t *ids, uint32_t most)
 	struct xr_thread *t = xr_tls;
 	uint32_t n = 0;
 	while (n < most && is_left(t->top - 1, sp)) {
-		/* A signal handler may overwrite what is beyond the top. */
+		/* Read the entry first, because a signal handler may overwrite it once it is beyond top. */
 		uint64_t id = __atomic_load_n(&t->top[-1].id, __ATOMIC_RELAXED);
 		__atomic_store_n(&t->top, t->top - 1, __ATOMIC_RELEASE);
 		if (!(id & GIVEN_UP))
@@ -296,8 +298,8 @@ void xr_budget_leave(uint64_t n)
 		xr_tls->top = xr_tls->held + 1 + n;
 }
 
-/* CPU time of the threads that record. The clock of the process is only exact for the thread that
- * asks: that of others is as old as the kernel's latest tick. */
+/* Returns the CPU time of the threads that record. The clock of the process would include time of
+ * other threads only up to the kernel's latest tick. */
 static uint64_t threads_cpu_ns(void)
 {
 	enum { MAX_THREADS = 64, PER_THREAD = 4, SCHED = 2 };
@@ -320,7 +322,7 @@ struct moment {
 
 static struct moment now(void) { return (struct moment){xr_rdtsc(), threads_cpu_ns()}; }
 
-/* Sleds are switched one after the other: the middle of that is what counts. */
+/* Sleds are switched one after another, so use the middle of that time. */
 static struct moment middle(struct moment a, struct moment b)
 {
 	return (struct moment){a.tsc + (b.tsc - a.tsc) / 2, a.cpu_ns + (b.cpu_ns - a.cpu_ns) / 2};
@@ -332,7 +334,7 @@ static int follow(void)
 	return xr_patch_changed();
 }
 
-/* Every child would have to switch the same sleds, and copy the pages that they are in. */
+/* Otherwise, every child would have to switch the same sleds and copy their pages. */
 void xr_budget_before_fork(void)
 {
 	if (!xr_limited || xr_root.mode == XR_OFF || looking || __atomic_load_n(decisions, __ATOMIC_ACQUIRE) == followed)

@@ -30,8 +30,8 @@ static uint64_t clock_ns(clockid_t clock)
 	return t.tv_sec * 1000000000ull + t.tv_nsec;
 }
 
-/* A bracket is a clock reading between two TSC readings. Of several, the narrowest is one that
- * nothing interrupted. */
+/* A bracket is a clock reading between two TSC readings. Take several and use the narrowest, which
+ * was not interrupted. */
 void xr_anchor(struct xr_anchor *a)
 {
 	*a = (struct xr_anchor){.width = UINT64_MAX};
@@ -45,7 +45,7 @@ void xr_anchor(struct xr_anchor *a)
 		a->tsc = before + a->width / 2;
 		a->raw = raw;
 	}
-	/* REALTIME only dates the trace. Reading RAW around it subtracts the time since the
+	/* REALTIME only gives the date of the trace. Read RAW again, to subtract the time since the
 	 * bracket. */
 	uint64_t real = clock_ns(CLOCK_REALTIME);
 	a->real = real - (clock_ns(CLOCK_MONOTONIC_RAW) - a->raw);

@@ -1,9 +1,9 @@
 /* Commands, and the thread that accepts them from outside.
  *
- * A request is one packet, and so is its answer. Then the connection is closed, except after the
- * command budget, which an observer repeats many times a second. The thread
- * sleeps in poll and never waits for a client. It drops clients that send nothing after two
- * seconds, or earlier if others need their places. */
+ * A request is one packet, and so is its answer. Then the thread closes the connection, except after
+ * the command budget, which is repeated many times a second. The thread sleeps in poll and never
+ * waits for a client. It drops clients that send nothing for two seconds, or earlier if others need
+ * their places. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@
 
 #define MAX_REQUEST (64 << 10)
 #define MAX_FILTER (64 << 20)
-#define CLIENT_TIMEOUT 2000000000ull /* ns that a client has */
+#define CLIENT_TIMEOUT 2000000000ull /* ns until a client that sends nothing is dropped */
 #define LINGER 2000000000ull /* ns that the thread stays after the last recording in a process it was loaded into */
 #define FORK_DELAY 10000000 /* ns before a forked child listens */
 #define DEFAULT_THRESHOLD 5000 /* ns */
@@ -45,7 +45,7 @@ struct request {
 	const void *from; /* the connection, or null */
 	int hold;   /* start: end the recording with the connection */
 	int stay;   /* the connection stays open for more requests */
-	int silent; /* nothing has changed that the metadata shows */
+	int silent; /* the metadata has not changed */
 };
 
 const char *xr_errno_text(int64_t err)
@@ -53,7 +53,7 @@ const char *xr_errno_text(int64_t err)
 	switch (-err) {
 	case ENOTSUP: return "not a regular file";
 	case EBADF: return "not open for writing";
-	case EBUSY: return "a stream is being written already";
+	case EBUSY: return "a stream is already being written";
 	case ENOSPC: return "no space on the device";
 	case EDQUOT: return "disk quota exceeded";
 	case EFBIG: return "the file would be too large";
@@ -341,7 +341,7 @@ static const char *open_stream(const struct request *r, uint64_t stream, int64_t
 /* Number of recordings that clients have started; distinguishes one from the next. */
 static uint64_t recordings;
 
-/* The connection of whoever decides what is recorded within a budget, or null. */
+/* The connection of the controller of the budget (see budget.c), or null. */
 static const void *decider;
 
 static const char budget_modes[] = "a budget requires mode record or prune, without depth and windows";
@@ -377,7 +377,7 @@ static const char *start(struct request *r)
 	if (limited && (every || !has_budget_mode(&m)))
 		return budget_modes;
 	if (limited > 1000000)
-		return "limited is the share of the CPU time, in millionths";
+		return "limited must be a share of the CPU time in millionths, at most 1000000";
 	int64_t fd = -1;
 	why = open_stream(r, stream, &fd);
 	if (why)
@@ -622,14 +622,14 @@ static const char *counters(struct request *r)
 	for (uint64_t i = 0; !why && reset && i < xr_root.nthreads; i++) {
 		uint64_t *c = __atomic_load_n(&xr_root.threads[i]->counters, __ATOMIC_ACQUIRE);
 		for (uint64_t id = 0; c && id < xr_root.threads[i]->ncounters; id++) {
-			if (c[id]) /* keeps pages that were never written free of memory */
+			if (c[id]) /* writing would allocate unused pages */
 				c[id] = 0;
 		}
 	}
 	return why;
 }
 
-/* Applies the limits of a budget, and looks at what is off if that is asked for. */
+/* Switches sleds by the limits of a budget. With look, it also counts calls of functions that are off. */
 static const char *budget(struct request *r)
 {
 	uint64_t look_ns = 0;
@@ -701,7 +701,7 @@ static const char *run(struct request *r, char *line)
 	for (int i = 1; i < r->nwords; i++)
 		r->words[i - 1] = r->words[i];
 	r->nwords--;
-	/* Signals are blocked because a handler that records may need the lock, too. */
+	/* Signals are blocked because a handler that records may also need the lock. */
 	uint64_t signals = xr_block_signals();
 	xr_lock(XR_LOCK_CONTROL);
 	const char *unknown = unknown_word(r, c->words);
@@ -716,7 +716,7 @@ static const char *run(struct request *r, char *line)
 /* Implements xr_command. Sets *hold and *stay to 1 if the command asks for that. */
 static int command(const void *from, const char *line, const int *fds, int nfds, char *out, size_t size, int *hold, int *stay)
 {
-	char room[256]; /* unmapping memory interrupts the other processors */
+	char room[256]; /* for short requests, because unmapping memory interrupts other processors */
 	struct xr_text t = xr_text_in(out, size - 1);
 	struct request r = {.fds = fds, .nfds = nfds, .out = &t, .from = from};
 	uint64_t n = xr_strnlen(line, MAX_REQUEST + 1);
@@ -768,7 +768,7 @@ struct client {
 
 /* Users and groups of a thread: real, effective and saved. */
 enum { MOST_GROUPS = 65536 }; /* the kernel's limit */
-struct rights {
+struct credentials {
 	uint32_t uids[3], gids[3], groups[MOST_GROUPS];
 	int64_t ngroups;
 };
@@ -783,14 +783,14 @@ static struct server {
 	uint32_t state;      /* of the thread; a futex */
 	uint32_t leave;      /* set to make the thread end */
 	uint32_t visiting;   /* the thread ends when it is no longer needed */
-	uint32_t heritable;  /* a child of the process that forks may have the thread, too */
+	uint32_t heritable;  /* a forked child may start the thread too */
 	int32_t error;       /* the reason for a failure */
 	uint32_t tid;
 	uint32_t pid;        /* of the process that has the thread */
 	uint32_t raw;        /* libc does not know the thread */
 	uint32_t ordinary;   /* libc has to know it */
-	uint32_t errand;     /* makes the thread take over rights; a futex */
-	struct rights rights;
+	uint32_t errand;     /* makes the thread adopt credentials; a futex */
+	struct credentials credentials;
 	pthread_t thread;
 } server = {.listening = {.fd = -1}};
 
@@ -819,7 +819,7 @@ static void let_go(struct client *c)
 	c->holds = 0;
 	xr_lock(XR_LOCK_CONTROL);
 	if (holds && holds == recordings && xr_root.mode != XR_OFF) {
-		note_change("stop: the recording process is gone", NULL);
+		note_change("stop: the recording process has ended", NULL);
 		xr_stop();
 	}
 	xr_unlock(XR_LOCK_CONTROL);
@@ -837,8 +837,8 @@ static void hang_up(struct client *c)
 		close_connection(fd);
 }
 
-/* Returns whether all user IDs are known in the process's user namespace. Otherwise, unknown
- * ones look alike. */
+/* Returns whether all user IDs are known in the process's user namespace. If not, all unknown
+ * users have the same ID. */
 static int knows_users(void)
 {
 	static const char all[] = "         0          0 4294967295";
@@ -929,7 +929,7 @@ static int64_t receive(int fd, int *flags, int *fds, int *nfds)
 	return n;
 }
 
-/* Answers a client that has sent a request, and closes the connection unless it is to stay. */
+/* Answers a client that has sent a request, and closes the connection unless it should stay open. */
 static void serve(struct client *c)
 {
 	static const char too_long[] = "{\"ok\":false,\"error\":\"the request is too long\"}";
@@ -950,7 +950,7 @@ static void serve(struct client *c)
 	}
 	for (int i = 0; i < nfds; i++)
 		xr_close(fds[i]);
-	/* There is room for the packet: it is the connection's first, or the client has taken the others. */
+	/* There is room for the packet: it is the connection's first, or the client has read the others. */
 	fd = xr_held_fd(&c->at);
 	int64_t sent = n > 0 && fd >= 0 ? xr_sys6(SYS_sendto, fd, (intptr_t)answer, xr_strlen(answer), MSG_NOSIGNAL | MSG_DONTWAIT, 0, 0) : -1;
 	if ((hold && fd >= 0) || (stay && sent > 0)) {
@@ -1030,8 +1030,9 @@ static void look_at_dumps(void)
 	}
 }
 
-/* Updates the metadata in the trace, at growing intervals. So the trace of a killed process is
- * not much out of date, relative to its age. An observer's estimates depend on the CPU time in it. */
+/* Updates the metadata in the trace, at growing intervals. So the metadata of a killed process is
+ * recent, relative to its age. With a budget, the interval is at most a second, because the observer's
+ * estimates depend on the CPU time in the metadata. */
 static void renew_metadata(void)
 {
 	static uint64_t from, next;
@@ -1060,7 +1061,7 @@ static void look_after(void)
 	xr_unlock(XR_LOCK_CONTROL);
 }
 
-/* Opens or closes a window if it is time for it. Returns how many ns that will take. */
+/* Opens or closes a window if it is time to. Returns the ns until the next time. */
 static uint64_t step_windows(void)
 {
 	if (!xr_windows_on())
@@ -1081,7 +1082,7 @@ static socklen_t abstract_address(struct sockaddr_un *a)
 	return offsetof(struct sockaddr_un, sun_path) + 1 + t.n;
 }
 
-/* Removes a stale socket at path, on which nothing listens any more. */
+/* Removes a stale socket at path, on which nothing listens. */
 static void remove_stale(const struct sockaddr_un *a, socklen_t size)
 {
 	struct stat st;
@@ -1187,13 +1188,13 @@ static int is_unneeded(uint64_t now)
 	return 1;
 }
 
-/* Takes over the rights of a thread of the program. libc does this for its own threads. */
+/* Adopts the credentials of a thread of the program. libc does this for the threads it knows. */
 static void run_errand(void)
 {
 	uint32_t posted = POSTED;
 	if (!__atomic_compare_exchange_n(&server.errand, &posted, TAKEN, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		return;
-	const struct rights *r = &server.rights;
+	const struct credentials *r = &server.credentials;
 	/* Users last, because they may be all that allows to change the others. */
 	xr_sys2(SYS_setgroups, r->ngroups, (intptr_t)r->groups);
 	xr_sys3(SYS_setresgid, r->gids[0], r->gids[1], r->gids[2]);
@@ -1210,7 +1211,7 @@ static void serve_all(void)
 	for (int listening = 1; !is_leaving();) {
 		run_errand();
 		if (xr_held_fd(&server.listening) < 0)
-			begin_listening("1"); /* the program closed it; a path may belong to another program by now */
+			begin_listening("1"); /* the program closed it; a path may belong to another program meanwhile */
 		wait_and_serve(listening, step_windows());
 		listening = 1;
 		for (int i = 0; i < CLIENTS && listening && !is_leaving(); i++) {
@@ -1265,7 +1266,7 @@ static void run_thread(void)
 	}
 	set_state(SERVING);
 	serve_all();
-	if (!is_leaving() && xr_windows_on()) { /* nobody would close the window */
+	if (!is_leaving() && xr_windows_on()) { /* without this thread, nothing would close the window */
 		xr_lock(XR_LOCK_CONTROL);
 		xr_windows_end();
 		xr_unlock(XR_LOCK_CONTROL);
@@ -1426,14 +1427,14 @@ int xr_control_is_second(void) { return server.state != NONE && count_threads() 
  * the parent's control thread, if their sizes agree. */
 int xr_control_fork(void)
 {
-	/* A seccomp filter may forbid to ask. */
+	/* A seccomp filter may forbid the system calls. */
 	int alone = !xr_sealed && count_threads() == 1 + count_own_threads();
 	int inherits = server.state != NONE && (!server.raw || xr_loader_is_helped() || !needs_pthread());
 	server.heritable = !xr_sealed && (alone || inherits);
 	return alone;
 }
 
-/* Whether a forked child that does not have the thread may start it. */
+/* Whether a forked child without the thread may start it. */
 static int may_inherit(void) { return server.where && server.heritable && !xr_sealed && !xr_loader_is_lost(); }
 
 void xr_control_forked(void)
@@ -1475,7 +1476,7 @@ static void await_errand(uint64_t until)
 	}
 }
 
-void xr_control_follow_rights(void)
+void xr_control_follow_credentials(void)
 {
 	/* A child of vfork shares this memory, but not the thread. */
 	if (!xr_control_is_raw() || xr_is_sealed() || server.pid != (uint32_t)xr_sys0(SYS_getpid))
@@ -1487,7 +1488,7 @@ void xr_control_follow_rights(void)
 	uint32_t posted = POSTED;
 	if (!__atomic_compare_exchange_n(&server.errand, &posted, 0, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		await_errand(until);
-	struct rights *r = &server.rights;
+	struct credentials *r = &server.credentials;
 	int64_t n = xr_sys2(SYS_getgroups, MOST_GROUPS, (intptr_t)r->groups);
 	r->ngroups = n < 0 ? 0 : n;
 	xr_sys3(SYS_getresuid, (intptr_t)&r->uids[0], (intptr_t)&r->uids[1], (intptr_t)&r->uids[2]);
@@ -1508,7 +1509,7 @@ void xr_control_wanted(void)
 void xr_control_again(void)
 {
 	if (xr_windows_on() && !may_inherit())
-		xr_set_mode(XR_OFF); /* nobody would close its windows */
+		xr_set_mode(XR_OFF); /* without the thread, nothing would close its windows */
 	server.delayed = 1;
 	/* A process with nothing to record, such as a shell, does not need the thread. */
 	if (may_inherit() && (xr_root.nobjects || xr_root.nhooked))

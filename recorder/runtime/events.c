@@ -46,7 +46,7 @@ static void record(uint64_t head, const void *p, uint64_t n, enum owner owner)
 	xr_leave(signals);
 }
 
-/* Returns whether events are kept: where calls are. */
+/* Returns whether events are recorded: in the modes that record individual calls. */
 static int wanted(void)
 {
 	uint32_t mode = __atomic_load_n(&xr_root.mode, __ATOMIC_RELAXED);
@@ -71,7 +71,7 @@ void xr_typed_event(uint64_t type, const void *p, uint64_t n)
 		record(XR_REC_TYPED << 1 | 1 | (type & 0xffff) << 16, p, n, PROGRAM);
 }
 
-/* A landing as metadata. The exits of the calls that it leaves follow it. */
+/* A landing, as metadata. The exits of the calls that were left follow it. */
 struct landing {
 	char magic[4];
 	uint16_t schema, kind;

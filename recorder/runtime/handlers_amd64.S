@@ -1,8 +1,8 @@
-/* The trampolines of handlers, which are functions of the program; see llvm_api.c. They preserve
- * all registers, and go on to what the recorder's mode does with the event. */
+/* The trampolines that call handlers, which are functions of the program; see llvm_api.c. They
+ * preserve all registers, and then jump to the trampoline of the recorder's mode. */
 #include "trampoline_amd64.h"
 
-/* struct handling in llvm_api.c, and the room for it */
+/* Offsets in struct handling of llvm_api.c, and the room for it on the stack. */
 #define HANDLER 24
 #define RECORDED 32
 #define SAVED 48
@@ -10,9 +10,9 @@
 
 	.text
 
-	/* Parts of the vector registers, as bits of XCR0: the upper halves of ymm0 to ymm15 and of zmm0
-	 * to zmm15, and k0 to k7 and zmm16 to zmm31. X87 stands for a register stack that is not empty,
-	 * and IN_USE for a processor that tells which parts are not 0. */
+	/* Parts of the vector registers, as bits of XCR0: YMM and ZMM are the upper halves of ymm0 to
+	 * ymm15 and of zmm0 to zmm15, MASKS is k0 to k7, MORE is zmm16 to zmm31. X87 means that the
+	 * x87 stack is not empty, and IN_USE that the processor reports which parts are not 0. */
 	.set	X87, 1 << 0
 	.set	YMM, 1 << 2
 	.set	MASKS, 1 << 5
@@ -20,7 +20,7 @@
 	.set	MORE, 1 << 7
 	.set	IN_USE, 1 << 31
 
-	/* Where they are saved: x87 at 0, zmm0 to zmm31, k0 to k7. */
+	/* Offsets at which they are saved: the x87 state at 0, then zmm0 to zmm31, then k0 to k7. */
 	.set	AT_VECTORS, 512
 	.set	AT_MASKS, AT_VECTORS + 32 * 64
 	.set	SAVED_SIZE, AT_MASKS + 64
@@ -51,8 +51,8 @@
 	.endr
 	.endm
 
-	/* Saves what eax says, or restores it. Values of functions are in the first 16 registers. The
-	 * restored ones are 0 where they are not saved. */
+	/* Saves or restores the parts in eax. Arguments and results are in the first 16 registers. Upper
+	 * halves that were not saved are 0 after the restore. */
 	.macro VECTORS back
 	testl	$ZMM, %eax
 	jnz	1f
@@ -78,9 +78,9 @@
 6:
 	.endm
 
-	/* Calls a handler as rdi, a struct handling, says, and preserves the vector registers. Those
-	 * that functions pass no values in are preserved only if esi has their bits. XSAVE and XRSTOR
-	 * would do the same, but take ten times as long. */
+	/* Calls a handler as described by rdi, a struct handling, and preserves the vector registers.
+	 * Those that never hold arguments or results are preserved only if esi has their bits. XSAVE and
+	 * XRSTOR would do the same, but take ten times as long. */
 	.type	call_handler, @function
 	.p2align 4
 call_handler:
@@ -133,7 +133,7 @@ call_handler:
 	ret
 	END	call_handler
 
-	/* Pops change no flags, so the comparison survives them. */
+	/* The comparison is before the pops, which preserve the flags. */
 	.macro HANDLE name, events, next, more
 	BEGIN	\name
 	SAVE_ALL
@@ -162,7 +162,7 @@ call_handler:
 	END	\name
 	.endm
 
-	/* The events as in enum xr_events, and the thunks as in patch.c. */
+	/* The numbers of events are from enum xr_events, and those of thunks from patch.c. */
 	HANDLE	xr_handle_enter, 0, 0, 0
 	HANDLE	xr_handle_exit, 0, 1, 0
 	HANDLE	xr_handle_arg, 1, 2, 0

@@ -159,13 +159,13 @@ struct xr_thread {
 	const volatile uint64_t *rseq; /* points to 0 after the kernel has interrupted the thread; see offcpu.c */
 	const volatile uint64_t *place; /* target of rseq while the thread is checked; or null */
 	void *area;          /* memory of place if the recorder allocated it; or null */
-	uint64_t again;      /* checks since the latest record, even if that was taken back */
+	uint64_t again;      /* checks since the latest record, even if that was removed */
 	struct xr_offcpu off;
-	struct xr_kept *top, *end; /* with a budget: after the innermost recorded call that is open, and of its table */
+	struct xr_kept *top, *end; /* with a budget: end of the noted calls, and end of their table */
 	struct xr_kept *held;      /* the table, or null */
 };
 
-/* An open call that was recorded: where its return address is, and of which function. */
+/* A noted call, which is open and was recorded: the address of its return address, and its function. */
 struct xr_kept {
 	uint64_t slot, id;
 };
@@ -204,7 +204,7 @@ enum { XR_OBJECT_NEW, XR_OBJECT_READY, XR_OBJECT_REFUSED, XR_OBJECT_GONE };
 struct xr_anchor {
 	uint64_t tsc;       /* midpoint of the bracket */
 	uint64_t raw, real; /* CLOCK_MONOTONIC_RAW and CLOCK_REALTIME, ns */
-	uint64_t width;     /* of the bracket, in ticks */
+	uint64_t width;     /* width of the bracket, in ticks */
 };
 
 /* Defaults: chunks in a new thread's ring, and bytes of rings kept for dead threads. */
@@ -243,24 +243,24 @@ struct xr_root {
 	const void *hooked;   /* functions without sleds: {u64 address, u64 id}, nhooked of at most XR_MAX_HOOKED */
 	uint64_t nhooked;
 	uint64_t session;     /* ID of the xray run that this recording belongs to; 0: none */
-	uint64_t window_ns, every_ns; /* how long is recorded how often; 0: all the time */
+	uint64_t window_ns, every_ns; /* records for window_ns in each period of every_ns; 0: all the time */
 	struct xr_window *windows;    /* window i is in row i % XR_WINDOWS; or null */
 	uint64_t nwindows;
-	struct xr_budget *budget;     /* of a recording that this process alone has a budget for; or null */
+	struct xr_budget *budget;     /* a budget of this process alone, or null */
 };
 
-/* What a look records, see xr_budget_apply. */
+/* The functions that a look records, see xr_budget_apply. */
 struct xr_burst {
 	uint32_t n, ids[255];
 };
 
-/* A budget in the memory of a process, for whoever decides what it records. */
+/* A budget of one process, in its memory, which its controller (see budget.c) reads and writes. */
 struct xr_budget {
 	uint64_t limits;     /* address of XR_LIMITS_SIZE bytes, see below */
-	uint32_t on;         /* 1 while the process records within them */
-	uint32_t exhausted;  /* how often threads came to a limit */
-	uint32_t decisions;  /* how often functions were switched off or on; whoever decides counts */
-	struct xr_burst burst; /* of the command budget */
+	uint32_t on;         /* 1 while the process records within the limits */
+	uint32_t exhausted;  /* how often threads have reached a limit */
+	uint32_t decisions;  /* how often the controller has switched functions off or on */
+	struct xr_burst burst; /* for the command budget */
 	uint32_t share;      /* of the CPU time, in millionths */
 };
 extern struct xr_root xr_root __asm__("xray_recorder_root");
@@ -278,9 +278,9 @@ int xr_slow(uint64_t n);
  * adds the records to the ring. The caller keeps signals blocked until then. */
 uint8_t *xr_reserve(uint32_t n, uint64_t *tsc);
 void xr_commit(uint32_t n);
-/* trampoline_amd64.S, chosen by xr_set_mode: what xr_reserve does where no system call is needed,
- * also with signals enabled. The bytes (a multiple of 8) belong to the ring already, and its readers
- * see them when the first 8 are written. Returns null where xr_reserve is needed. */
+/* trampoline_amd64.S, chosen by xr_set_mode: a faster xr_reserve that makes no system call. Signals
+ * may be enabled. The n bytes (a multiple of 8) are part of the ring at once, and readers see them
+ * when the first 8 are written. Returns null if xr_reserve is needed. */
 struct xr_place {
 	uint64_t *at;
 	uint64_t tsc;
@@ -387,8 +387,8 @@ int xr_stream_begin(int fd);
 int xr_stream_end(void);
 /* Appends a metadata block to the stream, if there is one. Call it after the objects change. */
 int xr_stream_metadata(void);
-/* Appends the windows that the stream does not have yet, if there is a stream. With records, it
- * first writes what threads have recorded so far. */
+/* Appends the windows that are not in the stream yet, if there is a stream. With records, it first
+ * writes what threads have recorded so far. */
 void xr_stream_windows(int records);
 /* Discards a SIGXFSZ left pending by a write at the file-size limit. Signals are blocked, so it
  * would end the program later. */
@@ -441,77 +441,77 @@ void xr_profile_dump(void (*put)(void *to, const void *p, uint64_t n), void *to)
 /* The same for off-CPU times; call it after xr_profile_dump. */
 void xr_profile_dump_off(void (*put)(void *to, const void *p, uint64_t n), void *to);
 
-/* budget.c: recording no more than a budget allows. The observer says how many calls of each
- * function are recorded: xr_limits is the number of calls, by id, after which a thread only
- * counts them. 0 is a function whose sleds are off, XR_UNLIMITED one that is always recorded. They
- * apply while xr_limited is 1. */
-#define XR_LIMITS (1 << 22) /* functions that it has room for */
-/* Bytes of the limits, and after them a bit for each function whose calls the next look does not count. */
+/* budget.c: recording within a budget. xr_limits has, by id, the number of calls of a function after
+ * which a thread only counts them. The controller sets it: to 0 for functions whose sleds are off, and
+ * to XR_UNLIMITED for those that are always recorded. The limits apply while xr_limited is 1. */
+#define XR_LIMITS (1 << 22) /* number of limits */
+/* Size of the limits, followed by a bit for each function whose calls the next look does not count. */
 #define XR_LIMITS_SIZE (XR_LIMITS * sizeof(uint64_t) + XR_LIMITS / 8)
 #define XR_UNLIMITED UINT64_MAX
-#define XR_TRIAL 32 /* calls of a function that nothing is known of */
+#define XR_TRIAL 32 /* initial limit of a function */
 extern uint64_t *xr_limits;
 extern uint32_t xr_limited;
-/* Counts how often a thread came to a limit. */
+/* Counts how often threads reach a limit. */
 extern uint32_t *xr_exhausted;
 /* Begins the budget of an observer, for the rest of the process. */
 void xr_budget_begin(uint64_t *limits, uint32_t *exhausted, const uint32_t *decisions, const struct xr_burst *burst);
-/* Begins a budget of this process alone, in xr_root.budget, while nothing is recorded. Returns null or
- * the reason why it cannot. xr_budget_stop ends it, if there is one. The caller holds
- * XR_LOCK_CONTROL. */
+/* Begins a budget of this process alone, in xr_root.budget. Nothing may be recorded at the time. Returns
+ * null or the reason why there can be no budget. xr_budget_stop ends it, if there is one. The caller
+ * holds XR_LOCK_CONTROL. */
 const char *xr_budget_start(uint32_t share);
 void xr_budget_stop(void);
 /* Returns whether the process records within such a budget. */
 int xr_budget_is_own(void);
-/* Passes to put, as the body of a metadata event, that a trace from this TSC on has a budget, and, if
- * the recording is complete, all calls that were counted. */
+/* Passes the body of a metadata event to put: that the trace has a budget from this TSC on and, if the
+ * recording is complete, all calls that were counted. */
 void xr_budget_dump(uint64_t from, int complete, void (*put)(void *to, const void *p, uint64_t n), void *to);
-/* ring.c: gives threads what they count in, and begins to count. The caller holds XR_LOCK_CONTROL. */
+/* ring.c: gives threads counters, set to 0. The caller holds XR_LOCK_CONTROL. */
 void xr_count_anew(void);
 /* Gives the functions of an object their first limits. */
 void xr_budget_admit(const struct xr_object *o);
-/* Before a fork: switches sleds as the limits say, so that the child need not. */
+/* Before a fork: switches sleds by the limits, so that the child need not. */
 void xr_budget_before_fork(void);
-/* In a forked child: nobody looks at anything there. */
+/* In a forked child: ends a look of the parent. */
 void xr_budget_forked(void);
-/* Which sleds of a function are to be on: 1 those of entries, 2 those of exits. */
+/* Returns which sleds of a function should be on: 1 for entries, plus 2 for exits. */
 unsigned xr_budget_wants(uint64_t id);
-/* Notes which functions have open calls that were recorded, so that their exits stay on. */
+/* Finds out which functions have noted calls, so that their exits stay on. */
 void xr_budget_note_open(void);
-/* patch.c: whether only the exits of a function are on. */
+/* patch.c: returns whether only the exits of a function are on. */
 int xr_only_exits_on(uint64_t id);
-/* Gives a thread room for its open calls. No libc. */
+/* Prepares a thread for noting calls: with room allocates its table, otherwise empties it. No libc. */
 void xr_budget_attach(struct xr_thread *t, int room);
-/* Whether an exit, of the call whose return address is at slot, is of a recorded call. Calls that
- * were left are forgotten. */
+/* Returns whether the exit of the call whose return address is at slot belongs to a noted call, and
+ * removes that call. Also removes calls that were left. */
 int xr_budget_exits(uint64_t slot);
-/* Takes off the open calls below sp, at most so many, and returns how many, the innermost first. */
+/* Removes the noted calls below sp, at most this many. Stores their IDs, innermost first, and returns
+ * their number. */
 uint32_t xr_budget_take_left(uint64_t sp, uint32_t *ids, uint32_t most);
-/* As xr_depth_open_at and xr_depth_leave. */
+/* Like xr_depth_open_at and xr_depth_leave. */
 uint64_t xr_budget_depth(void);
 uint32_t xr_budget_open_at(uint64_t slot, uint64_t *n);
 void xr_budget_leave(uint64_t n);
-/* What a look at the functions that are off has seen. */
+/* The result of xr_budget_apply. */
 struct xr_look {
-	uint64_t tsc, cpu_ns;       /* its duration; CPU time of the recorded threads in it */
+	uint64_t tsc, cpu_ns;       /* duration of the look in ticks; CPU time of the recorded threads in it */
 	uint64_t patching_ns;       /* CPU time of switching sleds */
-	uint64_t cut_tsc;           /* from here on the exits of these functions are off, too */
+	uint64_t cut_tsc;           /* TSC from which on the exits of the functions in cut are also off */
 	uint32_t ncut, cut[64];
-	int whole;                  /* objects were searched for sleds, and may be others now */
+	int whole;                  /* objects were searched for sleds, so the list of objects may have changed */
 };
-/* Switches sleds as the limits say. Of functions whose entries were already off, it gives up the open
- * calls. If look is not 0, entries are counted for so many ns before that, of all functions but those
- * left out, and the functions of burst are recorded, whose limits are 0 then.
- * XR_LOCK_CONTROL is held, but not all the time. */
+/* Switches sleds by the limits, and gives up noted calls of functions whose entries were already off.
+ * If look_ns is not 0, it is a look: for that time, entries of functions that are off are on to be
+ * counted, except those that the look leaves out. The functions of burst are recorded, and their limits
+ * set to 0 at the end. The caller holds XR_LOCK_CONTROL, which is released during the look. */
 void xr_budget_apply(uint64_t look_ns, struct xr_look *seen);
-/* patch.c: switches the sleds of functions of which xr_budget_wants has changed. Returns whether it had
+/* patch.c: switches the sleds of functions for which xr_budget_wants has changed. Returns whether it had
  * to search objects for sleds. */
 int xr_patch_changed(void);
 
 /* sums.c: general registers only. */
 /* Gives a thread an entry for every function's sums. Returns 0 if there is no memory. */
 int xr_sums_make(struct xr_thread *t);
-/* Resets the sums: from now on they cover only calls pruned later. */
+/* Resets the sums, so that they cover only calls that are pruned later. */
 void xr_sums_begin(void);
 /* xr_sums_any returns whether there are any sums. xr_sums_dump passes them to put, as the body
  * of a metadata event. */
@@ -542,9 +542,9 @@ extern volatile int32_t xray_recorder_late __attribute__((visibility("default"))
 const char *xr_dump_at(const char *signal);
 /* lifecycle.c: writes that file. The caller holds XR_LOCK_CONTROL. */
 void xr_dump(void);
-/* xr_control_fork runs before a fork, xr_control_forked in the child, which closes its parent's
- * sockets. xr_control_fork returns whether the process has no threads besides the recorder's.
- * xr_control_again starts the thread in the child, too, if that is safe. */
+/* xr_control_fork runs before a fork. It returns whether the process has no threads besides the
+ * recorder's. xr_control_forked runs in the child and closes the parent's sockets. xr_control_again
+ * also starts the thread in the child, if that is safe. */
 int xr_control_fork(void);
 void xr_control_forked(void);
 void xr_control_again(void);
@@ -565,9 +565,9 @@ int xr_control_is_raw(void);
 /* Makes sure that the control thread sees objects that the program opens, and may touch them. The
  * caller holds no lock. */
 void xr_control_see_objects(void);
-/* Called after the program has changed its users or groups: the control thread then has those of
- * the caller. */
-void xr_control_follow_rights(void);
+/* Called after a thread of the program has changed its user or groups. Gives the control thread the
+ * same ones. */
+void xr_control_follow_credentials(void);
 /* Returns the text for -errno. */
 const char *xr_errno_text(int64_t err);
 

@@ -76,7 +76,7 @@ EXPORT int mlockall(int flags)
 
 /* System-call filters. */
 
-/* Nobody would close a window. */
+/* Without the control thread, nothing would close a window. */
 static void end_windows(const char *why)
 {
 	if (!xr_windows_on())
@@ -152,35 +152,35 @@ static void *real(const char *name)
 	return p;
 }
 
-/* Users and groups. libc changes those of all threads that it knows. */
+/* Credentials. libc changes those of all threads that it knows. */
 
 char xr_interposes = 1;
 
 /* By the constructor, because the functions may be called where dlvsym may not. */
-static void *real_rights[10];
+static void *real_setters[10];
 enum { SETUID, SETEUID, SETREUID, SETRESUID, SETGID, SETEGID, SETREGID, SETRESGID, SETGROUPS, INITGROUPS };
 
-__attribute__((constructor(101))) static void find_rights(void)
+__attribute__((constructor(101))) static void find_setters(void)
 {
 	static const char *const names[] = {
 		"setuid", "seteuid", "setreuid", "setresuid", "setgid", "setegid", "setregid", "setresgid", "setgroups", "initgroups",
 	};
 	for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
-		real_rights[i] = real(names[i]);
+		real_setters[i] = real(names[i]);
 }
 
 static int changed(int r)
 {
 	int saved = errno;
-	xr_control_follow_rights();
+	xr_control_follow_credentials();
 	errno = saved;
 	return r;
 }
 
 #define CHANGE(function, which, ...) \
-	if (!real_rights[which]) \
-		find_rights(); /* another constructor is first */ \
-	return changed(((__typeof(&function))real_rights[which])(__VA_ARGS__))
+	if (!real_setters[which]) \
+		find_setters(); /* another constructor is first */ \
+	return changed(((__typeof(&function))real_setters[which])(__VA_ARGS__))
 
 EXPORT int setuid(uid_t u) { CHANGE(setuid, SETUID, u); }
 EXPORT int seteuid(uid_t u) { CHANGE(seteuid, SETEUID, u); }
@@ -243,7 +243,7 @@ static int is_interested(void) { return xr_root.mode != XR_OFF || xr_control_is_
 
 static int is_watching(void) { return is_interested() && !__atomic_load_n(&xr_sealed, __ATOMIC_RELAXED); }
 
-/* Starts recording objects that were opened in the meantime. */
+/* Starts recording objects that have been opened meanwhile. */
 static void look_for_objects(void)
 {
 	int saved = errno;

@@ -133,7 +133,7 @@ static uint32_t call_of(struct walk *w, uint64_t function, uint64_t slot)
 	if (w->mode == XR_PROFILE)
 		xr_profile_open_at(slot, &w->depth);
 	if (xr_limited) {
-		/* Those that are never off are not noted if they are of libc. */
+		/* Calls of libc functions are not noted. Their limits are XR_UNLIMITED. */
 		uint32_t open = xr_budget_open_at(slot, &w->depth);
 		if (open)
 			return open;
@@ -167,7 +167,7 @@ static _Unwind_Reason_Code look(struct _Unwind_Context *c, void *arg)
 	if (w->before) {
 		uint64_t slot = sp - 8;
 		if (w->before <= w->sp && w->sp <= slot && slot - w->before < XR_SAME_STACK) {
-			w->found = 1; /* it had a larger stack frame by now */
+			w->found = 1; /* its stack frame has grown since */
 			return _URC_NORMAL_STOP;
 		}
 		uint32_t id = call_of(w, w->function, slot);
@@ -192,8 +192,8 @@ static void walk(struct walk *w, int write)
 	unwinder.backtrace(look, w);
 }
 
-/* With a budget it is known which calls are open, without a walk: those whose return addresses are
- * below the frame to land in are left. */
+/* With a budget, the noted calls are known without a walk. Those whose return addresses are below the
+ * landing frame are left. */
 static void land_within_budget(uint64_t sp, int cause)
 {
 	uint32_t ids[PIECE], n;
@@ -249,8 +249,8 @@ static void *search(const char *name)
 extern __typeof(dlopen) dlopen __attribute__((weak));
 extern __typeof(dladdr) dladdr __attribute__((weak));
 
-/* Looks a name up as the object with the address caller would. If only a plugin has an
- * unwinder, only the plugin sees it. */
+/* Looks up a name as the object that contains caller would. If only a plugin has an unwinder,
+ * only the plugin can find it. */
 static void *search_from(uint64_t caller, const char *name)
 {
 	Dl_info info;

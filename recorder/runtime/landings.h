@@ -17,9 +17,9 @@ void xr_land(uint64_t sp, int cause);
 void xr_landings_init(int load);
 
 /* Depth mode, profile mode and gcc's -mfentry identify open calls by the addresses of their
- * return addresses. A stack walk visits these calls from the innermost outwards; n counts those
- * further out. These functions remove the calls at and below slot from n. They return whether a
- * call is at slot, gcc.c by its ID. */
+ * return addresses. A stack walk visits these calls from the innermost outwards, and n is the
+ * number of calls further out. These functions subtract the calls at and below slot from n. They
+ * return whether a call is at slot; the one in gcc.c returns its ID. */
 int xr_depth_open_at(uint64_t slot, uint64_t *n);
 uint64_t xr_profile_depth(void);
 void xr_profile_open_at(uint64_t slot, uint64_t *n);

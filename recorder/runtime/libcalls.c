@@ -74,7 +74,7 @@ void xr_name_descriptor(int64_t fd, uint64_t *named)
 		if (n < MAX_PATH)
 			xr_note_event(&e, behind + n - (char *)&e);
 	}
-	/* A thread that uses the descriptor before this records it, too. */
+	/* If another thread uses the descriptor before this, it also records the name. */
 	__atomic_store_n(&table, named, __ATOMIC_RELEASE);
 	__atomic_fetch_or(&named[fd / 64], 1ull << fd % 64, __ATOMIC_RELEASE);
 }

@@ -102,7 +102,7 @@ static uint32_t paused;
 
 int xr_is_paused(void) { return paused; }
 
-/* Whether sleds are to be on now. */
+/* Whether sleds should be on. */
 static int wants_sleds(void) { return !paused && !xr_between_windows(); }
 
 const char *xr_start(enum xr_mode mode, uint64_t threshold_ns, uint32_t depth, int fd, uint64_t limit)
@@ -190,8 +190,8 @@ void xr_forked(void)
 {
 	if (!xr_is_forked())
 		return;
-	/* Nobody decides what such a child records. That of a process with a budget for its rings is another
-	 * matter: xray watch finds it. */
+	/* If the process has its own budget, its child has no controller, so it does not record to a
+	 * stream. It does record to rings, because xray watch finds it. */
 	int follow = xr_options.follow && !(xr_budget_is_own() && xr_root.stream);
 	xr_locks_forked();
 	xr_writer_forked();
@@ -380,7 +380,7 @@ __attribute__((constructor(101))) static void begin(void)
 	}
 }
 
-/* Called by the process that loaded the recorder, each time that it wants to control this one.
+/* The process that loaded the recorder calls this each time that it wants to control this process.
  * *result becomes 1 or -errno. Until then it is 0. */
 __attribute__((visibility("default"))) void xray_recorder_attach(const char *options, int32_t *result)
 {

@@ -1,9 +1,8 @@
 /* LLVM's API for handlers and patching: xray/xray_interface.h of compiler-rt.
  *
- * Handlers are the program's own functions. They are called from the trampolines of
- * handlers_amd64.S, which then go on to what the recorder's mode does with the event. So
- * handlers and recordings do not disturb each other, and each has its own functions: a sled is
- * on if the program or the recorder wants it. */
+ * Handlers are functions of the program. The trampolines of handlers_amd64.S call them, and then
+ * jump to the trampoline of the recorder's mode. So handlers and recordings do not interfere.
+ * Each selects its own functions: a sled is on if the program or the recorder wants it. */
 #include <cpuid.h>
 
 #include "llvm_api.h"
@@ -13,7 +12,8 @@
 /* enum XRayPatchingStatus */
 enum { NOT_INITIALIZED, SUCCESS, ONGOING, FAILED };
 
-/* LLVM's IDs: the object's number above those of its functions, from 1. */
+/* LLVM's IDs have the object's number in the upper bits and the function's number, from 1, in the
+ * lower bits. */
 enum { OBJECT_BITS = 8, FUNCTION_BITS = 24, LLVM_OBJECTS = 1 << OBJECT_BITS, LLVM_FUNCTIONS = 1 << FUNCTION_BITS };
 
 uint8_t *xr_asked;
@@ -144,14 +144,14 @@ struct pushed {
 struct handling {
 	uint64_t arguments[3];
 	xr_function *handler;
-	uint64_t recorded; /* whether the recorder is to have the event, too */
+	uint64_t recorded; /* whether the recorder also gets the event */
 	uint64_t outer;
 	uint64_t saved;    /* by the trampoline */
 };
 
-/* The stack pointer at which the thread's handler was called, or 0. Events further down come
- * from the handler itself, and do not call it again. A handler that was left by longjmp is
- * recognized by the next event further up. */
+/* The stack pointer at which the thread's handler was called, or 0. Events further down the stack
+ * come from the handler itself and do not call it again. After a longjmp out of a handler, the next
+ * event further up shows that it was left. */
 static __thread uint64_t inside __attribute__((tls_model("initial-exec")));
 
 /* Prepares the call of the handler of an event, in a trampoline. Returns 0 if there is none. */
@@ -187,7 +187,7 @@ XR_LLVM_API int __xray_remove_customevent_handler(void) { return set_handler(XR_
 XR_LLVM_API int __xray_set_typedevent_handler(xr_function *entry) { return set_handler(XR_TYPED_EVENTS, entry); }
 XR_LLVM_API int __xray_remove_typedevent_handler(void) { return set_handler(XR_TYPED_EVENTS, NULL); }
 
-/* Types of typed events get numbers from 0, by their texts. */
+/* Numbers the types of typed events from 0. Equal texts get the same number. */
 XR_LLVM_API uint16_t __xray_register_event_type(const char *type)
 {
 	enum { TYPES = 1 << 16 };
@@ -208,7 +208,7 @@ XR_LLVM_API uint16_t __xray_register_event_type(const char *type)
 
 /* Patching. */
 
-/* Sets whether the program wants n functions of an object, from first on, counted from 0. */
+/* Sets whether the program wants n functions of an object. first counts from 0. */
 static int ask(const struct xr_object *o, uint64_t first, uint64_t n, int on)
 {
 	if (!xr_asked && !(xr_asked = xr_map((XR_MAX_FUNCTION + 1) / 8)))

@@ -1,4 +1,4 @@
-/* The flags of compiler-rt's runtime, in environment variables and in what programs pass. */
+/* The flags of compiler-rt's runtime, from environment variables and from the program. */
 #define _GNU_SOURCE
 #include "llvm_flags.h"
 #include "syscall.h"
@@ -53,8 +53,7 @@ static void set_option(const struct option *options, const char *key, char *valu
 	}
 }
 
-/* Reads flags from n bytes. Returns the memory, of n + 1 bytes, that values which are texts are
- * in, or null. */
+/* Reads flags from n bytes. Returns the memory that text values point to, n + 1 bytes, or null. */
 static char *read_flags(const struct option *options, const char *text, uint64_t n)
 {
 	char *copy = n ? xr_map(n + 1) : NULL, *p = copy;
@@ -110,7 +109,7 @@ struct xr_llvm_settings xr_read_llvm_settings(enum xr_llvm_mode mode, const char
 	return s;
 }
 
-/* Defined by the program, if it has such options. */
+/* The program may define this. */
 extern const char *__xray_default_options(void) __attribute__((weak));
 
 void xr_read_llvm_flags(void)

@@ -9,7 +9,7 @@
 /* compiler-rt's modes. */
 enum xr_llvm_mode { XR_LLVM_FDR, XR_LLVM_BASIC, XR_LLVM_PROFILING, XR_LLVM_MODES };
 
-/* What XRAY_OPTIONS sets. Thresholds are in microseconds. */
+/* The flags in XRAY_OPTIONS. Thresholds are in microseconds. */
 struct xr_llvm_flags {
 	char *base, *mode;
 	uint64_t patch, verbosity, fdr_threshold, basic_threshold;
@@ -18,7 +18,7 @@ extern struct xr_llvm_flags xr_llvm_flags;
 /* Reads the program's default options, and XRAY_OPTIONS. */
 void xr_read_llvm_flags(void);
 
-/* What a mode's variable and the program set for a log. */
+/* The flags for a log, from the mode's environment variable and the program. */
 struct xr_llvm_settings {
 	uint64_t threshold_us, buffer_size, buffers, no_file;
 };

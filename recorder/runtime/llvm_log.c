@@ -1,9 +1,10 @@
 /* LLVM's API for logs: xray/xray_log_interface.h of compiler-rt.
  *
- * A mode is a set of functions, of the program or of the recorder. The recorder has compiler-rt's
- * three modes: xray-fdr records to the rings, xray-basic to a file, and xray-profiling makes a
- * profile. They write traces of xray. If somebody else is recording when the program begins its
- * log, that recording goes on, and the log is the part of it from then on that the rings hold. */
+ * A mode is a set of functions, which the program or the recorder provides. The recorder has
+ * compiler-rt's three modes: xray-fdr records to the rings, xray-basic to a file, and
+ * xray-profiling makes a profile. They write xray's own traces. If there is already a recording
+ * when the program begins its log, that recording continues. The log is then its part from that
+ * time on, as far as the rings hold it. */
 #define _GNU_SOURCE
 #include <errno.h>
 
@@ -38,12 +39,12 @@ struct XRayLogImpl {
 static struct {
 	enum xr_llvm_mode kind;
 	int status;
-	int own;          /* the recording is this log's; otherwise the log is a part of another one */
-	int streamed;     /* to a file of its own */
-	int named;        /* xr_options.template is the log's */
+	int own;          /* the recording belongs to this log; otherwise the log is a part of another one */
+	int streamed;     /* the recording is streamed to a file of its own */
+	int named;        /* xr_options.template belongs to the log */
 	uint64_t since;   /* TSC */
 	int no_file;
-	const uint8_t *data; /* once it is finalized: the trace */
+	const uint8_t *data; /* the trace, after the log is finalized */
 	uint64_t size;
 } session;
 
@@ -59,8 +60,8 @@ static struct XRayBuffer no_buffer(struct XRayBuffer b)
 
 static struct XRayBuffer (*iterator)(struct XRayBuffer) = no_buffer;
 
-/* The buffers of a finalized log: the header of the file, and then its blocks. Each begins with
- * its size. */
+/* Returns the next buffer of a finalized log: first the header of the file, then its blocks, each of
+ * which begins with its size. */
 static struct XRayBuffer next_buffer(struct XRayBuffer b)
 {
 	uint64_t at = b.data ? (uint64_t)((const uint8_t *)b.data + b.size - session.data) : 0;
@@ -94,7 +95,7 @@ static void put_name(struct xr_text *t)
 	}
 }
 
-/* Says where the log is, with compiler-rt's words: scripts look for them. */
+/* Prints the path of the log in compiler-rt's words, because scripts look for them. */
 static void say_file(int fd)
 {
 	char link[48], room[1024];
@@ -140,7 +141,7 @@ static const char *begin_own(const struct xr_llvm_settings *s)
 	if (session.kind == XR_LLVM_FDR && chunks > xr_root.nchunks && chunks <= XR_RING_BUDGET / XR_CHUNK_SIZE)
 		xr_root.nchunks = chunks;
 	if (session.kind == XR_LLVM_BASIC && (fd = open_file(name, sizeof name)) < 0)
-		return "its file cannot be written";
+		return "cannot write its file";
 	xr_log_records = 1;
 	uint64_t threshold_ns = s->threshold_us < MAX_THRESHOLD ? s->threshold_us * 1000 : MAX_THRESHOLD * 1000;
 	const char *why = xr_start(mode, threshold_ns, 0, fd, 0);
@@ -177,15 +178,15 @@ static int init(enum xr_llvm_mode kind, const char *config, uint64_t size)
 			__atomic_store_n(&iterator, kind == XR_LLVM_BASIC ? no_buffer : next_buffer, __ATOMIC_RELEASE);
 	} else if (session.status != UNINITIALIZED && session.kind != kind) {
 		result = UNINITIALIZED;
-		why = "another one has not been flushed";
+		why = "another log has not been flushed";
 	}
 	if (why)
-		xr_warn("a log cannot begin", why);
+		xr_warn("cannot begin a log", why);
 	xr_api_end(c);
 	return result;
 }
 
-/* Keeps the trace of what the rings hold since the log began. */
+/* Keeps a trace of the records in the rings since the log began. */
 static void keep_trace(void)
 {
 	enum { CLOEXEC = 1 };
@@ -278,7 +279,7 @@ static int flush_basic(void) { return FLUSHED; }
 
 /* Modes. */
 
-/* A mode with its name behind it. */
+/* A mode, followed by its name. */
 struct mode {
 	struct mode *next;
 	struct XRayLogImpl functions;
@@ -292,7 +293,7 @@ static struct mode own_modes[XR_LLVM_MODES] = {
 };
 static struct mode *modes = own_modes;
 
-/* The selected mode, if it has a name, and what is called. */
+/* The selected mode, if it has a name, and the functions to call. */
 static const struct mode *current;
 static struct XRayLogImpl selected;
 
@@ -428,8 +429,8 @@ XR_LLVM_API int __xray_log_process_buffers(void (*processor)(const char *, struc
 
 extern const char __start_xray_instr_map[] __attribute__((weak, visibility("hidden")));
 
-/* After the recorder's own constructor. A preloaded recorder leaves the variables to the runtime
- * of the program. */
+/* Runs after the recorder's own constructor. A preloaded recorder leaves the environment variables
+ * to the runtime in the program. */
 __attribute__((constructor(102))) static void begin(void)
 {
 	if (!__start_xray_instr_map)

@@ -1,7 +1,7 @@
 /* The loader's list of objects, and the lock that glibc protects it with.
  *
  * fork in a process with several threads may copy that lock while another thread holds it.
- * glibc does not reset it in the child, where nobody releases it. So the recorder finds out
+ * glibc does not reset it in the child, so it is never released there. So the recorder finds out
  * where the lock is, and a child that has it locked never asks for the list again. */
 #define _GNU_SOURCE
 #include <link.h>
@@ -33,11 +33,11 @@ struct search {
 	uint32_t tid;
 };
 
-/* Null if it is unknown, as with C libraries other than glibc. */
+/* Null if it is unknown, for example with C libraries other than glibc. */
 static const struct mutex *lock;
 static uint32_t lost;
 
-/* Functions that are called while the lock is held see it with one count more. */
+/* Called while the loader holds its lock once more, so the count of that mutex is one higher. */
 static int compare_counts(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	struct search *s = arg;

@@ -20,7 +20,7 @@ void xr_lock_one(enum xr_lock_id lock, uint32_t *word)
 	uint32_t was = 0;
 	if (!__atomic_compare_exchange_n(word, &was, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		while (__atomic_exchange_n(word, 2, __ATOMIC_ACQUIRE)) {
-			/* Behind a filter, the holder may have to release the lock without waking anyone. */
+			/* Behind a filter, the holder may be unable to wake other threads. */
 			struct { int64_t s, ns; } patience = {0, 10000000};
 			if (xr_sealed)
 				__builtin_ia32_pause();

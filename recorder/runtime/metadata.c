@@ -12,9 +12,9 @@
 #include "trace.h"
 #include "window.h"
 
-/* llvm-xray takes the first record it sees for the oldest, and visits threads by the hash of
- * their IDs. With process 0, these two hash to the first bucket: one in LLVM 19 and 22, the
- * other in older versions. */
+/* llvm-xray assumes that the first record it sees is the oldest, and visits threads in the order of
+ * the hashes of their IDs. With process 0, these two IDs hash to the first bucket: one in LLVM 19
+ * and 22, the other in older versions. */
 enum { METADATA_THREAD = 0, MARKER_THREAD = 908620 };
 
 /* A custom event is open from begin_event to end_event, which fills in its size. */
@@ -418,10 +418,10 @@ void xr_put_metadata(struct xr_text *t, struct xr_trace *trace, int complete)
 	if (nchanges)
 		EVENT(XR_META_CHANGES, put_changes(t));
 	if (trace->fd >= 0 && xr_windows_from(trace) < xr_root.nwindows)
-		EVENT(XR_META_WINDOWS, xr_put_windows(t, trace)); /* the observer reads the table */
+		EVENT(XR_META_WINDOWS, xr_put_windows(t, trace)); /* an observer reads the table itself */
 	if (xr_gcc_functions())
 		EVENT(XR_META_ADDRESSES, xr_gcc_dump(collect, t));
-	if (xr_budget_is_own() || (trace->fd >= 0 && xr_limited)) /* the observer writes its own */
+	if (xr_budget_is_own() || (trace->fd >= 0 && xr_limited)) /* an observer writes this event itself */
 		EVENT(XR_META_BUDGET, xr_budget_dump(trace->since, complete, collect, t));
 	if (complete && xr_root.mode == XR_COUNT)
 		EVENT(XR_META_COUNTERS, xr_counters_dump(collect, t));

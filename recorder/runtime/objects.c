@@ -212,7 +212,7 @@ static int read_sleds(struct finding *f, struct xr_object *o, struct xr_mapping 
 		const struct xr_sled *s = &sleds[i];
 		uint64_t at = xr_sled_address(s);
 		if (s->version < 2)
-			return refuse(f, "its sled table has a version before 2", 0);
+			return refuse(f, "its sled table is older than version 2", 0);
 		if (s->kind >= XR_SLED_KINDS)
 			return refuse(f, "it has sleds of an unknown kind", 0);
 		if (s->call > XR_CALLS)

@@ -70,8 +70,8 @@ void xr_loader_forked(int had_threads);
 int xr_loader_is_lost(void);
 /* Returns whether objects were loaded or unloaded since the last discovery. Needs no lock. */
 int xr_objects_changed(void);
-/* Notes that no unknown objects are loaded now, if that is so. The next discovery then knows
- * when its finds were absent. Needs no lock. */
+/* If no unknown objects are loaded, notes the time. So the next discovery knows when the objects
+ * that it finds were absent. Needs no lock. */
 void xr_before_open(void);
 /* Refuses an object, with a warning. Its sleds stay as they are from then on. */
 void xr_refuse(struct xr_object *o, const char *why, int64_t error);

@@ -53,8 +53,8 @@ struct sequence {
  * opening a file takes some 5 us. */
 enum { ASK_AT = 250000 };
 
-/* This many checks without a switch in this many ticks, more than 10 ms. Signals are less
- * frequent. */
+/* So many checks without a switch within so many ticks, more than 10 ms, mean that other code clears
+ * the pointer. Signals are less frequent. */
 enum { IDLE_LOOKS = 512, IDLE_TICKS = 1 << 25 };
 
 /* Number of attempts to read values without an interruption. */
@@ -67,11 +67,11 @@ static const uint64_t always = 1;
 
 static struct {
 	const char *why;     /* why switches cannot be noticed; null if they can */
-	const char *paused;  /* why they are not to be noticed now; null if they are */
+	const char *paused;  /* why noticing switches is paused, or null */
 	struct sequence *sequence;
 	struct area *areas;  /* free areas of the recorder, nareas of them */
 	uint32_t nareas;
-	uint32_t unsettled;  /* trampolines rely on this although it does not work */
+	uint32_t unsettled;  /* trampolines still rely on this although it does not work */
 	uint32_t reading, forking;
 	int no_queue;        /* the kernel does not report run-queue time */
 } state = {.why = "the recorder has not started"};
@@ -102,7 +102,7 @@ void xr_put_offcpu(struct xr_text *t)
 {
 	const char *why = reason();
 	if (xr_root.mode == XR_COUNT)
-		why = "mode count keeps no times";
+		why = "mode count records no times";
 	xr_put_field_text(t, why ? "no_offcpu" : "offcpu", why ? why : "rseq");
 }
 
@@ -341,8 +341,9 @@ void xr_offcpu_attach(struct xr_thread *t)
 		begin(t);
 }
 
-/* Returns how much off-CPU time was in the run queue. For preemptions it is all. For short
- * waits it is not read. Their part then goes to the next wait for which it is. */
+/* Returns how much off-CPU time the thread spent in the run queue. After a preemption, that is all of
+ * it. After waits, the kernel is asked only once they add up to ASK_AT. The part of earlier waits then
+ * counts for the latest one. */
 static uint64_t queued_of(struct xr_offcpu *o, const struct xr_switch *s)
 {
 	uint64_t queued = 0;
@@ -363,7 +364,8 @@ static uint64_t queued_of(struct xr_offcpu *o, const struct xr_switch *s)
 	return queued;
 }
 
-/* Other code clears the pointer, unless signals did. */
+/* Counts checks without a switch. If there are too many to come from signals, other code clears the
+ * pointer. */
 static void count_idle(struct xr_offcpu *o)
 {
 	uint64_t now = xr_rdtsc();
@@ -458,7 +460,8 @@ static int has_recorded(const struct xr_thread *t)
 void xr_offcpu_resume(struct xr_thread *t)
 {
 	struct xr_offcpu *o = &t->off;
-	/* What was recorded found that nothing had happened since the look in an earlier recording. */
+	/* The thread has recorded in this recording without a check, so nothing has happened since the
+	 * check in an earlier recording. */
 	if (o->looked && o->looked < xr_cpu_from && has_recorded(t))
 		o->looked = xr_cpu_from;
 	if (t->place && t->rseq == &always && xr_offcpu_on())

@@ -12,7 +12,7 @@ struct xr_options {
 	enum xr_mode mode;
 	uint64_t threshold_ns, depth, ring, limit, budget, pid, session, window, every;
 	int stream, follow, dontdump, start, offcpu;
-	int limited; /* record only within a budget, which an observer has */
+	int limited; /* record only within an observer's budget */
 	char *output, *control, *filter, *shm, *observer, *dump;
 	char template[4096]; /* template of the output path, absolute; empty if there is none */
 };

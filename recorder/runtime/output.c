@@ -37,7 +37,7 @@ static void expand(struct xr_text *t, const char *template)
 		case 'e':
 			xr_put_base_name(t);
 			break;
-		default: /* a percent sign doubled */
+		default: /* a doubled percent sign */
 			xr_put(t, p, 1);
 		}
 	}

@@ -5,9 +5,9 @@
  * interrupted anywhere in a tail, so a tail that was ever live is never changed. To change what
  * is recorded, the recorder changes the targets of the thunks.
  *
- * The tail also shows the state of a sled: it is as the compiler left it, or the recorder's, or
- * somebody else's. So no state is kept elsewhere. An object that was closed and reopened at the
- * same address, with fresh bytes, is not a special case. */
+ * The tail also shows the state of a sled: as the compiler left it, set by the recorder, or changed
+ * by other code. So no state is kept elsewhere. An object that was closed and reopened at the same
+ * address, with fresh bytes, is not a special case. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -37,18 +37,18 @@ void xr_record(void), xr_record_nocpu(void), xr_record_rseq(void),
 
 typedef void (*trampoline)(void);
 
-/* Targets of the thunks of all objects, and what the mode does with each event. A handler of the
- * program comes before that. */
+/* Targets of the thunks of all objects, and the mode's trampolines for each event. If the program has a
+ * handler, its trampoline comes first. */
 static trampoline targets[THUNKS] = {[0 ... THUNKS - 1] = xr_nothing}, recording[THUNKS] = {[0 ... THUNKS - 1] = xr_nothing};
 
-/* Where depth mode passes the events that it records: entries, exits, entries with argument,
- * exits of functions that are never pruned, and then as from CALL on. */
+/* The trampolines to which depth mode passes the events that it records: entries, exits, entries with
+ * argument, exits of functions that are never pruned, and then the thunks from CALL on. */
 trampoline xr_depth_next[4 + XR_CALLS];
 
-/* The same of recording within a budget, without libc's functions, which are always recorded. */
+/* The same for recording within a budget, without libc functions, which are always recorded. */
 trampoline xr_budget_next[4];
 
-/* handlers_amd64.S: the trampolines for the thunks up to CALL, and where they pass events. */
+/* handlers_amd64.S: the trampolines for the thunks before CALL, and where they pass events. */
 void xr_handle_enter(void), xr_handle_exit(void), xr_handle_arg(void), xr_handle_custom(void), xr_handle_typed(void), xr_handle_keep(void);
 trampoline xr_handler_next[CALL] = {[0 ... CALL - 1] = xr_nothing};
 uint32_t xr_log_records;
@@ -202,7 +202,7 @@ void xr_set_targets(void)
 		if (xr_log_records && (handler != xr_recorded || !patched_on))
 			to[i] = xr_nothing;
 		__atomic_store_n(&xr_handler_next[i], to[i], __ATOMIC_RELEASE);
-		/* Sleds may be on that only the program asked for. */
+		/* Some sleds may be on only because the program asked for them. */
 		int checked = to[i] != xr_nothing && !xr_log_records && (filter.text || !patched_on);
 		if (xr_asked && (checked || (handler && handler != xr_recorded)))
 			to[i] = handlers[i].handle;
@@ -471,7 +471,7 @@ static int mode_wants(int kind)
 	return !is_event(kind) || xr_root.mode != XR_PROFILE;
 }
 
-/* Returns whether the budget has room for a sled of a function: bits as of xr_budget_wants. */
+/* Returns whether a sled of this kind should be on, by the bits from xr_budget_wants. */
 static int budget_wants(unsigned wants, int kind)
 {
 	return is_event(kind) || wants & (kind == XR_SLED_ENTRY || kind == XR_SLED_ARG ? 1 : 2);
@@ -483,7 +483,7 @@ struct walk {
 	uint64_t i, function;
 	uint32_t id;
 	uint64_t end; /* 0: all */
-	unsigned budget; /* what it wants of the function */
+	unsigned budget; /* of the function, from xr_budget_wants */
 };
 
 static int next(struct walk *w, struct target *t)
@@ -539,7 +539,7 @@ static int is_alone(void)
 	return !xr_sys2(SYS_stat, (intptr_t)"/proc/self/task", (intptr_t)&st) && st.st_nlink == 3;
 }
 
-/* For the code from an address on up to another one. */
+/* Takes the pen for the code between two addresses. */
 static int64_t take_pen(struct pen *pen, const struct xr_object *o, uint64_t from, uint64_t to)
 {
 	const struct xr_mapping *place = &xr_mappings[o - xr_root.objects];
@@ -594,7 +594,7 @@ static void barrier(void)
 struct work {
 	int writing;   /* pen is taken */
 	int fresh;     /* tails were written, and their heads wait for a barrier */
-	uint64_t from, to; /* where sleds are to be switched; 0: anywhere */
+	uint64_t from, to; /* range in which to switch sleds; 0: everywhere */
 	struct pen pen;
 };
 static struct work works[XR_MAX_OBJECTS];
@@ -698,8 +698,8 @@ static void note_recorded(struct xr_object *o)
 	place->absent = 0;
 }
 
-/* Sleds of a budget: what is applied, by function, as of xr_budget_wants; and by object and function the
- * first of its sleds, with the number of all at the end. */
+/* With a budget: the bits from xr_budget_wants that are applied to each function, by ID. Then, for each
+ * object, the index of each function's first sled, with the number of sleds at the end. */
 static uint8_t *applied;
 static uint32_t *first_sleds[XR_MAX_OBJECTS];
 
@@ -716,7 +716,7 @@ static void note_applied(const struct xr_object *o)
 	}
 }
 
-/* Before all sleds are looked at. */
+/* Runs before all sleds are visited. */
 static void prepare_budget(void)
 {
 	if (!applied)
@@ -746,7 +746,7 @@ static const uint32_t *sleds_of(const struct xr_object *o)
 	return *first = list;
 }
 
-/* Switches the sleds of a function. Returns 0 if its object has to be looked at as a whole. */
+/* Switches the sleds of a function. Returns 0 if all sleds of its object have to be visited. */
 static int switch_function(struct xr_object *o, struct work *work, const uint32_t *first, uint64_t i)
 {
 	struct walk w = {.o = o, .i = first[i], .end = first[i + 1], .id = o->first_id + i};
@@ -767,7 +767,8 @@ static uint64_t max(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 static int has_changed(uint64_t id) { return applied[id] != wanted(id); }
 
-/* Whether the heads of a function's sleds are in the code that is to be changed. If grow is set, they are afterwards. */
+/* Returns whether the heads of a function's sleds are in the range of code to change. With grow, extends
+ * the range first. */
 static int is_within(const struct xr_object *o, struct work *work, const uint32_t *first, uint64_t i, int grow)
 {
 	const struct xr_sled *s = (const struct xr_sled *)o->sleds;
@@ -783,7 +784,8 @@ static int is_within(const struct xr_object *o, struct work *work, const uint32_
 	return work->from <= from && to <= work->to;
 }
 
-/* Makes no more code writable than it has to: that costs time for each page. */
+/* Switches the functions that have changed. Makes only the necessary code writable, because each page
+ * takes time. Returns 0 if all sleds of the object have to be visited. */
 static int switch_changed(struct xr_object *o, struct work *work)
 {
 	const uint32_t *first = sleds_of(o);
@@ -799,7 +801,7 @@ static int switch_changed(struct xr_object *o, struct work *work)
 	}
 	for (uint64_t i = 0; work->to && i < n; i++) {
 		uint8_t want = wanted(o->first_id + i);
-		/* The observer may have decided more in the meantime. That is for the next time. */
+		/* The controller may have decided more meanwhile. Leave that for the next time. */
 		if (applied[o->first_id + i] == want || !is_within(o, work, first, i, 0))
 			continue;
 		if (!switch_function(o, work, first, i))
@@ -845,7 +847,7 @@ static void patch_all(void)
 }
 
 struct update {
-	int patch;    /* all sleds were found */
+	int patch;    /* patch even if no object has changed */
 	int changed;
 };
 
@@ -869,7 +871,7 @@ static void update(void *arg)
 	xr_last_scan = patched_on ? now : 0;
 }
 
-/* The loader is locked. */
+/* The caller holds XR_LOCK_LOADER. */
 static void patch_changed(void *arg)
 {
 	int *result = arg;
@@ -943,7 +945,7 @@ int xr_patch(int on)
 	return refused ? -1 : 0;
 }
 
-/* What the program asked for. */
+/* Functions that the program has patched. */
 
 int xr_recorder_wants(uint32_t id) { return patched_on && (xr_log_records || xr_filter_wants(id)); }
 

@@ -264,8 +264,7 @@ static __attribute__((noinline)) void leave_folded(struct xr_profile *p, uint32_
 		leave(p, id, at, now, 1);
 }
 
-/* Closes the calls that a thread left open: they do not belong to the thread that has its
- * profile now. */
+/* Closes the calls that the previous thread with this profile has left open. */
 static void inherit(struct xr_profile *p, uint32_t tid)
 {
 	for (uint64_t n = p->depth; n; n--) {

@@ -59,8 +59,8 @@ static void add(struct xr_left *to, uint64_t ticks)
 	to->ticks += ticks;
 }
 
-/* Adds a call of a fold, made from the open call of caller. last is the last path that the open
- * calls have. */
+/* Adds a call of a fold, made from the open call of caller. last is the last of the open calls'
+ * paths. */
 static void add_fold(struct open_calls *open, struct xr_profile *p, struct xr_fold *f, const struct xr_path *caller,
 		     const struct xr_path *last, uint64_t ticks)
 {
@@ -205,7 +205,7 @@ static void put_thread(const struct sink *to, const struct xr_thread *t, struct 
 	p->put_folds = open.nfolds;
 	add_open(&open, p);
 	uint32_t nfolded = add_ended(&open, p);
-	/* A profile that several threads had in turn has no thread ID. */
+	/* A profile that several threads have used in turn has no thread ID. */
 	struct { uint32_t pid, tid; uint64_t first, last, lost; uint32_t npaths, nfolds; } head = {
 		xr_root.pid, p->owners > 1 ? 0 : t->tid, p->first, p->last, p->lost, open.npaths + nfolded, open.nfolds,
 	};

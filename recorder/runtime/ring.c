@@ -162,8 +162,8 @@ static uint32_t current_cpu(const struct xr_thread *t)
 	return cpu;
 }
 
-/* Reads both clocks at the start of a chunk. A reader of a core measures the TSC by them if
- * nothing else did. Returns the TSC. */
+/* Reads both clocks at the start of a chunk. Readers of cores calibrate the TSC with them if the
+ * recorder had not done so. Returns the TSC. */
 static uint64_t start_clocks(struct xr_chunk *c)
 {
 	enum { interrupted = 1 << 14, tries = 4 };
@@ -233,7 +233,8 @@ static struct xr_thread *new_observed(void)
 	if (!state.nstructs && !more_structs())
 		return NULL;
 	struct xr_thread *t = (struct xr_thread *)state.structs;
-	/* In this order: a child that another thread forks in between must not take a page too many. */
+	/* Keep this order, so that a child that another thread forks in between does not take a page too
+	 * many. */
 	__atomic_store_n(&state.nstructs, state.nstructs - 1, __ATOMIC_RELEASE);
 	__atomic_store_n(&state.structs, state.structs + XR_THREAD_PAGE, __ATOMIC_RELEASE);
 	add_thread(t);
@@ -537,9 +538,9 @@ void xr_count_anew(void)
 	for (uint64_t i = 0; i < xr_root.nthreads; i++) {
 		struct xr_thread *t = xr_root.threads[i];
 		for (uint64_t id = 0; id < t->ncounters; id++)
-			if (t->counters[id]) /* keeps pages that were never written free of memory */
+			if (t->counters[id]) /* writing would allocate unused pages */
 				t->counters[id] = 0;
-		/* One that has counters already would not ask for room for its open calls. */
+		/* A thread that already has counters would not ask for a table of noted calls. */
 		if (t->state == XR_THREAD_LIVE)
 			make_counters(t);
 	}

@@ -92,7 +92,7 @@ static inline uint64_t xr_clock_ns(clockid_t clock)
 	return t.tv_sec * 1000000000ull + t.tv_nsec;
 }
 
-/* Sleeps, perhaps for less: a signal ends it. */
+/* Sleeps. A signal may end the sleep early. */
 static inline void xr_sleep_ns(uint64_t ns)
 {
 	struct timespec t = {ns / 1000000000, ns % 1000000000};

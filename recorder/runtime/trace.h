@@ -37,7 +37,7 @@ struct xr_trace {
 	uint64_t lost[XR_LOSSES]; /* records, by cause */
 	struct xr_text gone; /* rows of threads whose structs have been reused */
 	uint64_t unlisted;   /* such threads that did not fit */
-	uint64_t windows;    /* that have ended and are in the trace */
+	uint64_t windows;    /* number of windows in the trace that have ended */
 };
 
 /* Writes the four records that begin a block, BufferExtents to PID. extent is the number of
@@ -54,7 +54,7 @@ uint8_t *xr_cpu_record(uint8_t *out, uint16_t cpu, uint64_t tsc);
 /* Puts a metadata block into t: the current tables and, if complete, what only a finished trace
  * has. */
 void xr_put_metadata(struct xr_text *t, struct xr_trace *trace, int complete);
-/* Puts a metadata block with the windows that the trace does not have yet. */
+/* Puts a metadata block with the windows that are not in the trace yet. */
 void xr_put_window_block(struct xr_text *t, struct xr_trace *trace);
 /* Put fields of a JSON object: those of the program, and those of the mode. */
 void xr_put_exe(struct xr_text *t);

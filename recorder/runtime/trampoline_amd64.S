@@ -231,7 +231,7 @@ slow:
 	PRUNE	xr_prune_rseq, BY_RSEQ
 
 	/* struct xr_place xr_take(rdi): takes room for this many bytes of records, which belong to the
-	 * thread before any is written. Returns no place where the slow path is needed. Called from C. */
+	 * thread before any is written. Returns null if the slow path is needed. Called from C. */
 	.macro TAKE name, by
 	BEGIN	\name
 	THREAD
@@ -317,10 +317,10 @@ slow:
 	DEPTH	xr_depth_keep, 24
 
 	/* With a budget: counts an entry, and records it unless its function's limit is reached. A
-	 * function that is off has the limit 0: while a look counts its calls, that costs no more
-	 * registers than are free. A recorded call is noted with the place of its return address, so
-	 * that its exit is recorded, and no other. A signal handler may come before the cursor of these
-	 * notes moves, and overwrite the note, or after that, and compare it. So it is written twice. */
+	 * function that is off has the limit 0. While a look counts its calls, they need no more
+	 * registers than are free. A recorded call is noted with the address of its return address, so
+	 * that only its exit is recorded. The note is written twice, before and after top moves: a signal
+	 * handler may overwrite it before, and may read it after. */
 	.macro BUDGET_ENTER name, kind, next
 	BEGIN	\name
 	shrl	$4, %r10d
@@ -380,8 +380,8 @@ slow:
 	BUDGET_ENTER xr_budget_enter, 0, 0
 	BUDGET_ENTER xr_budget_arg, XR_ENTER_ARG, 16
 
-	/* Records the exit of a call that was recorded. The return address of a tail exit is 8 bytes
-	 * further up, because its sled calls. */
+	/* Records an exit if its call was recorded. At a tail exit, the return address is 8 bytes further
+	 * up, because the sled calls the trampoline. */
 	.macro BUDGET_EXIT name, next
 	BEGIN	\name
 	SAVE	r11

@@ -1,27 +1,27 @@
-/* Windows: recording for a part of the time, such as a second of every minute.
+/* Windows: recording for part of the time, for example one second of every minute.
  *
- * The control thread switches the sleds on when a window begins and off when it ends, and nothing
- * else: threads do not know of windows. What they record while sleds are being switched is
- * incomplete. So a window lasts from when all sleds are on to when the first goes off, and readers
- * ignore what is outside of it. */
+ * The control thread switches the sleds on when a window begins and off when it ends. Threads do not
+ * know about windows. What they record while sleds are being switched is incomplete. So a window
+ * lasts from the moment when all sleds are on until the first is switched off, and readers ignore
+ * records outside it. */
 #include "arena.h"
 #include "objects.h"
 #include "syscall.h"
 #include "trace.h"
 #include "window.h"
 
-enum { LEAST = 1000000 }; /* ns: of a window, and of the time between two */
+enum { LEAST = 1000000 }; /* minimum duration of a window, and of the time between two, in ns */
 
-/* The schedule. Windows that were missed are left out. */
-static uint64_t start_ns; /* CLOCK_MONOTONIC: a window begins here */
+/* The schedule. Missed windows are skipped. */
+static uint64_t start_ns; /* CLOCK_MONOTONIC when a window begins */
 static struct { uint64_t length_ns, every_ns; } plan; /* of the next recording */
 static uint32_t active, open;
-static uint32_t quiet;    /* nothing is to be recorded; differs from !open while sleds are switched */
+static uint32_t quiet;    /* nothing should be recorded; differs from !open while sleds are being switched */
 static uint32_t unsure;   /* a fork interrupted the switching of sleds */
 static uint32_t earlier;  /* there was a recording before */
 static uint64_t cpu_ns;   /* of the process when the open window began */
-static uint64_t first;    /* window of this recording */
-static uint64_t total;    /* ticks of its windows that have ended */
+static uint64_t first;    /* number of this recording's first window */
+static uint64_t total;    /* ticks in its windows that have ended */
 
 int xr_windows_on(void) { return active; }
 
@@ -47,7 +47,7 @@ const char *xr_windows_check(enum xr_mode mode, uint64_t threshold_ns, int plann
 	return NULL;
 }
 
-/* The table. Its last row is of the open window. */
+/* The table. Its last row is the open window, if there is one. */
 
 static struct xr_window *row(uint64_t i) { return &xr_root.windows[i % XR_WINDOWS]; }
 
@@ -118,7 +118,7 @@ void xr_windows_begin(void)
 	open = unsure = 0;
 	quiet = active;
 	start_ns = active ? xr_arena_schedule(xr_clock_ns(CLOCK_MONOTONIC)) : 0;
-	/* Rings and the observer's trace also have what was recorded without windows. */
+	/* Rings and the observer's trace also have records from before there were windows. */
 	if (active && earlier && !xr_root.nwindows) {
 		begin(xr_root.min_tsc);
 		if (open)
@@ -138,7 +138,7 @@ void xr_windows_resume(void)
 
 static void open_window(void)
 {
-	quiet = 0; /* landings and events count from the first sled on */
+	quiet = 0; /* record landings and events as soon as the first sled is on */
 	xr_patch(1);
 	begin(xr_rdtsc());
 	if (open) {
@@ -184,7 +184,7 @@ void xr_windows_end(void)
 	active = 0;
 }
 
-/* What is known of the windows. */
+/* Metadata and status of the windows. */
 
 void xr_put_schedule(struct xr_text *t)
 {

@@ -398,7 +398,7 @@ static int append_first(struct xr_trace *trace)
 	xr_put(&t, h, sizeof h);
 	xr_put_metadata(&t, trace, 0);
 	if (!t.cut)
-		put_header(t.p); /* now, because reading the metadata's clock has improved the frequency */
+		put_header(t.p); /* last, because reading the metadata's clock has improved the frequency */
 	int err = t.cut ? -ENOMEM : append(trace, t.p, t.n);
 	xr_text_free(&t);
 	return err;

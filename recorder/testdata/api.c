@@ -1,5 +1,5 @@
-/* Uses all of xray/recorder.h, in C and in C++: api DIRECTORY. What it finds wrong it
- * says on standard error. Without a recorder, everything has to do nothing. */
+/* Uses all of xray/recorder.h, in C and in C++: api DIRECTORY. It reports failures on
+ * standard error. Without a recorder, all functions must do nothing. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,7 +23,7 @@ __attribute__((noinline)) void handle(int steps)
 		step(1000);
 }
 
-/* Takes longer than any other request, also where those are interrupted. */
+/* Takes longer than any other request, even if those are interrupted. */
 static void handle_slowly(uint64_t begin, uint64_t longest)
 {
 	handle(3000);

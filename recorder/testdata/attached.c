@@ -1,5 +1,5 @@
-/* Threads that do what attaching must not disturb: they wait in all ways, allocate, and look
- * at the loader's list. attached THREADS, or attached compute. Ends with standard input. */
+/* Threads that attaching must not disturb: they wait in all ways, allocate, and read the loader's
+ * list. attached THREADS, or attached compute. Ends when standard input is closed. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -56,7 +56,7 @@ static pthread_barrier_t begun;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t never = PTHREAD_COND_INITIALIZER;
 
-/* Each returns what the system call did, which is to time out. */
+/* Returns whether the system call timed out, as it should. */
 F int wait_in(int how, int fd, int epoll)
 {
 	struct timespec t = {0, 30000000}, until;
@@ -144,7 +144,7 @@ int main(int argc, char **argv)
 	pthread_t t[256];
 	int n = argc > 1 ? atoi(argv[1]) : 0;
 	if (argc > 1 && !strcmp(argv[1], "compute")) {
-		/* Nothing else runs, and nothing waits. */
+		/* No other thread runs, and this one never waits. */
 		signal(SIGUSR1, finish);
 		alarm(120);
 		puts("ready");

@@ -1,5 +1,5 @@
 /* Functions that are called often, in threads, signal handlers, recursions and calls that longjmp
- * leaves, below ones that are called rarely and are open for long. Prints how often each was called.
+ * leaves, inside long calls of functions that are called rarely. Prints how often each was called.
  * Compile with -fxray-instruction-threshold=1. */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -20,7 +20,7 @@ static __thread jmp_buf landing;
 
 PLAIN static void count(int function) { __atomic_fetch_add(&calls[function], 1, __ATOMIC_RELAXED); }
 
-/* Long enough that counting a call is no large part of it. */
+/* Takes long compared to counting a call. */
 PLAIN static void work(int n)
 {
 	for (volatile int i = 0; i < n; i++)

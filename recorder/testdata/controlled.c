@@ -1,5 +1,5 @@
-/* Calls functions until its standard input ends, as a program that is controlled from
- * outside. Two threads work; each call returns what it must, or the program fails. */
+/* A program to control from outside. Two threads call functions until standard input is closed.
+ * The program fails if a call returns a wrong result. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// Coroutines of C++20 that throw: the exception passes through whoever resumes them.
+// C++20 coroutines that throw: the exception passes through the functions that resume them.
 #include <coroutine>
 #include <cstdio>
 #include <exception>

@@ -1,12 +1,12 @@
-/* Calls functions a known number of times, and comes to the end that it is told:
+/* Calls functions a known number of times, and ends in a given way:
  *
  *   crash END CALLS
  *
  * calls branch CALLS times in a thread called "worker", and 100 times in the first
  * thread, and leaf twice from each of them; then aborts (a), is killed (k), exits (x),
- * or says "ready" and waits (w). With f, a child does so and is killed, and then the
- * parent is; with g too, but the child cannot write files. With t, CALLS threads come and go, each of which calls branch 10 times,
- * and then it is killed. */
+ * or prints "ready" and waits (w). With f, a child does this and is killed, and then its parent
+ * is killed. g is like f, but the child cannot write files. With t, CALLS threads come and go,
+ * each of which calls branch 10 times, and then the program is killed. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>

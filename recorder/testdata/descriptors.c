@@ -1,5 +1,5 @@
-/* Does to its descriptors what daemons do, and then works with files and sockets of its
- * own: descriptors WHAT. What it must not find is anything of the recorder's in them. */
+/* Treats its descriptors as daemons do, and then works with its own files and sockets:
+ * descriptors WHAT. It must find nothing of the recorder in them. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -41,7 +41,7 @@ PLAIN static void close_range_of_all(void)
 	must(!syscall(SYS_close_range, 3, ~0u, 0), "close_range");
 }
 
-/* Puts a file of its own in the place of each descriptor that there is. */
+/* Replaces each open descriptor by a file of its own. */
 PLAIN static void replace_all(int own)
 {
 	DIR *d = opendir("/proc/self/fd");
@@ -56,7 +56,7 @@ PLAIN static void replace_all(int own)
 	printf("replaced %d\n", n);
 }
 
-/* Its files, which get the lowest numbers that are free. */
+/* Uses files of its own, which get the lowest free descriptor numbers. */
 PLAIN static void use_files(const char *what)
 {
 	int db = -1;
@@ -102,7 +102,7 @@ PLAIN static void *clients(void *none)
 	return none;
 }
 
-/* Serves at a socket with the number that one of the recorder's may have had. */
+/* Serves at a socket with a descriptor number that the recorder may have used. */
 PLAIN static void serve(int place)
 {
 	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};

@@ -1,5 +1,5 @@
-/* Somebody else changes a sled while the program is recorded: the recorder gives the object
- * up, and switches off what it had on. Prints how many sleds are on then. */
+/* Other code changes a sled while the program is recorded. The recorder gives up the object and
+ * switches off its sleds. Prints how many sleds are on afterwards. */
 #define _GNU_SOURCE
 #include <sys/mman.h>
 
@@ -24,7 +24,7 @@ PLAIN int main(int argc, char **argv)
 	const struct xr_object *o = &xr_root.objects[0];
 	(void)argv;
 	if (argc > 2)
-		changed(); /* never, and the compiler does not know */
+		changed(); /* never happens, but the compiler does not know that */
 	if (xr_start(XR_RECORD, 0, 0, -1, 0))
 		return 2;
 	called();

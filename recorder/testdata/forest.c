@@ -1,7 +1,7 @@
-/* Random trees of calls, with more paths than a profile keeps, and one that is 6,000 deep.
- * Prints how often each function was called, by whom, and between which bounds its
- * outermost calls took. Arguments: how many calls each of two threads makes, and "signals"
- * for signal handlers in between or "killed" to be killed inside the deep tree. */
+/* Random trees of calls, with more paths than a profile keeps, and one tree that is 6,000 deep.
+ * Prints how often each function was called, its callers, and bounds for the time of its
+ * outermost calls. Arguments: how many calls each of two threads makes, and "signals" for
+ * signal handlers in between or "killed" to be killed inside the deep tree. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
@@ -77,7 +77,7 @@ PLAIN static void print(int killed)
 	fflush(stdout);
 }
 
-/* What each function does. */
+/* The body of each function. */
 PLAIN static void body(struct thread *t, int self)
 {
 	uint64_t start = __rdtsc();

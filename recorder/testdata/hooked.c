@@ -1,4 +1,4 @@
-/* A library that gcc instruments, for a program that clang does. */
+/* A library instrumented by gcc, for a program instrumented by clang. */
 __attribute__((noinline)) static int inner(int x) { return x + 1; }
 
 int hooked(int x) { return inner(x) + inner(x + 1); }

@@ -1,4 +1,4 @@
-/* A program with sleds that calls a library without, in both directions. */
+/* A program with sleds, and a library without, that call each other. */
 #define F __attribute__((noinline, xray_always_instrument))
 
 int hooked(int x);

@@ -1,4 +1,4 @@
-/* Kills itself in the middle of being recorded, after saying how often leaf was called. */
+/* Kills itself while it is recorded, after printing how often leaf was called. */
 #include <signal.h>
 #include <stdio.h>
 

@@ -2,7 +2,7 @@
 //
 //	landings exceptions|recursion|longjmp|handler|inside|fibers|switched|jumped|thread
 //
-// What is called from where, and what is left, the test knows.
+// The test knows which calls are made, and which are left.
 #include <alloca.h>
 #include <csetjmp>
 #include <csignal>
@@ -20,7 +20,7 @@
 #define F __attribute__((noipa))
 #define PLAIN __attribute__((noinline, no_instrument_function))
 #endif
-#define BARRIER __asm__ volatile("" ::: "memory") // behind a call, so that it is no tail call
+#define BARRIER __asm__ volatile("" ::: "memory") // after a call, so that it is not a tail call
 
 static volatile long sink;
 
@@ -33,7 +33,7 @@ struct guard {
 	PLAIN ~guard() { cleaned(); BARRIER; }
 };
 
-// Requests that fail now and then, below code that cleans up and code that rethrows.
+// Requests that sometimes fail, inside code that cleans up and code that rethrows.
 extern "C" {
 F void check(long i)
 {
@@ -74,7 +74,7 @@ F void serve(long n)
 	BARRIER;
 }
 
-// More calls are left at once than are written in a piece, half of the function's.
+// Leaves half of the function's calls at once, more than the recorder writes in a piece.
 F void dive(long n)
 {
 	if (n == 0)
@@ -127,7 +127,7 @@ F void jumping(long i)
 	BARRIER;
 }
 
-// The stack frame grows behind setjmp.
+// The stack frame grows after setjmp.
 F void jumped(volatile long n)
 {
 	for (volatile long i = 0; i < n; i = i + 1) {
@@ -204,7 +204,7 @@ PLAIN static void run_fibers()
 			swapcontext(&scheduler, &fibers[running]);
 }
 
-// Fibers that take turns by a switch in assembly, on stacks that end in nothing.
+// Fibers that take turns by a switch in assembly, on stacks without a valid end.
 static void *other_stack;
 extern "C" void switch_stacks(void **from, void *to);
 __asm__(".text\n.type switch_stacks, @function\nswitch_stacks:\n"
@@ -231,7 +231,7 @@ PLAIN static void run_switched()
 {
 	const size_t size = 1 << 16;
 	char *stack = static_cast<char *>(std::malloc(size));
-	std::memset(stack, 0x5a, size); // what is above the first frame is no address
+	std::memset(stack, 0x5a, size); // no valid addresses above the first frame
 	void **top = reinterpret_cast<void **>((reinterpret_cast<size_t>(stack) + size - 256) & ~size_t(15));
 	*--top = reinterpret_cast<void *>(0x5a5a5a5a5a5a);
 	*--top = reinterpret_cast<void *>(bottom);
@@ -242,7 +242,7 @@ PLAIN static void run_switched()
 		switch_stacks(&other_stack, other_stack);
 }
 
-// Fibers that take turns by longjmp, which leaves nothing.
+// Fibers that take turns by longjmp, which does not leave calls.
 static jmp_buf here, there;
 static bool hopping;
 

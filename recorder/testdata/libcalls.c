@@ -1,4 +1,4 @@
-/* Calls of libc in known numbers. What it prints does not depend on being recorded. */
+/* Calls libc functions a known number of times. Prints the same whether it is recorded or not. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-/* What processes and threads do in their lives, one at a time: life WHAT. Prints how
- * often leaf was called by the process that it began as. */
+/* Starts, ends and changes of processes and threads, one at a time: life WHAT. Prints how
+ * often the original process called leaf. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>
@@ -121,7 +121,7 @@ PLAIN static void do_fiber(void)
 	}
 }
 
-/* Opens and closes the objects given, again and again, so that places are used again. */
+/* Opens and closes the given objects repeatedly, so that addresses are reused. */
 PLAIN static void do_plugins(int n, char **paths)
 {
 	long plugged = 0;
@@ -138,7 +138,7 @@ PLAIN static void do_plugins(int n, char **paths)
 	printf("plug %ld\n", plugged);
 }
 
-/* Code may not become writable from here on, nor in what is executed later. */
+/* Forbids to make code writable, also in programs that are executed later. */
 PLAIN static void deny_writable_code(void)
 {
 	struct sock_filter code[] = {
@@ -162,8 +162,8 @@ PLAIN static void *wait_for_end(void *pipe)
 	return (void *)read(*(int *)pipe, &c, 1);
 }
 
-/* Starts a recording where code cannot be made writable and the program is not alone
- * with itself, so that there is no other way. */
+/* Starts a recording when code cannot be made writable. The program has another thread, so the
+ * recorder cannot write code through a file either. */
 PLAIN static void do_denied(void)
 {
 	char status[65536];
@@ -180,7 +180,7 @@ PLAIN static void do_denied(void)
 	pthread_join(t, NULL);
 }
 
-/* The limit leaves room for no ring of the size that the test asks for. */
+/* The limit is too small for a ring of the size that the test asks for. */
 PLAIN static void do_memory(void)
 {
 	struct rlimit limit = {1ull << 30, 1ull << 30};

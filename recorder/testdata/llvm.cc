@@ -1,17 +1,17 @@
-/* Records with LLVM's own runtime, and comes to an end:
+/* Records with LLVM's own runtime, and ends in a given way:
  *
  *   llvm END THREADS CALLS OPTIONS [finalize]
  *
- * One thread after the other calls branch CALLS times, and leaf twice from each of them. If threads
+ * One thread after another calls branch CALLS times, and leaf twice from each of them. If threads
  * took buffers at the same time, FDR mode might lose some. The threads stay, with their buffers.
  * Then the first thread calls branch 100 times. END has letters:
  *
- *   a, s, w  first: abort, have a fault, or say "ready" and wait
+ *   a, s, w  first letter: abort, cause a fault, or print "ready" and wait
  *   l        each thread ends before the next one begins
  *   b        while the first thread waits, THREADS others call functions without an end
  *   t        the first thread also writes 1000 typed events; only LLVM 14's runtime survives that
  *
- * OPTIONS that are not empty are for FDR mode. Basic mode needs the environment. */
+ * If OPTIONS is not empty, it starts FDR mode. The environment starts basic mode. */
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-// Calls LLVM's API and prints what it does, for comparison between runtimes: llvm_api CASE.
+// Calls LLVM's API and prints the results, to compare runtimes: llvm_api CASE.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
@@ -448,7 +448,7 @@ PLAIN void profiled_to_the_end()
 	work();
 }
 
-// Shared objects: the one that is linked, and one that is opened.
+// Shared objects: one that is linked, and one that is opened.
 
 #ifdef OBJECTS
 extern "C" void linked();
@@ -504,7 +504,7 @@ PLAIN void opening(const char *path)
 
 #endif
 
-// What compiler-rt does not do: a handler that is instrumented, and handlers beside a recording.
+// Not possible with compiler-rt: an instrumented handler, and handlers during a recording.
 
 TRACED void instrumented(int32_t, XRayEntryType)
 {

@@ -44,7 +44,7 @@ PLAIN static void *idle(void *none)
 	return none;
 }
 
-/* Enters namespaces that only a process of one thread may. */
+/* Enters namespaces that only a single-threaded process may enter. */
 PLAIN static void namespaces(const char *how)
 {
 	pthread_t t;
@@ -59,7 +59,7 @@ PLAIN static void namespaces(const char *how)
 	wait_for_end();
 }
 
-/* Ends the process for any system call but a few. */
+/* Installs a filter that kills the process for all but a few system calls. */
 PLAIN static void filter(const char *how)
 {
 	static const int allowed[] = {SYS_read, SYS_write, SYS_exit_group, SYS_exit, SYS_brk, SYS_fstat, SYS_newfstatat};
@@ -100,7 +100,7 @@ PLAIN static void filter(const char *how)
 	syscall(strcmp(how, "strict") ? SYS_exit_group : SYS_exit, 0);
 }
 
-/* Ends with its last thread, which is not the first. */
+/* The process ends with its last thread, which is not the first. */
 PLAIN static void *last(void *none)
 {
 	usleep(1000);
@@ -117,7 +117,7 @@ PLAIN static void leave(void)
 	pthread_exit(NULL);
 }
 
-/* Opens an object as the executable finds it, and calls it at once. */
+/* Opens an object on the executable's search path, and calls it at once. */
 PLAIN static void open_object(const char *name)
 {
 	for (int i = 0; i < 3; i++) {
@@ -133,7 +133,7 @@ PLAIN static void open_object(const char *name)
 	}
 }
 
-/* Says what libc believes, opens an object, and calls it each time that it is told to. */
+/* Prints whether libc knows of several threads. Then opens an object and calls it once for each byte of input. */
 PLAIN static void serve(const char *name)
 {
 	extern char __libc_single_threaded;
@@ -155,7 +155,7 @@ PLAIN static void serve(const char *name)
 	dlclose(object);
 }
 
-/* Threads that say who they are, while they work and before, and end early. */
+/* Threads that set their names, before and while they work, and end early. */
 PLAIN static void *reader(void *none)
 {
 	pthread_setname_np(pthread_self(), "io-reader");

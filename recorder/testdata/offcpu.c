@@ -1,7 +1,7 @@
-/* Is off CPU for all the reasons there are, and prints what the kernel says of
- * that, for each of its threads:
+/* Goes off CPU for all possible reasons, and prints the kernel's numbers for each
+ * thread:
  *
- *   offcpu HOGS WHAT...    beside so many threads that only compute
+ *   offcpu HOGS WHAT...    next to this many threads that only compute
  *
  * WHAT is sleep, wait, compute, fault, page, signal, migrate, yield or quick. Each is done by a
  * thread of its own, all at the same time, and prints a line
@@ -71,7 +71,7 @@ PLAIN static struct truth look(void)
 	return t;
 }
 
-/* Looks as of a mark in the trace: the last of its name. */
+/* Reads the kernel's numbers at a mark in the trace, the last with its name. */
 PLAIN static struct truth look_at(const char *what)
 {
 	struct truth t;
@@ -143,7 +143,7 @@ PLAIN static void faults(void)
 	}
 }
 
-/* Brings the pages of an area of memory, each after a while. */
+/* Provides the pages of a memory area, each after a delay. */
 PLAIN static void *bring(void *arg)
 {
 	int fd = (intptr_t)arg;
@@ -157,7 +157,7 @@ PLAIN static void *bring(void *arg)
 	return NULL;
 }
 
-/* Faults that block until another thread has brought the page. */
+/* Faults that block until another thread provides the page. */
 PLAIN static void pages(void)
 {
 	enum { PAGES = 50 };
@@ -213,7 +213,7 @@ PLAIN static void yields(void)
 	}
 }
 
-/* Waits too short to be asked about one by one. */
+/* Waits that are too short to ask the kernel about each of them. */
 PLAIN static void quick(void)
 {
 	for (int i = 0; i < 3000; i++) {

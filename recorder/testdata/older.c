@@ -1,4 +1,4 @@
-/* Runs a program as on a kernel that lacks the system calls whose numbers come first:
+/* Runs a program as on a kernel without the system calls with the given numbers:
  * older NUMBER... -- PROGRAM. They fail with ENOSYS. */
 #include <errno.h>
 #include <linux/filter.h>

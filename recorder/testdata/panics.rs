@@ -1,4 +1,4 @@
-// Panics that are caught, below values that are dropped on the way, in threads.
+// Panics that are caught after values are dropped on the way, in threads.
 use std::hint::black_box;
 use std::panic;
 use std::thread;

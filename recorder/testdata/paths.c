@@ -1,5 +1,5 @@
-/* Calls by known paths: prints how many of each, as "main;outer;inner 12". An argument
- * is how many threads make them, one after the other or, if negative, at once. */
+/* Makes calls on known paths, and prints how many, as "main;outer;inner 12". The argument is
+ * how many threads make them, one after another or, if negative, at once. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>

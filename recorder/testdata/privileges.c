@@ -1,4 +1,4 @@
-/* Starts with rights, and goes on without: privileges HOW. Ends with its standard input. */
+/* Starts with privileges and drops them: privileges HOW. Ends when standard input is closed. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <grp.h>
@@ -24,8 +24,8 @@ PLAIN static void *wait_for_end(void *none)
 	return none;
 }
 
-/* Returns the lines of a thread about its users and groups. */
-PLAIN static const char *rights(const char *task, char *text, int size)
+/* Returns the lines of a thread's status that show its users and groups. */
+PLAIN static const char *credentials(const char *task, char *text, int size)
 {
 	char path[300];
 	snprintf(path, sizeof path, "/proc/self/task/%s/status", task);
@@ -39,19 +39,19 @@ PLAIN static const char *rights(const char *task, char *text, int size)
 	return text;
 }
 
-/* Returns whether all threads have the rights of this one. */
+/* Returns whether all threads have the credentials of this one. */
 PLAIN static int all_alike(void)
 {
 	static char mine[8192], other[8192];
 	char name[32];
 	int n = 0, alike = 1;
 	snprintf(name, sizeof name, "%d", getpid());
-	rights(name, mine, sizeof mine);
+	credentials(name, mine, sizeof mine);
 	DIR *d = opendir("/proc/self/task");
 	for (struct dirent *e; d && (e = readdir(d));)
 		if (e->d_name[0] != '.') {
 			n++;
-			alike &= !strcmp(rights(e->d_name, other, sizeof other), mine);
+			alike &= !strcmp(credentials(e->d_name, other, sizeof other), mine);
 		}
 	if (d)
 		closedir(d);
@@ -66,7 +66,7 @@ PLAIN int main(int argc, char **argv)
 		work(i);
 	if (threads)
 		pthread_create(&t, NULL, wait_for_end, NULL);
-	/* libc has all its threads change their user. The recorder's does, too. */
+	/* libc makes all threads that it knows change their user. The recorder's thread must follow. */
 	if (!strcmp(argv[1], "groups")) {
 		gid_t groups[] = {7, 8};
 		if (setgroups(2, groups) || setresgid(9, 9, 9) || !all_alike() || initgroups("nobody", 10) || !all_alike())

@@ -1,5 +1,5 @@
-/* Calls of all kinds, each of which it counts itself: prints the counts, and a sum that
- * is the same whether it is recorded or not. */
+/* Makes and counts calls of all kinds. Prints the counts, and a sum that is the same whether it
+ * is recorded or not. */
 #include <complex.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@ typedef double v4 __attribute__((vector_size(32)));
 static jmp_buf env;
 
 F long leaf(long x) { calls[LEAF]++; return x + 1; }
-F long fib(long n) { calls[FIB]++; return n < 2 ? n : 2 * fib(n - 1) - fib(n - 2); } /* no loop can be made of it */
+F long fib(long n) { calls[FIB]++; return n < 2 ? n : 2 * fib(n - 1) - fib(n - 2); } /* cannot become a loop */
 F long tail(long x) { calls[TAIL]++; return leaf(x * 2); }
 F __attribute__((xray_log_args(1))) long logged(long x) { calls[LOGGED]++; return -x; }
 

@@ -1,6 +1,6 @@
-/* Calls that are nearly all too short to be kept, in threads and signal handlers, below
- * ones that are long; and a short function that is never pruned. Prints how often each was
- * called. With an argument, it kills itself in the end. Compile with
+/* Calls that are nearly all too short to be kept, in threads and signal handlers, inside long
+ * calls, and a short function that is never pruned. Prints how often each function was called.
+ * With an argument, it kills itself at the end. Compile with
  * -fxray-instruction-threshold=1. */
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -1,9 +1,9 @@
-/* Fills all registers, goes through the sleds of a function that does nothing else, and
- * compares: registers MODE. Only r10 and the flags may differ, and r11 except at a tail
- * exit, where it may hold the function to jump to. */
+/* Fills all registers, calls a function that has only sleds, and compares the registers:
+ * registers MODE. Only r10 and the flags may differ, and r11 except at a tail exit, where it may
+ * hold the function to jump to. */
 #include "walk.h"
 
-/* As compilers write it: an entry, or one with its argument, and an exit. */
+/* Sleds as compilers write them: an entry, or one with its argument, and an exit. */
 #define SLEDS(name, kind) \
 	__asm__(".text\n.p2align 4\n.type " name ", @function\n" name ":\n" \
 		"1:	.byte 0xeb, 9, 0x66, 0x0f, 0x1f, 0x84, 0, 0, 2, 0, 0\n" \
@@ -18,7 +18,7 @@ SLEDS("with_entry", "0");
 SLEDS("with_argument", "3");
 void with_entry(void), with_argument(void);
 
-/* An entry and a tail exit, at which r11 is to stay what r12 is. What is returned to
+/* An entry and a tail exit, at which r11 must stay equal to r12. The code that is returned to
  * stands for the target. */
 uint64_t r11_differs;
 __asm__(".text\n.p2align 4\n.type with_tail, @function\nwith_tail:\n"
@@ -43,7 +43,7 @@ struct registers {
 	void (*function)(void);
 };
 
-/* Loads what p has, calls p->function, and stores what is there then into q. */
+/* Loads registers from p, calls p->function, and then stores the registers into q. */
 void through(const struct registers *p, struct registers *q);
 __asm__(".text\n.globl through\nthrough:\n"
 	"	push %rbx\n	push %rbp\n	push %r12\n	push %r13\n	push %r14\n	push %r15\n	push %rsi\n"
@@ -73,7 +73,7 @@ PLAIN static void handle(int id, int type)
 }
 PLAIN static void handle_argument(int id, int type, uint64_t argument) { handle(id, type); }
 
-/* Starts what the arguments ask for: a mode, or recording beside handlers. */
+/* Starts recording in the given mode, or with handlers. */
 PLAIN static int begin(int argc, char **argv)
 {
 	enum xr_mode mode;

@@ -1,6 +1,6 @@
-/* Stops and starts the recording again and again, and sleeps 2 ms in each one:
+/* Stops and starts recording repeatedly, and sleeps 2 ms in each recording:
  *
- *   restarts TIMES TRACE    writes what the rings hold to TRACE */
+ *   restarts TIMES TRACE    writes the contents of the rings to TRACE */
 #include <stdlib.h>
 #include <time.h>
 

@@ -1,17 +1,17 @@
-/* Stands in for the core of the runtime to test the writer: rings are filled by
- * hand, with records of every kind whose time stamps are made up.
+/* Stands in for the rest of the runtime to test the writer: fills rings by hand, with
+ * records of every kind and made-up timestamps.
  *
- *   rings snapshot FILE SEED THREADS CALLS CHUNKS [SINCE]   all, or from a fraction of the time on, in percent
+ *   rings snapshot FILE SEED THREADS CALLS CHUNKS [SINCE]   all, or from this percentage of the time on
  *   rings core FILE SEED THREADS CALLS CHUNKS [SINCE]       a snapshot, and then the program aborts
  *   rings stream FILE SEED THREADS CALLS CHUNKS
  *   rings limit FILE SEED THREADS CALLS CHUNKS BYTES        stream with a limit
- *   rings live FILE SNAPSHOTS CHUNKS                        snapshots of two threads that go on
- *   rings flip FILE SNAPSHOTS                               snapshots of a thread that takes back what it wrote
- *   rings cost FILE ROUNDS                                  what a record costs to encode, in ns
+ *   rings live FILE SNAPSHOTS CHUNKS                        snapshots of two running threads
+ *   rings flip FILE SNAPSHOTS                               snapshots of a thread that removes its records
+ *   rings cost FILE ROUNDS                                  cost of encoding a record, in ns
  *
- * What is in the file is on standard output: a line "call ID COUNT" for each function,
- * and "event", "argument", "back" and "dropped" with their counts; "sum" is that of the
- * upper halves of the arguments. */
+ * Prints the contents of the file: a line "call ID COUNT" for each function, and "event",
+ * "argument", "back" and "dropped" with their counts. "sum" is the sum of the upper halves
+ * of the arguments. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -63,18 +63,18 @@ static uint64_t rnd(uint64_t below)
 	return (random_state >> 33) % below;
 }
 
-/* A thread and what it has recorded. */
+/* A thread and the state of its records. */
 struct thread {
 	struct xr_thread t;
 	uint64_t tsc;
-	uint64_t before; /* of the latest record */
+	uint64_t before; /* TSC of the latest record */
 	uint16_t cpu;
 };
 
 #define FUNCTIONS 100
 static uint64_t calls[FUNCTIONS + 1], events, arguments, argument_sum;
-static uint64_t back; /* steps of time */
-static int steps_back; /* wanted */
+static uint64_t back; /* number of backward steps in time */
+static int steps_back; /* whether to make backward steps */
 
 static struct xr_chunk *current(struct xr_thread *t)
 {
@@ -123,7 +123,7 @@ static void next_chunk(struct thread *th)
 		t->first = th->tsc;
 }
 
-/* Makes room for n bytes behind a stamp that holds. */
+/* Makes room for n bytes after a valid stamp. */
 static void room(struct thread *th, uint64_t n)
 {
 	back += th->tsc < th->before;
@@ -169,7 +169,7 @@ static void put_event(struct thread *th, int typed, uint32_t n)
 	th->t.cursor += 24 + padded;
 }
 
-/* Takes a slot that is never written. */
+/* Reserves a slot and never writes it. */
 static void leave_slot(struct thread *th)
 {
 	room(th, 8);
@@ -219,7 +219,7 @@ static struct thread *threads;
 
 static void make_threads(int n, uint64_t chunks)
 {
-	/* Just before a new epoch, and not before the stream's beginning. */
+	/* Just before a new epoch, but after the beginning of the stream. */
 	uint64_t start = (xr_rdtsc() + (1ull << 32)) | 0xffffffff;
 	threads = calloc(n, sizeof *threads);
 	xr_root.threads = calloc(n, sizeof *xr_root.threads);
@@ -294,7 +294,7 @@ static int stream(char **argv, uint64_t limit)
 {
 	random_state = atoi(argv[3]);
 	make_threads(atoi(argv[4]), atoi(argv[6]));
-	/* What is in the rings before does not belong into the stream. */
+	/* Earlier records in the rings do not belong to the stream. */
 	uint64_t start = threads[0].tsc;
 	threads[0].tsc = xr_rdtsc();
 	put_function(&threads[0], 99, XR_EXIT);
@@ -305,7 +305,7 @@ static int stream(char **argv, uint64_t limit)
 	if (xr_stream_begin(fd))
 		die("no stream");
 	fill(&threads[0], 10, 1);
-	leave_slot(&threads[0]); /* a record of which nothing but the place is there: lost */
+	leave_slot(&threads[0]); /* an unwritten record: lost */
 	fill(&threads[0], 10, 1);
 	leave_slot(&threads[0]); /* the same at the end of a chunk */
 	next_chunk(&threads[0]);
@@ -320,7 +320,7 @@ static int stream(char **argv, uint64_t limit)
 
 static volatile int done;
 
-/* Pairs of calls that every reader can check: of function k, inside one of function 1. */
+/* Pairs of calls that every reader can check: a call of function k inside one of function 1. */
 static void *hammer(void *arg)
 {
 	struct thread *th = arg;
@@ -342,8 +342,8 @@ static void *hammer(void *arg)
 }
 
 /* Entries of 5 and 6, or of 7 and 8, with others between, but never of 5 and 8 or 7 and 6.
- * As in prune mode, a place is zero before it is used again, and never as it was
- * before; that all is taken back and written anew is cut short. */
+ * As in prune mode, a slot is zeroed before it is reused, and never gets its old contents.
+ * Unlike there, only some slots are removed and rewritten. */
 static void *flip(void *arg)
 {
 	struct thread *th = arg;
@@ -360,7 +360,7 @@ static void *flip(void *arg)
 	return NULL;
 }
 
-/* Snapshots of n threads that work. */
+/* Snapshots of n running threads. */
 static int live(char **argv, int n, uint64_t chunks, void *(*work)(void *))
 {
 	make_threads(n, chunks);
@@ -420,7 +420,7 @@ static int cost(char **argv)
 	uint64_t n = (th->t.cursor - (uint64_t)c - XR_CHUNK_HEADER - 16) / 8;
 	if (xr_stream_begin(create(argv[2])))
 		die("no stream");
-	xr_root.stream_limit = 1; /* it is written nowhere: write() has a price of its own */
+	xr_root.stream_limit = 1; /* writes nothing, because write() has its own cost */
 	for (int i = 0; i < rounds; i++) {
 		c->streamed = 0;
 		uint64_t before = cpu_ns();

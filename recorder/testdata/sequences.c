@@ -1,12 +1,12 @@
-/* Restartable sequences of the program's own, beside recorded calls:
+/* A program that uses restartable sequences itself, between recorded calls:
  *
  *   sequences plain      none
- *   sequences fork       none, and a child that is forked sleeps
- *   sequences often      clears the pointer of its area again and again
- *   sequences pointer    has a pointer of its own there, and sleeps
- *   sequences nap        sleeps in a recorded call, and prints the ns of that as "off"
+ *   sequences fork       none, and a forked child sleeps
+ *   sequences often      clears the pointer of its area repeatedly
+ *   sequences pointer    sets its own pointer there, and sleeps
+ *   sequences nap        sleeps in a recorded call, and prints the ns as "off"
  *
- * Prints "calls N" and "foreign N", how often its own pointer was there still. */
+ * Prints "calls N" and "foreign N", how often its own pointer was still there. */
 #define _GNU_SOURCE
 #include <stddef.h>
 #include <stdint.h>
@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define F __attribute__((noinline)) /* calls of what is always instrumented are never pruned */
+#define F __attribute__((noinline)) /* functions that are always instrumented are never pruned */
 #define PLAIN __attribute__((xray_never_instrument))
 
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
@@ -44,7 +44,7 @@ F void nap(void)
 	leaf();
 }
 
-/* A sequence that is never executed; the signature is before where it would go on. */
+/* A sequence that is never executed. The signature comes before the address to continue at. */
 static uint32_t nowhere[8] = {0x53053053};
 static struct {
 	uint32_t version, flags;

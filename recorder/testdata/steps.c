@@ -1,6 +1,6 @@
-/* Interrupts a recorded call after each of its instructions, one after the other, by a
- * signal handler that is recorded too, and looks at what is in the rings then. What a
- * storm of signals finds now and then, this finds always.
+/* Interrupts a recorded call after each of its instructions, one after another, by a signal
+ * handler that is also recorded, and then checks the rings. This always finds faults that a
+ * storm of signals finds only sometimes.
  *
  * With left, the recorder itself writes the exit of a call that was left by a jump. With budget, all
  * functions have limits that they do not reach.
@@ -44,7 +44,7 @@ PLAIN static long land(long x)
 	return x + 1;
 }
 
-static uint64_t sequence; /* what the recorder looks for; 0 when it does not */
+static uint64_t sequence; /* pointer that the recorder checks, or 0 if it does not */
 static volatile long step, at;
 static volatile int stepping, happened, ended_early, toggles, with_lengthy;
 
@@ -61,7 +61,7 @@ PLAIN static void interrupted(void)
 	}
 }
 
-/* A handler of the program, beside which the recorder records. */
+/* A handler of the program, while the recorder records. */
 PLAIN static void handle(int id, int type)
 {
 	(void)id, (void)type;
@@ -70,12 +70,12 @@ PLAIN static void handle(int id, int type)
 
 PLAIN static int in_trampoline(uintptr_t ip)
 {
-	enum { CALL_HANDLER = 2048, LAST = 256 }; /* sizes of code before and behind */
+	enum { CALL_HANDLER = 2048, LAST = 256 }; /* sizes of the code before and after */
 	return (ip >= (uintptr_t)xr_nothing && ip < (uintptr_t)__xray_TypedEvent) ||
 	       (ip >= (uintptr_t)xr_handle_enter - CALL_HANDLER && ip < (uintptr_t)xr_handle_keep + LAST);
 }
 
-/* From within a trampoline, an unwinder must find the way to main. */
+/* An unwinder must find main from any instruction of a trampoline. */
 PLAIN static void unwind(void)
 {
 	void *frames[32];
@@ -86,8 +86,8 @@ PLAIN static void unwind(void)
 	lost += !found;
 }
 
-/* Single steps arrive here with the instruction not yet executed. The slow path blocks
- * signals, which stepping does not survive; it is left alone, and the stepping ends. */
+/* Handles a single step, before the instruction is executed. The slow path blocks signals, so
+ * stepping would kill the program there: end it before. */
 PLAIN static void on_step(int signal, siginfo_t *info, void *context)
 {
 	ucontext_t *u = context;
@@ -102,8 +102,8 @@ PLAIN static void on_step(int signal, siginfo_t *info, void *context)
 		unwind();
 	if (step++ == at)
 		interrupted();
-	/* The kernel has cleared the pointer for the signal. If that stayed so, no step would get
-	 * past the look at it. */
+	/* The kernel has cleared the pointer because of the signal. Restore it, because otherwise
+	 * no step would get past the check. */
 	if (sequence && !*xr_tls->rseq)
 		*(volatile uint64_t *)xr_tls->rseq = sequence;
 }
@@ -151,11 +151,11 @@ PLAIN int main(int argc, char **argv)
 	sigaction(SIGTRAP, &action, NULL);
 
 	long interruptions = 0, faults = 0, missing = 0;
-	/* At each step, a call that a threshold drops, and one that it keeps. Where a new
-	 * span of the clock began before the step was reached, it is tried again. */
+	/* At each step, handlers make a call that a threshold drops, and then one that it keeps.
+	 * If the stepping ended before the step was reached, for example in a new epoch, retry. */
 	for (int ended = 0, tries = 0; !ended && tries < 1000; tries++) {
 		forget();
-		quick(); /* a chunk, so that what follows need not take the slow path */
+		quick(); /* takes a chunk, so that the following calls need not take the slow path */
 		if (with_left) {
 			if (!__builtin_setjmp(place))
 				leave();
@@ -168,13 +168,13 @@ PLAIN int main(int argc, char **argv)
 		struct faults f = walk();
 		interruptions += happened;
 		faults += f.mismatched + f.backwards + f.odd + f.open + (result != 42);
-		/* Without a threshold, everything is there: a call more, its interruption, and
-		 * the one before. */
+		/* Without a threshold, all calls must be there: the stepped one, the handler's,
+		 * and the one before. */
 		if (!threshold_ns && f.records != 4 + 2 * (happened && !toggles))
 			missing++;
 		if (threshold_ns && f.shortest >= 0 && f.shortest < (long)xr_root.threshold)
 			faults++;
-		/* The first time goes through all instructions, for the unwinder. */
+		/* The first round steps through all instructions, for the unwinder. */
 		if (happened && (at || with_lengthy || !ended_early)) {
 			at += with_handler ? 3 : with_lengthy; /* these calls are long */
 			with_lengthy = !with_lengthy;

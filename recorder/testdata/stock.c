@@ -1,4 +1,4 @@
-/* Uses compiler-rt's runtime for itself. */
+/* Uses compiler-rt's runtime itself. */
 #include <stdio.h>
 
 int __xray_patch(void);

@@ -1,6 +1,6 @@
-/* Sleds are switched on and off and between modes, as often as told, while threads run
- * through them, signals interrupt them with handlers that are recorded, and snapshots
- * are taken. Every result is checked. */
+/* Switches sleds on and off and between modes, a given number of times, while threads run
+ * through them, signals interrupt them with recorded handlers, and snapshots are taken. Checks
+ * every result. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* What programs do to a recorder, much of it: storms WHAT [N] [FILE...]. Prints how often
- * functions were called by the process that it began as, and what else it found. */
+/* Stress tests for the recorder: storms WHAT [N] [FILE...]. Prints how often the original process
+ * called functions, and other results. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -47,7 +47,7 @@ PLAIN static void call(long n)
 		must(leaf(i) == i + 1, "leaf");
 }
 
-/* A handler that is recorded, in all threads, while they record. */
+/* A recorded handler, in all threads, while they record. */
 
 F void handler(int signal)
 {
@@ -59,7 +59,7 @@ F void handler(int signal)
 F long recursive(long n)
 {
 	long result = n ? recursive(n - 1) : leaf(0) - 1;
-	__asm__("" : "+r"(result)); /* no loop can be made of it */
+	__asm__("" : "+r"(result)); /* prevents a loop */
 	return result + (n != 0);
 }
 
@@ -86,7 +86,7 @@ PLAIN static void signals(long n)
 		pthread_join(threads[i], NULL);
 }
 
-/* Snapshots of threads that go on. */
+/* Snapshots of running threads. */
 PLAIN static void snapshots(long n, const char *directory)
 {
 	pthread_t threads[2];
@@ -107,7 +107,7 @@ PLAIN static void snapshots(long n, const char *directory)
 	must(!xray_stop(), xray_last_error());
 }
 
-/* A handler on a stack of its own, which is as small as it may be, with nothing below. */
+/* A handler on its own stack of the minimum size, with no memory below. */
 PLAIN static void on_small_stack(int signal)
 {
 	(void)signal;
@@ -125,7 +125,7 @@ PLAIN static void alternate_stack(void)
 	raise(SIGUSR1);
 }
 
-/* Threads one after the other. */
+/* Threads, one after another. */
 
 PLAIN static void *three(void *none)
 {
@@ -144,7 +144,7 @@ PLAIN static void churn(long n)
 	}
 }
 
-/* The most memory that the process had, in kB. */
+/* Returns the peak memory of the process, in kB. */
 PLAIN static long peak(void)
 {
 	char line[256];
@@ -192,7 +192,7 @@ PLAIN static void plugins(long n, char **paths, int npaths)
 	printf("again %ld\ntoggles %ld\n", again, (long)toggles);
 }
 
-/* An object's file becomes another while the object is open. */
+/* An object's file is replaced while the object is open. */
 PLAIN static void replaced(char **paths)
 {
 	static char status[128 << 10];
@@ -219,7 +219,7 @@ PLAIN static void spawn(char *self)
 	call(11);
 }
 
-/* Children, some at a time, that end in all ways. */
+/* Several children at a time, which end in all ways. */
 PLAIN static void forks(long n)
 {
 	enum { AT_ONCE = 8 };
@@ -248,7 +248,7 @@ PLAIN static void forks(long n)
 	}
 }
 
-/* Calls of random lengths, some above the threshold, on one cpu. */
+/* Calls of random durations, some above the threshold, on one CPU. */
 
 PLAIN static uint64_t spin(uint64_t ticks)
 {
@@ -263,7 +263,7 @@ F void some_time(uint64_t ticks) { inside = spin(ticks); }
 F void around(uint64_t ticks)
 {
 	some_time(ticks);
-	__asm__ volatile(""); /* no tail call */
+	__asm__ volatile(""); /* prevents a tail call */
 }
 
 PLAIN static void prune(long n)

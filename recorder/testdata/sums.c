@@ -1,4 +1,4 @@
-/* Records calls that are pruned in two recordings, one after the other: sums FOLDER. */
+/* Makes calls that are pruned in two recordings, one after the other: sums FOLDER. */
 #include <fcntl.h>
 
 #include "walk.h"

@@ -1,7 +1,7 @@
-/* Tail calls through a pointer. The callee of the first is variadic, and its arguments
- * take up all registers but r10 and r11, so that r11 holds the target. The second saves
- * its arguments over a call first. Prints what the calls give, and how often functions
- * were called. */
+/* Tail calls through a pointer. The callee of the first is variadic, and its arguments use
+ * all registers except r10 and r11, so r11 holds the target. The second saves its arguments
+ * during a call first. Prints the results of the calls, and how often functions were
+ * called. */
 #include <stdarg.h>
 #include <stdio.h>
 

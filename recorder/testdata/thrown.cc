@@ -1,5 +1,5 @@
-// Exceptions through recorded calls, some of which clean up on the way. Prints how often
-// functions were called.
+// Exceptions through recorded calls, some of which clean up. Prints how often functions
+// were called.
 #include <cstdio>
 #include <stdexcept>
 

@@ -20,7 +20,7 @@ TRACED static long events(long x)
 
 static long (*volatile called)(long) = plain;
 
-/* The debugger stops here, and steps from here on. */
+/* The debugger stops here and steps from here on. */
 PLAIN __attribute__((noinline, no_instrument_function)) static void caller(void)
 {
 	sink += called(1);

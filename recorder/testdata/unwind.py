@@ -1,7 +1,7 @@
 # Run by gdb in testdata/unwind.c: steps from caller back to main through every
-# instruction, and prints where the stack could not be unwound to both, and how many
-# instructions of which function there were. Functions in C are entered and left at
-# once: what is said about their frames is the compiler's.
+# instruction. Prints where the stack could not be unwound to both, and how many
+# instructions of each function were stepped through. Functions in C are left at once,
+# because the compiler provides the information about their frames.
 import gdb
 
 IN_C = {
@@ -28,8 +28,8 @@ def steps():
         if name == "main":
             return seen
         stack = names()
-        # clang's sleds of events push registers without saying so: from there on, the
-        # stack is not ours.
+        # clang's sleds of events push registers without frame information, so the rest
+        # of the stack is unreliable.
         if "events" in stack:
             stack = stack[:stack.index("events")] + ["caller", "main"]
         if "caller" not in stack or stack[-1] != "main":

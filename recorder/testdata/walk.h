@@ -1,4 +1,4 @@
-/* Walks the rings of the process itself, for tests that are linked with the archive. */
+/* Walks the rings of its own process, for tests that are linked with the archive. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #define PLAIN __attribute__((xray_never_instrument))
 #define TRACED __attribute__((xray_always_instrument, noinline))
 
-/* What is wrong with what was recorded. */
+/* Faults in the records. */
 struct faults {
 	long records, mismatched, backwards, odd, open;
 	long entries[64]; /* by id */
@@ -33,7 +33,7 @@ PLAIN static void walk_chunk(struct faults *f, const uint8_t *p, const uint8_t *
 				base = second >> 1;
 				if (base < *last)
 					f->backwards++;
-				leaf = 0; /* pruning does not look behind a stamp */
+				leaf = 0; /* pruning does not look back across a stamp */
 			} else if (kind == XR_REC_CUSTOM) { /* a switch */
 				if (second >> 1 < *last)
 					f->backwards++;
@@ -78,7 +78,7 @@ PLAIN static void walk_chunk(struct faults *f, const uint8_t *p, const uint8_t *
 	}
 }
 
-/* Walks all rings, none of which may be written to meanwhile or have wrapped. */
+/* Walks all rings. No ring may have wrapped or be written to meanwhile. */
 PLAIN static struct faults walk(void)
 {
 	struct faults f = {.shortest = -1};
@@ -100,7 +100,7 @@ PLAIN static struct faults walk(void)
 	return f;
 }
 
-/* Starts the threads' rings anew. Only the calling thread may be recording. */
+/* Empties the threads' rings. Only the calling thread may be recording. */
 PLAIN static void forget(void)
 {
 	for (uint64_t i = 0; i < xr_root.nthreads; i++) {

@@ -1,8 +1,8 @@
 /* Steps that can be counted from any part of a trace, in two threads until standard input ends:
  *   windows          prints the process's ID
  *   windows fork     also in a child, whose ID it prints next
- * Each step has the number of the one before and 1, and calls leaf three times. No step asks for the time. Between steps,
- * calls of leave end by longjmp. */
+ * Steps are numbered consecutively, and each calls leaf three times. No step reads the time. Between
+ * steps, calls of leave end by longjmp. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdio.h>
@@ -34,7 +34,7 @@ RECORDED __attribute__((xray_log_args(1))) long step(long i)
 	return sum;
 }
 
-/* Lets others run, and keeps the trace small. */
+/* Lets other threads run, and keeps the trace small. */
 PLAIN static void rest(long i)
 {
 	if (i % 8 == 0)

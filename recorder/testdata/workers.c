@@ -1,10 +1,10 @@
-/* A server with processes that work: workers HOW [PLUGIN]. Each says its id when it begins,
- * calls work 10 times, and all end with the standard input of the first.
+/* A server with worker processes: workers HOW [PLUGIN]. Each prints its ID when it begins, and
+ * calls work 10 times. All end when the first one's standard input is closed.
  *   workers   three children
- *   daemon    a child of a child, as daemons are
+ *   daemon    a child of a child, like a daemon
  *   plugin    a child that opens a shared object when it gets SIGUSR1, and calls it
  *   loader    a child that exits, of a process whose other thread is in dl_iterate_phdr
- *   stuck     a child of such a process that works; it is forked when the process may read a byte
+ *   stuck     a working child of such a process, which forks it when it can read a byte
  * With a + before HOW, the first process has another thread. The allocator is locked during fork. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -118,7 +118,7 @@ PLAIN static void *look(void *none)
 	return none;
 }
 
-/* The child ends by exit, or by a signal if it cannot. */
+/* The child ends by exit, or by a signal if exit hangs. */
 PLAIN static int exit_in_child(void)
 {
 	pthread_t t;
@@ -134,7 +134,7 @@ PLAIN static int exit_in_child(void)
 	wait(&status);
 	printf("%s\n", status ? "it hangs" : "ended");
 	fflush(stdout);
-	_exit(0); /* the parent's own thread is in the loader, too */
+	_exit(0); /* the parent's other thread is also in the loader */
 }
 
 PLAIN static int work_in_child(void)

@@ -1,7 +1,7 @@
 /* libc functions with sleds, for programs whose libc calls are recorded. This file is compiled
- * twice. In preloaded objects, each function has the name of libc's and finds that one at its
- * first call. With XR_WRAP, they go into an archive, and the linker puts them in place of
- * libc's (--wrap).
+ * twice. In preloaded objects, each function has the name of libc's function, which it finds at
+ * its first call. With XR_WRAP, the functions go into an archive, and the linker replaces libc's
+ * functions by them (--wrap).
  *
  * A function is a sled, a call of libc's function, and another sled. In between it keeps only
  * one word on the stack, so unwinding or longjmp leaves nothing behind. Errno is never touched.

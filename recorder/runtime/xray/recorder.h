@@ -174,7 +174,7 @@ XRAY_INLINE void xray_name_thread(const char *name)
 		r->name(name);
 }
 
-/* Requests: what the calling thread works on from now on, by a nonzero number and text (or
+/* Requests: what the calling thread works on, identified by a nonzero number and a text (or
  * null), until it begins another request or ends this one. begin returns the time, which end
  * needs.
  *
@@ -186,9 +186,9 @@ XRAY_INLINE void xray_name_thread(const char *name)
  *     handle(request);
  *     xray_request_end(begin, &slowest);
  *
- * If a request took longer than all before it, the snapshot since its begin replaces the file,
- * and end returns 1. Otherwise end returns 0 or an error. Start longest at xray_ticks(...) to
- * keep only requests that took at least that long. slowest may be null. */
+ * If a request took longer than all before it, a snapshot since its beginning replaces the file,
+ * and end returns 1. Otherwise end returns 0 or an error. To keep only requests that took at
+ * least some time, initialize longest with xray_ticks(...). slowest may be null. */
 struct xray_slowest {
 	const char *path;
 	uint64_t longest; /* ticks */
@@ -223,7 +223,7 @@ XRAY_INLINE int xray_rescan(void)
 }
 
 /* Runs a command as "xray ctl" sends it, for example "status", and writes the answer, JSON, to
- * answer, which has the given size. 128 KiB are always enough. */
+ * answer, which has the given size. 128 KiB is always enough. */
 XRAY_INLINE int xray_command(const char *command, char *answer, size_t size)
 {
 	const struct xray_recorder *r = xray_recorder();
