@@ -146,9 +146,13 @@ func (l *fdrLog) find(w *window, pos int64) (f found, err error) {
 	if f.start, f.declared, err = l.blockAt(w, pos); err != nil || f.start < 0 || f.declared < f.start || f.declared > l.file.in.size {
 		return f, err
 	}
-	if f.whole, err = l.endsAt(w, f.declared); err == nil && f.whole && f.start < f.declared {
-		f.head, err = l.head(w, f.start, f.declared)
+	// The end comes last: the window then has the start of the next block.
+	if f.start < f.declared {
+		if f.head, err = l.head(w, f.start, f.declared); err != nil {
+			return f, err
+		}
 	}
+	f.whole, err = l.endsAt(w, f.declared)
 	return f, err
 }
 

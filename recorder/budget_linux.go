@@ -33,6 +33,7 @@ type budget struct {
 	// Used only by the goroutine that runs the rounds:
 	slots     []budgetSlot
 	processes []*budgetProcess // by index in the arena; nil for none
+	own       float64          // CPU time of the processes so far without the cost of recording, ns
 	call      float64          // cost of recording a call, ns
 	writing   float64          // part of call for writing the trace, if the process does that itself
 	balance   float64          // cost allowed so far minus cost spent, ns
@@ -70,6 +71,8 @@ type budgetFunction struct {
 	away           time.Duration                         // how long it stays off the next time
 	looked         bool                                  // the latest look counts it
 	looks          ratio                                 // of calls to ns of CPU time
+	// CPU time in ns, and calls, while the function was on or had not been called yet.
+	watched, made float64
 }
 
 // information is how much a recorded call is worth: the root mean square of the durations. It gives
@@ -141,25 +144,11 @@ func (l *lookedAt) rate() float64 {
 	return l.calls / l.ns
 }
 
-// budgetEstimate estimates the calls of a function while it was off.
+// budgetEstimate estimates the calls of a function in a process while it was off.
 type budgetEstimate struct {
-	calls float64
-	ns    float64 // CPU time, excluding the cost of recording
-	// pending is the part of ns since the latest look, whose calls are not in calls yet. seen are the
-	// calls that were counted in that part.
-	pending, seen float64
-}
-
-// pass adds ns of CPU time in which not all calls were counted.
-func (e *budgetEstimate) pass(ns float64) {
-	e.ns += ns
-	e.pending += ns
-}
-
-// settle adds the calls since the latest look, during which the rate changed from before to after.
-func (e *budgetEstimate) settle(before, after float64) {
-	e.calls += max(0, (before+after)/2*e.pending-e.seen)
-	e.pending, e.seen = 0, 0
+	ns    float64  // CPU time outside of looks, excluding the cost of recording
+	seen  float64  // calls that were counted in that time
+	looks lookedAt // sums of all looks
 }
 
 const (
@@ -403,7 +392,7 @@ func (b *budget) readSlot(words func(func(id, calls uint64)), s *budgetSlot, c *
 		f, before := &b.functions[id], s.counts[id]
 		s.counts[id] = calls
 		if !f.called {
-			f.called, f.away, f.limit = true, leastAway, b.memory.limit(uint32(id))
+			f.called, f.away, f.limit, f.watched = true, leastAway, b.memory.limit(uint32(id)), b.own
 		}
 		f.top = max(f.top, calls)
 		if calls <= before {
@@ -457,6 +446,7 @@ func (b *budget) measure() (progress float64) {
 			f.fresh = lookedAt{}
 			continue
 		}
+		f.watched, f.made = f.watched+progress, f.made+float64(calls[id])
 		f.fresh.ns += progress
 		f.fresh.calls += float64(calls[id])
 		// Rounds may be too short to measure a rate, especially while threads reach limits.
@@ -467,6 +457,7 @@ func (b *budget) measure() (progress float64) {
 		f.rate = max(rate, f.rate+(rate-f.rate)/8) // an increase takes effect at once
 		f.fresh = lookedAt{}
 	}
+	b.own += progress
 	return progress
 }
 
@@ -489,7 +480,7 @@ func (b *budget) extrapolate(p *budgetProcess, c *countedCalls, ns float64) {
 			f.rate += (l.rate() - f.rate) / 4
 			continue
 		}
-		e.pass(ns)
+		e.ns += ns
 		e.seen += seen
 	}
 }
@@ -570,13 +561,8 @@ func (b *budget) switchFunction(id uint32, on bool, now time.Time) {
 		f.away = min(2*f.away, mostAway)
 	}
 	for _, p := range b.processes {
-		if p == nil {
-			continue
-		}
-		if on {
-			p.settle(int(id))
-		} else {
-			p.assume(int(id), f.rate)
+		if p != nil && !on {
+			p.assume(int(id), f.usualRate())
 		}
 	}
 	if b.history != nil && len(b.changes) == maxChanges {
@@ -753,31 +739,31 @@ func (b *budget) look(ctx context.Context, p *budgetProcess, now time.Time) {
 		f := &b.functions[id]
 		if !f.looked {
 			if f.off {
-				p.estimates[id].pass(own)
+				p.estimates[id].ns += own
 			}
 			continue
 		}
-		at, calls := &p.looked[id], float64(c.calls[uint32(id)])
-		before := at.rate()
+		at, all, calls := &p.looked[id], &p.estimates[id].looks, float64(c.calls[uint32(id)])
 		*at = lookedAt{at.ns/2 + own, at.calls/2 + calls}
-		p.estimates[id].settle(before, at.rate())
+		all.ns, all.calls = all.ns+own, all.calls+calls
 		f.rate += (at.rate() - f.rate) / 4
 		f.looks.add(calls, own)
 	}
+}
+
+// usualRate returns the mean rate of a function while it was on. The latest rate may be a peak, which
+// was the reason to switch the function off.
+func (f *budgetFunction) usualRate() float64 {
+	if f.watched == 0 {
+		return f.rate
+	}
+	return f.made / f.watched
 }
 
 // assume sets the rate of a function that is off, until a look measures it.
 func (p *budgetProcess) assume(id int, rate float64) {
 	p.looked = upTo(p.looked, uint64(id))
 	p.looked[id] = lookedAt{float64(shortestLook), rate * float64(shortestLook)}
-}
-
-// settle completes the estimate of a function, assuming that its rate has not changed since the
-// latest look.
-func (p *budgetProcess) settle(id int) {
-	if id < len(p.estimates) && id < len(p.looked) {
-		p.estimates[id].settle(p.looked[id].rate(), p.looked[id].rate())
-	}
 }
 
 // ratio estimates the ratio of two quantities from pairs of samples, weighted by their denominators.

@@ -314,12 +314,11 @@ func (b *budget) between(from, to uint64) reader.Budget {
 		return rows[id]
 	}
 	for id, ticks := range b.offBetween(from, to) {
-		rate, r := b.functions[id].rate, row(id)
-		if int(id) < len(p.looked) && p.looked[id].ns > 0 {
-			rate = p.looked[id].rate()
+		e := budgetEstimate{ns: max(1, cpu*float64(ticks)/float64(max(1, to-from)))}
+		if int(id) < len(p.looked) {
+			e.looks = p.looked[id] // the latest ones
 		}
-		ns := max(1, cpu*float64(ticks)/float64(max(1, to-from)))
-		b.estimate(r, budgetEstimate{calls: rate * ns, ns: ns})
+		b.estimate(row(id), &e)
 	}
 	for _, s := range h.skipped {
 		if s.from >= from && s.to <= to {

@@ -179,7 +179,7 @@ func (b *budget) report(c *processCalls) reader.Budget {
 		}
 		row.Counted = c.counted[id] - min(c.counted[id], kept)
 		if int(id) < len(estimates) {
-			b.estimate(&row, estimates[id])
+			b.estimate(&row, &estimates[id])
 		}
 		b.guess(&row, c, kept)
 		if row.Counted+row.Estimated+row.Error > 0 || row.OffNS > 0 {
@@ -214,22 +214,26 @@ func (b *budget) finishEstimates(p *budgetProcess, cpu float64) {
 		p.cpu, p.looks = cpu, 0
 		b.extrapolate(p, &countedCalls{}, rest)
 	}
-	for id := range p.estimates {
-		p.settle(id)
-	}
 }
 
-// estimate fills a function's row with the estimate of its calls while it was off.
-func (b *budget) estimate(row *reader.BudgetFunction, e budgetEstimate) {
+// estimate fills a function's row with the estimate of its calls while it was off. It uses the mean rate
+// of all looks. The rates of single looks would follow a function that is called in phases, but there
+// are too few looks for that: one phase would determine the estimate for a long time.
+func (b *budget) estimate(row *reader.BudgetFunction, e *budgetEstimate) {
 	f := &b.functions[row.Func]
-	row.Estimated, row.OffNS = uint64(math.Round(e.calls)), uint64(e.ns)
-	row.Error = row.Estimated // unless there were enough looks
-	if f.looks.n >= 2 && f.looks.y > 0 {
-		// If the mean of the looks differs from the estimate, the function is called in phases, and
-		// there were too few looks to follow them.
-		other := e.ns * f.looks.x / f.looks.y
-		row.Error = uint64(math.Ceil(max(e.ns*f.looks.standardError(), math.Abs(e.calls-other)/2)))
+	rate, margin, least := f.usualRate(), 1.0, 0.0 // unless there are enough looks
+	if f.looks.y > 0 {
+		// Until a process has had many looks, assume that its rate is that of all processes.
+		const others = 2 * float64(shortestLook)
+		rate = (e.looks.calls + others*f.looks.x/f.looks.y) / (e.looks.ns + others)
+		if f.looks.n >= 2 && rate > 0 {
+			margin = f.looks.standardError() / rate
+		}
+		least = e.ns / f.looks.y // one call in all looks
 	}
+	calls := max(0, rate*e.ns-e.seen)
+	row.Estimated, row.OffNS = uint64(math.Round(calls)), uint64(e.ns)
+	row.Error = uint64(math.Ceil(max(calls*margin, least)))
 	row.Rate = uint64(math.Round(f.rate * 1e9))
 	if n := f.burst.calls; n >= leastBurst {
 		mean := f.burst.sum / n

@@ -171,9 +171,10 @@ func TestBudgetOfKnownRates(t *testing.T) {
 		}
 		var missing, estimated float64
 		for id := range rates {
-			e := p.estimates[id]
+			row, e := reader.BudgetFunction{Func: reader.FuncID(id)}, p.estimates[id]
+			b.estimate(&row, &e)
 			missing += s.made[id] - float64(s.counted[0][id])
-			estimated += e.calls
+			estimated += float64(row.Estimated)
 			if b.functions[id].off && (e.ns < 0.9*s.own || e.ns > s.own) {
 				t.Errorf("%d functions: %d was off for %.2f of %.2f s", functions, id, e.ns/1e9, s.own/1e9)
 			}
