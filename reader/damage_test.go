@@ -91,13 +91,16 @@ func seedTraces(t testing.TB) [][]byte {
 	return all
 }
 
-// readAll reads a trace in every way. It checks properties that hold for any bytes: threads have
-// the same events in every order, records cover the file, and side tables refer to events.
+// readAll reads a trace in every way.
 func readAll(t testing.TB, data []byte) {
-	tr, err := reader.OpenReaderAt(bytes.NewReader(data), int64(len(data)), "fuzz")
-	if err != nil {
-		return
+	if tr, err := reader.OpenReaderAt(bytes.NewReader(data), int64(len(data)), "fuzz"); err == nil {
+		checkTrace(t, tr, data)
 	}
+}
+
+// checkTrace reads a trace in every way. It checks properties that hold for any bytes: threads have
+// the same events in every order, records cover the file, and side tables refer to events.
+func checkTrace(t testing.TB, tr *reader.Trace, data []byte) {
 	type count struct{ events, args, payloads int }
 	total := map[string]count{}
 	tally := func(how string, b *reader.Block) {
@@ -184,6 +187,30 @@ func TestDamagedTraces(t *testing.T) {
 				b[n] ^= flip
 				check("flip", n, b)
 			}
+		}
+	}
+}
+
+// The same holds for files, which are mapped.
+func TestDamagedFiles(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace")
+	check := func(b []byte) {
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if tr, err := reader.Open(reader.Options{}, path); err == nil {
+			checkTrace(t, tr, b)
+			if err := tr.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, data := range seedTraces(t) {
+		for n := range data {
+			check(data[:n])
+			b := bytes.Clone(data)
+			b[n] ^= 0x80
+			check(b)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"io"
 	"math"
 	"slices"
 )
@@ -60,6 +61,7 @@ func (l *fdrLane) newDecoder(p *pass, eventCap int, blocks []fdrBlock) *fdrDecod
 	d.events = make([]Event, eventCap)
 	if l.log.file.in.bytes == nil {
 		// Room for the function records of a full block of events.
+		d.source = l.log.file.in
 		d.buf = make([]byte, max(2*eventCap*functionSize, 4*metadataSize))
 	}
 	return d
@@ -133,6 +135,11 @@ func drainFDR(ctx context.Context, p *pass, lanes []*fdrLane, fn func(*Block) er
 	}
 	d := longest.newDecoder(p, blockEvents, nil)
 	defer d.close()
+	if f := longest.log.file.in.file; f != nil {
+		// There are few decoders, so reading costs no more memory than mapping. Releasing mapped pages
+		// interrupts the other processors.
+		d.source, d.buf = f, make([]byte, max(4*metadataSize, min(size, readAhead)))
+	}
 	var q laneQueue
 	for len(waiting)+len(q) > 0 {
 		if err := ctx.Err(); err != nil {
@@ -169,6 +176,9 @@ func drainFDR(ctx context.Context, p *pass, lanes []*fdrLane, fn func(*Block) er
 	}
 	return nil
 }
+
+// readAhead is how many bytes of a block are read at a time.
+const readAhead = 64 << 10
 
 // laneState says how far a lane has been decoded.
 type laneState struct {
@@ -249,6 +259,7 @@ type fdrDecoder struct {
 
 	// The current block: the bytes buf[rpos:wpos] are at offset pos of the file. Those up
 	// to block.end are not yet read.
+	source     io.ReaderAt // buf is read from it; nil if buf is a part of the mapping
 	block      fdrBlock
 	inBlock    bool
 	first      int // index in out of the first event of this block
@@ -378,8 +389,8 @@ func (d *fdrDecoder) begin() {
 	d.inBlock = true
 	d.pos = d.block.start
 	d.rpos, d.wpos = 0, 0
-	if all := d.file.in.bytes; all != nil {
-		d.buf = all[d.block.start:d.block.end]
+	if d.source == nil {
+		d.buf = d.file.in.bytes[d.block.start:d.block.end]
 		d.wpos = len(d.buf)
 	}
 	d.clock = false
@@ -391,7 +402,10 @@ func (d *fdrDecoder) endBlock() {
 		d.lose(d.noClock)
 	}
 	d.inBlock = false
-	d.pass.decoded(d.file.in, d.block.start, d.block.end)
+	d.pass.trace.done.Add(d.block.end - d.block.start)
+	if d.source == nil {
+		d.file.in.use(d.block.start, d.block.end)
+	}
 }
 
 const (
@@ -512,14 +526,14 @@ func (d *fdrDecoder) fill(n int) error {
 		d.buf = d.buf[:cap(d.buf)]
 	}
 	want := int(min(int64(len(d.buf)-d.wpos), left))
-	got, err := readFull(d.file.in, d.buf[d.wpos:d.wpos+want], d.pos+int64(d.wpos))
+	got, err := readFull(d.source, d.buf[d.wpos:d.wpos+want], d.pos+int64(d.wpos))
+	if err == nil && got < want {
+		err = errShrinks
+	}
 	if err != nil {
 		return &FormatError{d.file.name, d.pos, err}
 	}
 	d.wpos += got
-	if got < want {
-		d.block.end = d.pos + int64(d.wpos) // the file shrank
-	}
 	return nil
 }
 

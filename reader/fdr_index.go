@@ -393,7 +393,9 @@ func (l *fdrLog) plausible(b []byte) bool {
 // nextBlock returns the first offset from pos on where a block plausibly begins, or the end
 // of the file.
 func (l *fdrLog) nextBlock(w *window, pos int64) (int64, error) {
-	return l.nextBlockUpTo(w, pos, l.file.in.size)
+	size := l.file.in.size
+	pos, err := l.nextBlockUpTo(w, pos, size)
+	return min(pos, size), err
 }
 
 // nextBlockUpTo is nextBlock, but does not look far beyond end.

@@ -26,7 +26,7 @@ type input struct {
 	bytes  []byte
 	mapped bool
 	// file is the mapped file until closeFile, or nil. Reading a few bytes of each block costs less
-	// than mapping their pages, and processors that map pages wait for each other.
+	// than mapping their pages, and processors that map or release pages wait for each other.
 	file *os.File
 	used span // the bytes read since the last release
 }

@@ -161,6 +161,9 @@ func (t *Trace) input(path string, opts Options) (name string, in *input, err er
 	return path, in, err
 }
 
+// keptFiles is how many files of a trace stay open. Passes over further FDR logs use their mappings.
+const keptFiles = 16
+
 func (t *Trace) newFile(in *input, name string, number int32) (*file, error) {
 	f := &file{name: name, number: number}
 	opened := in
@@ -222,6 +225,9 @@ func (t *Trace) newFile(in *input, name string, number int32) (*file, error) {
 		}
 	}
 	f.nameThreads()
+	if _, ok := f.format.(*fdrLog); ok && len(t.files) < keptFiles {
+		return f, nil
+	}
 	return f, opened.closeFile()
 }
 
