@@ -259,6 +259,7 @@ type fdrDecoder struct {
 
 	// The current block: the bytes buf[rpos:wpos] are at offset pos of the file. Those up
 	// to block.end are not yet read.
+	done       int64       // bytes not yet in trace.done
 	source     io.ReaderAt // buf is read from it; nil if buf is a part of the mapping
 	block      fdrBlock
 	inBlock    bool
@@ -277,7 +278,16 @@ type fdrDecoder struct {
 	final   bool          // the thread has no other blocks
 }
 
+// countedAtOnce is how many bytes a decoder decodes before it counts them for all.
+const countedAtOnce = 1 << 20
+
+func (d *fdrDecoder) countDone() {
+	d.pass.trace.done.Add(d.done)
+	d.done = 0
+}
+
 func (d *fdrDecoder) close() {
+	d.countDone()
 	if d.windows != nil {
 		d.pass.trace.outside.Add(d.windows.outside)
 	}
@@ -402,7 +412,10 @@ func (d *fdrDecoder) endBlock() {
 		d.lose(d.noClock)
 	}
 	d.inBlock = false
-	d.pass.trace.done.Add(d.block.end - d.block.start)
+	d.done += d.block.end - d.block.start
+	if d.done >= countedAtOnce {
+		d.countDone()
+	}
 	if d.source == nil {
 		d.file.in.use(d.block.start, d.block.end)
 	}

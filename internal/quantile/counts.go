@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/bits"
+	"unsafe"
 )
 
 // counts is a histogram. A place is the index of a counter. A value below OwnCounter has
@@ -151,8 +152,22 @@ func (c *counts) grow(at uint32) {
 		step = 4 * subBins
 	}
 	low := make([]uint8, min((n+step-1)/step*step, lastPlace+1))
+	touch(low)
 	copy(low, c.low)
 	c.low = low
+}
+
+// touch writes to each page of new memory. If the first access reads, the kernel maps a page of zeros
+// first. It then has to replace that page at the first write, and to interrupt the other processors.
+func touch[T any](s []T) {
+	const page = 4096
+	var zero T
+	for i := 0; i < len(s); i += max(1, page/int(unsafe.Sizeof(zero))) {
+		s[i] = zero
+	}
+	if len(s) > 0 {
+		s[len(s)-1] = zero
+	}
 }
 
 // carry adds n*256 to a count.

@@ -106,6 +106,7 @@ func (t *table) find(v uint32) *slot {
 func (t *table) grow() {
 	old := t.slots
 	t.slots = make([]slot, growth(len(old)))
+	touch(t.slots)
 	t.shift = uint8(32 - bits.TrailingZeros(uint(len(t.slots))))
 	for _, e := range old {
 		if e.value != 0 {

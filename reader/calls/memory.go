@@ -78,6 +78,7 @@ func frames(depth int32) int64 {
 type share struct {
 	most int64 // 0 for no limit
 	used atomic.Int64
+	_    [56]byte // over has its own cache line: all shards read it often
 	over atomic.Bool
 }
 
