@@ -40,7 +40,7 @@ type span struct {
 
 // releaseAfter is the number of bytes of a mapping that stay in the process's memory. A release
 // interrupts the other processors.
-const releaseAfter = 4 << 20
+const releaseAfter = 8 << 20
 
 // use notes that bytes of the input have been decoded. It releases only pages between those that
 // were read since the last release. Looking for others would take time that grows with the file.
