@@ -325,9 +325,9 @@ func (a *annotator) remedy(l *stretch, atEnd bool) string {
 	case short && atEnd:
 		return reader.TruncatedFile.Text() + ": " + reader.TruncatedFile.Remedy()
 	case a.header.Type == reader.Basic:
-		return "reading continues at the next record. If the file was damaged later, record again"
+		return "reading continues at the next record. If the file was damaged after recording, copy it again or record again"
 	}
-	return "reading continues at the next block. If the file was damaged later, record again"
+	return "reading continues at the next block. If the file was damaged after recording, copy it again or record again"
 }
 
 // payload prints rows of bytes. size is their number, and shown are the first of them.

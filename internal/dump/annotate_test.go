@@ -85,7 +85,7 @@ bytes 120000
 00002758  ff ff ff ff ff ff ff ff ff ff ff ff ff ff ff ff
 00002768  ff ff ff ff ff ff ff ff ff ff ff ff ff ff ff ff
 00002778  ... 12 more bytes
-                                                           !! reading continues at the next block. If the file was damaged later, record again
+                                                           !! reading continues at the next block. If the file was damaged after recording, copy it again or record again
 00002784  0f 50 00 00 00 00 00 00 00 .. .. .. .. .. .. ..  BufferExtents  80 bytes, to 0x27e4
 00002794  01 0c 00 00 00 .. .. .. .. .. .. .. .. .. .. ..  NewBuffer      thread 12
 000027a4  09 01 00 00 00 00 00 00 00 00 00 00 00 .. .. ..  WallClock      1.000000 s
@@ -169,7 +169,7 @@ bytes 12000000000000
 00000040  00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00
 00000050  00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00
 00000060  ... 131025 more bytes
-                                                           !! reading continues at the next block. If the file was damaged later, record again
+                                                           !! reading continues at the next block. If the file was damaged after recording, copy it again or record again
 00020031  0f 47 00 00 00 00 00 00 00 .. .. .. .. .. .. ..  BufferExtents  71 bytes, to 0x20088
 00020041  01 01 00 00 00 .. .. .. .. .. .. .. .. .. .. ..  NewBuffer      thread 1
 00020051  09 00 00 00 00 00 00 00 00 00 00 00 00 .. .. ..  WallClock      0.000000 s

@@ -642,7 +642,7 @@ static const char *budget(struct request *r)
 	if (xr_root.mode == XR_OFF || xr_is_paused())
 		return "it is not recording";
 	if (look_ns > 100000000)
-		return "a sample lasts at most 100 ms";
+		return "a look lasts at most 100 ms";
 	if (decider && decider != r->from)
 		return "another xray watch or xray record already controls its budget: stop that one first";
 	decider = r->from;
@@ -666,7 +666,7 @@ static const char *budget(struct request *r)
 static const struct command {
 	const char *name;
 	const char *(*run)(struct request *);
-	const char *words[10];
+	const char *words[11]; /* null at the end */
 } commands[] = {
 	{"status", status, {0}},
 	{"start", start, {"mode", "threshold", "depth", "limit", "stream", "output", "hold", "window", "every", "limited"}},
@@ -705,7 +705,7 @@ static const char *run(struct request *r, char *line)
 	uint64_t signals = xr_block_signals();
 	xr_lock(XR_LOCK_CONTROL);
 	const char *unknown = unknown_word(r, c->words);
-	why = unknown ? with_word(unknown, "is not a word of this command") : c->run(r);
+	why = unknown ? with_word(unknown, "is not an option of this command") : c->run(r);
 	if (!r->silent)
 		xr_arena_publish();
 	xr_unlock(XR_LOCK_CONTROL);
