@@ -23,15 +23,18 @@ type SVGView struct {
 	// difference. BaseNames are the names of Base.
 	Base      *Report
 	BaseNames symbolize.Names
+	Notes     []string // paragraphs below the frames
 }
 
 // The picture is made for a window of svgWidth pixels. A script fits it to other widths.
 // Each frame is in a row below its caller.
 const (
-	svgWidth  = 1200
-	svgTop    = 62 // where the first row starts
-	svgRow    = 18
-	svgLetter = 7 // approximate pixels of a letter
+	svgWidth = 1200
+	// svgNoteColumns is the width of a note in characters.
+	svgNoteColumns = 150
+	svgTop         = 62 // where the first row starts
+	svgRow         = 18
+	svgLetter      = 7 // approximate pixels of a letter
 
 	// Frames narrower than this many pixels are omitted.
 	svgLeast = 0.1
@@ -83,7 +86,15 @@ func (r *Report) WriteSVG(w io.Writer, names symbolize.Names, v SVGView) error {
 	if title == "" {
 		title = metricTitles[v.Metric]
 	}
-	height := svgTop + rows*svgRow + 26
+	var notes []string
+	if hidden > 0 {
+		notes = append(notes, label.Count(uint64(hidden), "frame", "frames")+" too narrow or too deep to show.")
+	}
+	for _, note := range v.Notes {
+		notes = append(notes, texttab.Wrap(note, "", "", svgNoteColumns)...)
+	}
+	below := svgTop + rows*svgRow
+	height := below + max(1, len(notes))*svgRow + 8
 
 	b := bufio.NewWriter(w)
 	fmt.Fprintf(b, `<?xml version="1.0" encoding="UTF-8"?>
@@ -98,9 +109,8 @@ func (r *Report) WriteSVG(w io.Writer, names symbolize.Names, v SVGView) error {
 	for i := range boxes {
 		r.writeBox(b, &boxes[i], v.Metric, total, changes)
 	}
-	if hidden > 0 {
-		fmt.Fprintf(b, "<text class=\"soft\" x=\"8\" y=\"%d\">%s too narrow or too deep to show.</text>\n",
-			height-9, label.Count(uint64(hidden), "frame", "frames"))
+	for i, note := range notes {
+		fmt.Fprintf(b, "<text class=\"soft\" x=\"8\" y=\"%d\">%s</text>\n", below+17+i*svgRow, texttab.XML(note))
 	}
 	b.WriteString("<script><![CDATA[\n" + flameJS + "]]></script>\n</svg>\n")
 	return b.Flush()

@@ -106,7 +106,7 @@ func (c *stacking) run(s *session.Session) error {
 			return found.WriteFolded(w, s.Names, stack.FoldedView{Metric: metric, Inclusive: c.inclusive})
 		})
 	case "svg":
-		view := stack.SVGView{Metric: metric, Title: c.title}
+		view := stack.SVGView{Metric: metric, Title: c.title, Notes: s.Caveats(run)}
 		if len(c.diffBase) > 0 {
 			base, err := c.inputs.Open(s.Streams, s.Command, c.diffBase...)
 			if err != nil {
@@ -121,6 +121,9 @@ func (c *stacking) run(s *session.Session) error {
 			view.BaseNames = base.Names
 			defer base.Summary(baseRun.Stats)
 			defer base.TellCaveats("in the base: ", baseRun)
+			for _, note := range base.Caveats(baseRun) {
+				view.Notes = append(view.Notes, "In the base: "+note)
+			}
 		}
 		return s.WriteForm(c.output.Path, run, func(w io.Writer) error { return found.WriteSVG(w, s.Names, view) })
 	}
