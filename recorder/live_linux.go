@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 
@@ -70,6 +71,9 @@ func OpenLive(ctx context.Context, p *Process, keep int64, choose func(*reader.T
 		return nil, errors.New("pass the process ID instead of the path of its socket")
 	}
 	mem, err := os.Open(fmt.Sprintf("/proc/%d/mem", p.PID))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("process %d has ended", p.PID)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: xray needs permission to trace the process: run it as the same user or as root, and check /proc/sys/kernel/yama/ptrace_scope", err)
 	}

@@ -259,6 +259,9 @@ func (w *watching) program(ctx context.Context, args []string) error {
 	l.onStart = func(pid int) {
 		go func() {
 			err := w.family(watched, fmt.Sprint(pid))
+			if p, dead := recorder.Dial(fmt.Sprint(pid)); err != nil && !w.isWatched() && (dead != nil || !p.Alive()) {
+				err = errors.New("the program ended before xray could watch it")
+			}
 			if err != nil && watched.Err() == nil {
 				w.Say("%v", err) // now, because the program may run for a long time
 				err = exitStatus(1)
