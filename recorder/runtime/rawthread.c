@@ -1,3 +1,4 @@
+/* A thread created by clone alone. See rawthread.h. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/futex.h>
@@ -6,15 +7,15 @@
 #include "rawthread.h"
 #include "syscall.h"
 
-/* The start of what the thread pointer points to, which compilers and the ABI use. The rest of
- * struct pthread is libc's. */
+/* The start of the thread control block, which compilers and the ABI use. The rest is private to
+ * libc. */
 struct head {
 	struct head *tcb;
 	void *dtv;
 	struct head *self;
 	uint64_t multiple_threads, sysinfo, stack_guard, pointer_guard;
 	uint64_t unused[2];
-	uint64_t features; /* of control-flow enforcement */
+	uint64_t features; /* control-flow enforcement */
 };
 _Static_assert(__builtin_offsetof(struct head, stack_guard) == 0x28, "");
 _Static_assert(__builtin_offsetof(struct head, features) == 0x48, "");
@@ -22,14 +23,14 @@ _Static_assert(__builtin_offsetof(struct head, features) == 0x48, "");
 enum {
 	GUARD = 1 << 12,
 	STACK = 1 << 17,
-	MOST_STATIC = 1 << 17, /* of thread-local variables that the program and its libraries begin with */
-	PTHREAD = 1 << 13,     /* more than the size of struct pthread, with zeros behind it */
+	MOST_STATIC = 1 << 17, /* static TLS: the thread-local variables of objects loaded at start */
+	PTHREAD = 1 << 13,     /* twice the size of a thread control block, rounded up */
 };
 
 static struct {
 	char *map;
 	struct head *head;
-	uint32_t alive; /* its tid; the kernel writes 0 here and wakes who waits */
+	uint32_t alive; /* the thread ID; the kernel clears it and wakes waiters when the thread ends */
 } thread;
 
 int64_t xr_clone(uint64_t flags, void *stack, uint32_t *parent_tid, uint32_t *child_tid, void *tls, void (*run)(void));
@@ -64,8 +65,7 @@ static struct head *caller(void)
 	return self;
 }
 
-/* Makes the memory of the thread: a stack, and above it thread-local variables, all 0, and what
- * the thread pointer points to. */
+/* Sets up the thread's memory: a stack, and above it zeroed TLS and the thread control block. */
 static int prepare(void)
 {
 	const struct head *c = caller();
@@ -82,9 +82,9 @@ static int prepare(void)
 		xr_sys3(SYS_mprotect, (intptr_t)thread.map, GUARD, PROT_NONE);
 		thread.head = (struct head *)(thread.map + STACK + MOST_STATIC + PTHREAD);
 	}
-	/* What a thread before this one has left becomes 0. */
+	/* An earlier thread used this memory. The kernel does not release locked memory. */
 	if (xr_sys3(SYS_madvise, (intptr_t)thread.map + STACK, MOST_STATIC + 2 * PTHREAD, MADV_DONTNEED))
-		return -ENOMEM;
+		xr_zero(thread.map + STACK, MOST_STATIC + 2 * PTHREAD);
 	struct head *h = thread.head;
 	h->tcb = h->self = h;
 	h->dtv = (char *)h + PTHREAD / 2; /* for no module and generation 0 */

@@ -1,8 +1,10 @@
 /* A thread that libc does not know.
  *
- * glibc locks its allocator and more only once a program has created a thread, and from then on Programs with one thread run some percent slower then, and threads of the recorder
- * must not have that effect. So the control thread is created by clone alone. Such a thread may
- * only call functions of libc that use neither its locks nor its thread-local data. */
+ * Once a program has created a thread, glibc locks its allocator and more, for as long as the
+ * process lives. A single-threaded program then runs a few percent slower. A thread of the recorder
+ * must not have that effect, so clone alone creates the control thread. It may call only functions
+ * of libc that need no locks, and no thread-local data except errno. In particular, it cannot lock
+ * the loader. So it neither finds objects nor touches those that the program may close. */
 #ifndef XRAY_RECORDER_RAWTHREAD_H
 #define XRAY_RECORDER_RAWTHREAD_H
 
@@ -10,8 +12,8 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Runs the function in a new thread, of which there is at most one. Returns 0 or -errno: -ENOSYS
- * where libc is not known well enough, so that the thread has to be one of libc's. */
+/* Runs the function in a new thread. There is at most one such thread at a time. Returns 0 or
+ * -errno: -ENOSYS if the process has too much static TLS. */
 int xr_raw_thread_start(void (*run)(void));
 /* Waits until the thread has ended. */
 void xr_raw_thread_join(void);
