@@ -74,40 +74,83 @@ var linkFlags = []string{
 	"-shared", "-Wl,-soname," + preloadName, "-Wl,-z,nodelete,-z,now,-z,noexecstack", "-pthread", "-ldl",
 }
 
-// Build compiles the runtime with the C compiler cc into the user's cache, unless it is already there.
-// If cc is empty, the compiler is $CC, or the first of cc, gcc and clang that is installed. If none is
-// installed, Build uses what one of these compilers has built earlier for this version of xray. If
-// several processes build at once, one compiles and the others wait.
+// systemCache is root's cache for the compiled recorder. Programs that root starts may change to
+// another user and execute other programs. That user must be able to read the recorder.
+const systemCache = "/var/cache/xray"
+
+// caches returns the directories in which compiled recorders may be, and the permissions of new
+// ones. New recorders go to the first directory.
+func caches() (dirs []string, perm os.FileMode, err error) {
+	perm = 0o700
+	if os.Geteuid() == 0 && os.Getenv("XDG_CACHE_HOME") == "" {
+		dirs, perm = append(dirs, systemCache), 0o755
+	}
+	cache, err := os.UserCacheDir()
+	if err == nil {
+		dirs = append(dirs, filepath.Join(cache, "xray"))
+	} else if len(dirs) == 0 {
+		return nil, 0, fmt.Errorf("no cache directory for the compiled recorder: %w; set XDG_CACHE_HOME", err)
+	}
+	return dirs, perm, nil
+}
+
+// Build compiles the runtime with the C compiler cc into a cache, unless it is already there. That is
+// the user's cache, but for root /var/cache/xray, unless XDG_CACHE_HOME is set. If cc is empty, the
+// compiler is $CC, or the first of cc, gcc and clang that is installed. If none is installed, Build uses
+// what one of these compilers has built earlier for this version of xray. If several processes build at
+// once, one compiles and the others wait.
 func Build(ctx context.Context, cc string) (Library, error) {
 	if err := Supported(); err != nil {
 		return Library{}, err
 	}
-	cache, err := os.UserCacheDir()
+	parents, perm, err := caches()
 	if err != nil {
-		return Library{}, fmt.Errorf("no cache directory for the compiled recorder: %w; set XDG_CACHE_HOME", err)
+		return Library{}, err
 	}
-	parent := filepath.Join(cache, "xray")
-	usual := filepath.Join(parent, "recorder-"+sourcesKey())
+	name := "recorder-" + sourcesKey()
 	c, err := findCompiler(ctx, cc)
 	if errors.Is(err, errNoCompiler) {
-		if dir, err := filepath.EvalSymlinks(usual); err == nil {
-			return Library{dir}, nil
+		for _, parent := range parents {
+			if dir, err := filepath.EvalSymlinks(filepath.Join(parent, name)); err == nil {
+				return Library{dir}, nil
+			}
 		}
 	}
 	if err != nil {
 		return Library{}, err
 	}
+	// If the user named a compiler, do not use a library from another one: its libc may differ.
+	named := cc != "" || os.Getenv("CC") != ""
+	for i, parent := range parents {
+		l, err := c.buildIn(ctx, parent, name, perm, named)
+		if err == nil || i == len(parents)-1 || !errors.Is(err, errReadOnly) {
+			return l, err
+		}
+	}
+	return Library{}, nil // there is at least one
+}
+
+var errReadOnly = errors.New("set XDG_CACHE_HOME to a writable directory")
+
+// buildIn builds the runtime in a directory of parent, unless it is already there. If no compiler was
+// named, a link named name to the directory is how machines without a compiler find it.
+func (c *compiler) buildIn(ctx context.Context, parent, name string, perm os.FileMode, named bool) (Library, error) {
+	usual := filepath.Join(parent, name)
 	dir := usual + "-" + c.key()
-	if cc == "" && os.Getenv("CC") == "" {
-		// If the user named a compiler, do not use a library from another one: its libc may differ.
+	if !named {
 		defer func() { _ = os.Symlink(filepath.Base(dir), usual) }()
 	}
 	if _, err := os.Stat(dir); err == nil {
 		return Library{dir}, nil
 	}
-	if err := os.MkdirAll(parent, 0o700); err != nil {
-		return Library{}, fmt.Errorf("%w; set XDG_CACHE_HOME to a writable directory", err)
+	if err := os.MkdirAll(parent, perm); err != nil {
+		return Library{}, fmt.Errorf("%w; %w", err, errReadOnly)
 	}
+	temp, err := os.MkdirTemp(parent, "build-*")
+	if err != nil {
+		return Library{}, fmt.Errorf("%w; %w", err, errReadOnly)
+	}
+	defer os.RemoveAll(temp)
 	unlock, err := lockFolder(ctx, parent)
 	if err != nil {
 		return Library{}, err
@@ -116,12 +159,10 @@ func Build(ctx context.Context, cc string) (Library, error) {
 	if _, err := os.Stat(dir); err == nil {
 		return Library{dir}, nil // another process has built it meanwhile
 	}
-	temp, err := os.MkdirTemp(parent, "build-*")
-	if err != nil {
-		return Library{}, fmt.Errorf("%w; set XDG_CACHE_HOME to a writable directory", err)
-	}
-	defer os.RemoveAll(temp)
 	if err := c.build(ctx, temp); err != nil {
+		return Library{}, err
+	}
+	if err := os.Chmod(temp, perm); err != nil {
 		return Library{}, err
 	}
 	// Not every file system has locks. A rename replaces only an empty folder, so the first complete
@@ -161,7 +202,7 @@ func findCompiler(ctx context.Context, cc string) (*compiler, error) {
 }
 
 var errNoCompiler = errors.New("no C compiler found, but xray must compile the recorder once: " +
-	"install cc, gcc or clang (on Debian and Ubuntu: apt install gcc), set CC to a compiler, or copy ~/.cache/xray from a machine where this version of xray has recorded")
+	"install cc, gcc or clang (on Debian and Ubuntu: apt install gcc), set CC to a compiler, or copy ~/.cache/xray (root's is " + systemCache + ") from a machine where this version of xray has recorded")
 
 func newCompiler(ctx context.Context, command []string) (*compiler, error) {
 	path, err := exec.LookPath(command[0])

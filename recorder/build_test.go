@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/xray-tools/xray/internal/test/elftest"
@@ -25,6 +26,24 @@ func emptyCache(t *testing.T) string {
 	dir := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", dir)
 	return dir
+}
+
+// Programs that root starts may change their user and execute others, which need the recorder.
+func TestAllUsersCanReadRootsRecorder(t *testing.T) {
+	testenv.Need(t, "cc", "ar")
+	needOtherUsers(t)
+	t.Setenv("XDG_CACHE_HOME", "")
+	l, err := Build(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("cat", l.Preload())
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	if err := cmd.Run(); err != nil {
+		t.Errorf("%v: %s", err, stderr.String())
+	}
 }
 
 func TestBuildIsDoneOnceForManyAtOnce(t *testing.T) {
