@@ -14,14 +14,12 @@ import (
 
 // Callgrind makes a profile in Valgrind's callgrind format, for KCachegrind and
 // callgrind_annotate: the self time of every function, and how often and for how long it
-// called others. The time of a call counts for its caller only while no other call of that
-// caller is open inside. So the self time of a function and the times of its callees add up
-// to its total time in account, also in recursion.
+// called others. The time of a call excludes inner calls of its caller. So the self time of a
+// function and the times of its callees add up to its total time in account, also in recursion.
 //
 // It is a [calls.Analysis] for calls.Options with Opens, and without a MinDuration. Use
 // Options.Shortest instead. Memory grows with functions, with pairs of caller and callee,
-// and with the depth of stacks. The same trace gives the same bytes, however it was
-// sharded.
+// and with the depth of stacks. The output does not depend on the number of shards.
 type Callgrind struct {
 	opts    Options
 	self    map[reader.FuncID]*uint64 // ticks
@@ -29,14 +27,14 @@ type Callgrind struct {
 	threads perThread[*callgrindStack]
 }
 
-// Held implements [calls.Holder]. The numbers are measured: entries of maps, of sorted lists, and of
-// the names that are written in short.
+// Held implements [calls.Holder]. The constants were measured. They include map entries, sorted
+// lists, and the table of abbreviated names.
 func (p *Callgrind) Held() int64 {
 	const perFunction, perEdge = 320, 120
 	return perFunction*int64(len(p.self)) + perEdge*int64(len(p.edges)) + perThreadBytes*int64(len(p.threads))
 }
 
-// callgrindStack are the open calls of a thread.
+// callgrindStack has the open calls of a thread.
 type callgrindStack struct {
 	open   []callgrindCall
 	latest map[reader.FuncID]int // position of the innermost call of each function, from 1; 0 for none
@@ -73,7 +71,7 @@ func (p *Callgrind) Calls(b *calls.Batch) error {
 			}
 			p.add(c.Func, c.Caller, c.Self, callTotal{1, c.Duration})
 			if around != nil {
-				p.edge(*around).ticks -= c.Duration // more than that is added at its end
+				p.edge(*around).ticks -= c.Duration // may wrap around until the end of that call adds more
 			}
 		},
 		func(*calls.Event) {})
@@ -85,8 +83,8 @@ func (s *callgrindStack) enter(o *calls.Open) {
 	s.latest[o.Func] = len(s.open)
 }
 
-// leave ends the innermost call. If it is inside a call of the same function, leave returns
-// the call of that one that contains it, or nil if a filter dropped it.
+// leave ends the innermost call. If it is inside a call of the same function, leave returns the
+// edge by which that outer call leads to it, or nil if a filter dropped the edge's callee.
 func (s *callgrindStack) leave() *callEdge {
 	n := len(s.open) - 1
 	c := s.open[n]
@@ -106,9 +104,9 @@ func (s *callgrindStack) leave() *callEdge {
 	return around
 }
 
-// Sums implements [calls.SumSink]. In a recursion of several functions, a folded call does
-// not tell which call it is inside. Its time is subtracted from the edge that leads to it,
-// which is correct for functions that call themselves.
+// Sums implements [calls.SumSink]. In a recursion of several functions, it is unknown which call
+// contains a folded call. Sums subtracts its time from the edge that leads to it, which is correct
+// for functions that call themselves.
 func (p *Callgrind) Sums(s *calls.Sums) error {
 	for sum := range s.Functions() {
 		if n := sum.Count + sum.Open; n > 0 {
@@ -128,8 +126,8 @@ func (p *Callgrind) Sums(s *calls.Sums) error {
 	return nil
 }
 
-// nested subtracts the time of a path from that of the enclosing call that was made by a
-// call of the same function.
+// nested subtracts the time of path i, which is inside a call of the same function, from the edge by
+// which that outer call leads to it.
 func (p *Callgrind) nested(paths []calls.Sum, i int) {
 	child := i
 	for a := paths[i].Parent; a >= 0; child, a = a, paths[a].Parent {
@@ -238,7 +236,7 @@ func (p *Callgrind) Write(w io.Writer) error {
 type callgrindWriter struct {
 	out   output
 	opts  *Options
-	names map[string]int // numbers of names, by kind and name
+	names map[string]int // numbers of names, by kind=name
 }
 
 func (w *callgrindWriter) line(text string) {
@@ -251,8 +249,8 @@ func (w *callgrindWriter) cost(line int, v uint64) {
 	w.out.buf = w.out.spill(append(buf, '\n'))
 }
 
-// place writes the function that the next lines are about, with prefix c for a called
-// function, and returns its line.
+// place writes the function that the next lines describe, with prefix c for a called function, and
+// returns its line number.
 func (w *callgrindWriter) place(prefix string, fn reader.FuncID) (line int) {
 	var s symbolize.Symbol
 	if w.opts.Names != nil {
@@ -277,7 +275,7 @@ func oneLine(text string) string {
 	return strings.NewReplacer("\n", " ", "\r", " ").Replace(validText(text))
 }
 
-// name writes a name with a number, and after the first time only the number.
+// name writes a name with a number, or only the number if it has written the name before.
 func (w *callgrindWriter) name(key, kind, name string) {
 	name = oneLine(name)
 	n, known := w.names[kind+"="+name]

@@ -6,10 +6,10 @@ import (
 )
 
 // ChooseRecords returns a function that keeps only the records of a block that f selects,
-// or nil if f selects all. An entry and its exit are kept or dropped together. So the calls
-// of the result are those of the trace that f selects by thread, function, depth and start
-// time. An exit without an entry belongs to a call that began before the trace, and is kept
-// if From is 0. Custom and typed events are selected by thread, time and depth.
+// or nil if f selects all. It keeps or drops an entry and its exit together. So the calls
+// of the result are those that f selects by thread, function, depth and start time. An exit
+// without an entry belongs to a call that began before the trace, and is kept if From is 0. Custom
+// and typed events are selected by thread, time and depth.
 // f.MinDuration is ignored, because durations are not known yet.
 //
 // The blocks of a thread must come in order. The function returns the block that was
@@ -27,7 +27,7 @@ type chooser struct {
 	calls.Filter
 	funcs   map[reader.FuncID]bool // results of Func
 	threads map[int]*chosenThread  // by Block.Index
-	others  chosenThread           // all that are not selected
+	others  chosenThread           // all threads that are not selected
 }
 
 // chosenThread is the state of a thread.
@@ -80,7 +80,7 @@ func (c *chooser) block(b *reader.Block) *reader.Block {
 	return out
 }
 
-// keep decides about the next record of a thread.
+// keep reports whether to keep the next record of a thread.
 func (c *chooser) keep(t *chosenThread, e *reader.Event) bool {
 	depth := uint32(len(t.open))
 	switch {

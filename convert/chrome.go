@@ -11,22 +11,21 @@ import (
 )
 
 // Chrome writes Chrome trace_event JSON, which Perfetto, Chrome's own viewer and others
-// load. (speedscope does too, but it adds up times in floating point, which mixes up calls
-// that end together, and takes calls with other arguments for other functions. It is exact
-// with folded stacks and with pprof profiles.)
+// load. (speedscope also loads it, but it adds times in floating point, which confuses calls
+// that end together, and it treats calls with different arguments as different functions. It
+// is exact with folded stacks and with pprof profiles.)
 //
 // Each call is one complete event ("X") on its thread. Each custom or typed event is an
 // instant ("i") with its payload. Times are microseconds since Options.Base with three
 // decimals. The arguments of an event show logged arguments, and how a call without an exit
 // record ended. Calls that are still open where their thread's records end are "truncated"
-// and closed a nanosecond (or tick) later. Otherwise viewers would not show what the last
-// record tells as part of these calls. Processes and threads are named. A process whose ID
-// another trace has already taken, and process 0, which stands for an unknown one, get
-// another ID.
+// and end a nanosecond (or tick) later. Otherwise viewers would show the last event or call
+// outside them. Processes and threads are named. A process gets another ID if its ID is
+// taken by a process of another trace, or is 0, which means unknown.
 //
-// Calls that Options.LeftOut describes are shown as events, with their number and their
-// time, and as a counter for each thread. Chrome is a sink without a MinDuration. Use
-// Options.Shortest instead.
+// Runs of the calls that Options.LeftOut describes are events, with the number and the time
+// of the calls. A counter for each thread shows how many were omitted. Chrome is a sink for
+// calls.Options without a MinDuration. Use Options.Shortest instead.
 //
 // If the frequency is unknown, a microsecond stands for a tick, and otherData says so.
 type Chrome struct {
@@ -36,16 +35,16 @@ type Chrome struct {
 	tracks  tracks
 	heads   labels
 	threads perThread[chromeThread]
-	held    int64 // bytes of what threads have pending
+	held    int64 // bytes of pending instants and of omitted calls
 	events  bool
 	sources *sources // of functions, for vizviewer; otherwise nil
 }
 
 // chromeThread is the state of a thread.
 type chromeThread struct {
-	end   string // of its events; "" until it appears
+	end   string // end of its events: its IDs; "" until it appears
 	short *shortCalls
-	// pending are the instants in open calls, if these may be left out.
+	// pending are the instants in open calls that may be omitted.
 	pending []chromeInstant
 	last    chromeEnd
 }
@@ -93,8 +92,8 @@ func (c *Chrome) Calls(b *calls.Batch) error {
 		buf = c.out.spill(c.appendInstant(c.next(buf), &events[0], t.end))
 	}
 	for i := 0; i < len(b.Calls); {
-		// Calls come before their callers. Of complete events that start and end together,
-		// viewers take the first for the caller. So such a run is reversed.
+		// Calls come before their callers. If complete events start and end together, viewers
+		// treat the first one as the caller. So reverse such a run.
 		end := i + 1
 		for end < len(b.Calls) && b.Calls[end].Start == b.Calls[i].Start && b.Calls[end].Duration == b.Calls[i].Duration {
 			end++
@@ -156,7 +155,7 @@ func (c *Chrome) appendCall(dst []byte, b *calls.Batch, i int, t *chromeThread) 
 	return append(dst, '}')
 }
 
-// mostExact is the largest number that viewers in JavaScript represent exactly. Larger
+// mostExact is the largest number up to which JavaScript represents all integers exactly. Larger
 // arguments are mostly addresses.
 const mostExact = 1 << 53
 
@@ -168,8 +167,8 @@ func appendArgument(dst []byte, v uint64) []byte {
 	return strconv.AppendUint(append(dst, "0x"...), v, 16)
 }
 
-// appendExactInJavaScript appends an argument as a JSON number if that is exact, and
-// otherwise as text.
+// appendExactInJavaScript appends an argument as a JSON number if JavaScript represents it exactly,
+// and otherwise as a string.
 func appendExactInJavaScript(dst []byte, v uint64) []byte {
 	if v <= mostExact {
 		return appendArgument(dst, v)
@@ -211,7 +210,7 @@ func (c *Chrome) next(dst []byte) []byte {
 	return append(dst, '\n')
 }
 
-// thread returns the state of the batch's thread. The first time, it names the thread.
+// thread returns the state of the batch's thread. On the first call, it writes the thread's name.
 func (c *Chrome) thread(b *calls.Batch) *chromeThread {
 	t := c.threads.at(b.Index)
 	if t.end != "" {

@@ -7,17 +7,17 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// chromeInstant is an instant in calls that may be left out.
+// chromeInstant is an instant in calls that may be omitted.
 type chromeInstant struct {
 	depth uint32 // calls around it
 	text  []byte
 }
 
-// pendingBytes is what a pending instant takes, without its text.
+// pendingBytes is the memory of a pending instant, without its text.
 const pendingBytes = 64
 
-// run shows calls that are left out. It ends a nanosecond early, and so within its caller,
-// whatever the order and the rounding of a viewer.
+// run writes a run of omitted calls. It ends a nanosecond early, so that all viewers place it
+// inside its caller, however they order and round.
 func (c *Chrome) run(thread string, r *shortRun) {
 	start, duration := c.time.span(r.start, r.end-r.start)
 	buf := append(c.next(c.out.buf), `{"name":"`+leftOutName+`","ph":"X","ts":`...)
@@ -28,7 +28,7 @@ func (c *Chrome) run(thread string, r *shortRun) {
 	c.out.buf = c.out.spill(append(buf, `"}}`...))
 }
 
-// leftOutFrom shows how many calls of a thread are left out in a span of time.
+// leftOutFrom writes how many calls of a thread are omitted in the time span that begins at tsc.
 func (c *Chrome) leftOutFrom(thread, name string, tsc, n uint64) {
 	buf := appendJSON(append(c.next(c.out.buf), `{"name":`...), leftOutName+", each "+c.time.clock.Format(c.opts.LeftOutEvery)+": "+name)
 	buf = c.time.appendMicros(append(buf, `,"ph":"C","ts":`...), c.time.at(tsc))
@@ -36,8 +36,8 @@ func (c *Chrome) leftOutFrom(thread, name string, tsc, n uint64) {
 	c.out.buf = c.out.spill(append(strconv.AppendUint(buf, n, 10), "}}"...))
 }
 
-// instants keeps the events up to a time that may be left out with their calls, and returns
-// the others.
+// instants handles the events up to a time, and returns the later ones. It holds back events in
+// calls, because they may be omitted with their calls.
 func (c *Chrome) instants(t *chromeThread, events []calls.Event, tsc uint64) []calls.Event {
 	for ; len(events) > 0 && events[0].TSC <= tsc; events = events[1:] {
 		e := &events[0]
@@ -52,7 +52,7 @@ func (c *Chrome) instants(t *chromeThread, events []calls.Event, tsc uint64) []c
 	return events
 }
 
-// leaveOut handles the next call that ends. Instants in it are written if it is shown.
+// leaveOut handles the next call that ends. If it is shown, leaveOut writes the instants in it.
 func (c *Chrome) leaveOut(t *chromeThread, call *calls.Call, shown bool) {
 	t.short.leave(call, shown)
 	n := len(t.pending)

@@ -6,16 +6,16 @@ import (
 	"strconv"
 )
 
-// chromeEnd is the end of the calls so far, in nanoseconds and in floating point.
+// chromeEnd is the latest end of the calls so far, in nanoseconds and in floating point.
 type chromeEnd struct {
 	start, duration int64
-	micros          float64 // 0 if it is the sum of the two
+	micros          float64 // the end in microseconds; 0 if it is the sum of the two
 }
 
-// appendDuration appends the duration of a call. Viewers that add it to the start in
-// floating point must not find that a call ends after one that starts there starts, or
-// before the last one inside it, because they would omit one of the two. A longer fraction
-// ensures this where it is necessary.
+// appendDuration appends the duration of a call. Some viewers add it to the start in floating
+// point. If the sum is after the start of a call that begins at this end, or before the end of
+// the last call inside, they omit one of the two. Where necessary, appendDuration writes more
+// decimals to prevent this.
 func (e *chromeEnd) appendDuration(dst []byte, time *timeline, start, duration int64) []byte {
 	end, last := start+duration, e.start+e.duration
 	from, to := float64(start)/1000, float64(end)/1000
@@ -36,7 +36,7 @@ func (e *chromeEnd) appendDuration(dst []byte, time *timeline, start, duration i
 		}
 		sum = from + micros
 	}
-	if end >= last { // of calls that start together, the inner one comes last
+	if end >= last { // if calls start together, the inner one comes last
 		*e = chromeEnd{start, duration, 0}
 		if long {
 			e.micros = sum

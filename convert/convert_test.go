@@ -147,8 +147,8 @@ type blockWriter interface {
 	Close() error
 }
 
-// full is a device without space left. Later writes succeed again, and the writer must not report
-// success, because the output has a hole.
+// full is a device without space left. Later writes succeed again, but the writer must still
+// return the error, because the output has a hole.
 type full struct{ failed bool }
 
 var errFull = errors.New("no space left on device")

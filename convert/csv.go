@@ -15,19 +15,19 @@ import (
 //	trace        name of the trace; only if there are several
 //	process, thread
 //	function_id, function
-//	depth        how many calls were open around it
+//	depth        number of calls that were open around it
 //	caller_id, caller
-//	             the call it was made from; empty for outermost calls
+//	             the function that made the call; empty for outermost calls
 //	start_ns     since Options.Base; start_unix_ns since 1970 with Options.Absolute
 //	duration_ns  from entry to exit
-//	self_ns      duration without that of the calls it made
+//	self_ns      duration without callees
 //	end          exited, tail-exited, continued, inferred, truncated or left; see calls.End
 //	args         logged arguments, separated by spaces
 //
 // If the frequency is unknown, the three times are named start_ticks, duration_ticks and
 // self_ticks. Custom and typed events are omitted. Fields are quoted as in RFC 4180, and
-// lines end in a line feed. Names that a spreadsheet would take for a formula are preceded
-// by an apostrophe.
+// lines end in a line feed. Names that a spreadsheet would treat as a formula begin with an
+// apostrophe.
 type CSV struct {
 	rows
 	names labels

@@ -6,9 +6,9 @@ import (
 )
 
 // counter appends numbers that are close to each other, for example timestamps of a trace.
-// It caches the digits that rarely change, all but the last eight.
+// It caches all digits but the last eight, because they rarely change.
 type counter struct {
-	high   uint64 // the number above the last eight digits; 0 has no digits
+	high   uint64 // the number without its last eight digits; 0 has no digits
 	digits []byte // of high
 }
 
@@ -27,9 +27,8 @@ func (c *counter) append(dst []byte, v uint64) []byte {
 	return appendEightDigits(dst, low)
 }
 
-// appendEightDigits appends v < 1e8 with leading zeros. It computes the eight digits side
-// by side in one word: the number is split into two of four digits, these into four of two,
-// and these into eight of one.
+// appendEightDigits appends v < 1e8 with leading zeros. It computes the eight digits in parallel in
+// one word: it splits the number into two parts of four digits, then four of two, then eight of one.
 func appendEightDigits(dst []byte, v uint32) []byte {
 	x := uint64(v/10_000) | uint64(v%10_000)<<32
 	// 10486>>20 is 1/100 for numbers of four digits, 103>>10 1/10 for two.

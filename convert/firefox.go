@@ -14,20 +14,20 @@ import (
 
 // Firefox writes a profile for the Firefox Profiler, in its "processed" format.
 //
-// The samples of a thread are the runs between two entries or exits: the stack, when it
-// began, and how long it stayed. So self and total times are exact, and the stack chart
-// shows every call where it was. A run that takes no time is written only if calls would
-// otherwise merge or vanish. Calls with logged arguments are also markers, because stacks
-// cannot have arguments. So are custom and typed events; those that name a request have its
-// flow. Calls that Options.LeftOut describes are shown as calls of one function. The
-// profile's information shows what was lost and left out.
+// A sample is a run of a thread between two entries or exits: its stack, start and duration.
+// So self and total times are exact, and the stack chart shows every call at its position. A
+// run of no time is written only if calls would otherwise merge or vanish. Calls with logged
+// arguments are also markers, because stacks cannot have arguments. So are custom and typed
+// events. Events that name a request are linked by a flow. Runs of the calls that
+// Options.LeftOut describes appear as calls of one function. The profile's information shows
+// what was lost and omitted.
 //
 // If the frequency is unknown, a nanosecond stands for a tick.
 //
 // It is a sink for calls.Options with Opens, and without a MinDuration. Use
-// Options.Shortest instead. Samples are written in columns, thread by thread, so all are
-// kept until the end: two per call, with some 3 bytes each. Memory also grows with the
-// markers and with different call paths. The Firefox Profiler needs more.
+// Options.Shortest instead. The format has samples in columns, thread by thread, so Firefox
+// keeps all of them until the end: two per call, of about 3 bytes each. Memory also grows
+// with markers and call paths. The Firefox Profiler needs more memory.
 type Firefox struct {
 	out     output
 	opts    Options
@@ -48,17 +48,17 @@ type firefoxThread struct {
 	runs    firefoxRuns
 	markers []firefoxMarker
 	gaps    []firefoxMarker // off-CPU times
-	// settled is the number of markers that have their stack. For the others, it may be
-	// unknown whether some calls around them take long enough.
+	// settled is the number of markers whose stack is known. The stack of the others may
+	// depend on whether open calls turn out long enough.
 	settled int
 	begun   bool
-	// held is what Firefox.held has of the thread, and data what the data of the first measured
-	// markers take.
+	// held is the thread's part of Firefox.held. data is the number of bytes of data of the
+	// first measured markers.
 	held, data int64
 	measured   int
 	first      int64 // start of the first run
 	busy       int64 // time of the runs that have a stack
-	// The current run: its stack and its start, and whether a call began there.
+	// The current run: its stack, its start, and whether a call began there.
 	stack    calls.PathID
 	at       int64
 	entering bool
@@ -73,7 +73,7 @@ type firefoxMarker struct {
 	stack      calls.PathID
 }
 
-// leftOutFunc stands for calls that are left out.
+// leftOutFunc stands for omitted calls.
 const leftOutFunc reader.FuncID = math.MinInt32
 
 // NewFirefox returns a writer of a profile.
@@ -114,7 +114,8 @@ func (f *Firefox) Calls(b *calls.Batch) error {
 	return nil
 }
 
-// Held implements [calls.Holder]. A name may be as long as a text of an event.
+// Held implements [calls.Holder]. It assumes 128 bytes for each text, although names of events may
+// be longer.
 func (f *Firefox) Held() int64 {
 	const perPath, perText = 64, 128
 	return f.held + perThreadBytes*int64(len(f.threads)) + perPath*int64(f.paths.Len()) + perText*int64(len(f.texts.list))
@@ -202,16 +203,15 @@ func (f *Firefox) event(t *firefoxThread, e *calls.Event) {
 	t.markers = append(t.markers, firefoxMarker{name: f.texts.of(name), start: e.TSC, end: e.TSC, data: string(data)})
 }
 
-// settle sets the stacks of the markers up to a time.
+// settle sets the stacks of the markers that start at or before a time.
 func (t *firefoxThread) settle(tsc uint64) {
 	for ; t.settled < len(t.markers) && t.markers[t.settled].start <= tsc; t.settled++ {
 		t.markers[t.settled].stack = t.stack
 	}
 }
 
-// turn ends the current run, and begins one with another stack. If one call ends when
-// another begins, a run of no time separates them. The same separates entry and exit of a
-// call that takes no time.
+// turn ends the current run, and begins one with another stack. A run of no time separates a call
+// that ends when another begins, and the entry and exit of a call that takes no time.
 func (t *firefoxThread) turn(at int64, stack calls.PathID, entering bool) {
 	if at > t.at || entering != t.entering {
 		t.runs.add(t.stack, at-t.at)
@@ -222,7 +222,7 @@ func (t *firefoxThread) turn(at int64, stack calls.PathID, entering bool) {
 	t.stack, t.at, t.entering = stack, at, entering
 }
 
-// begin records the start of the thread's records, when no call is known yet.
+// begin sets the start of the thread's records. Only the first call has an effect.
 func (t *firefoxThread) begin(at int64) {
 	if !t.begun {
 		t.begun, t.first, t.at, t.entering = true, at, at, true

@@ -131,7 +131,7 @@ func (p *firefoxProfile) stack(stack *int) (names []string) {
 }
 
 // boxes returns the calls that the stack chart shows for a thread. A box reaches from the first
-// sample whose stack has it to the first whose stack has not.
+// sample whose stack has it to the first whose stack does not.
 func (p *firefoxProfile) boxes(t rapid.TB, thread int) (all []slice) {
 	t.Helper()
 	samples := &p.Threads[thread].Samples
@@ -279,7 +279,7 @@ func TestFirefox(t *testing.T) {
 		`"initialSelectedThreads":[0],"initialVisibleThreads":[0],`,
 		`"entries":[{"label":"Calls","format":"integer","value":3},` +
 			`{"label":"Calls that were open at the end","format":"integer","value":1},` +
-			`{"label":"Calls ended by the exit of an outer call","format":"integer","value":1},` +
+			`{"label":"Calls without an exit record","format":"integer","value":1},` +
 			`{"label":"Records lost","format":"integer","value":3}]`,
 		`"name":"main thread","processName":"process 77","isMainThread":true,"pid":"77","tid":77,
 "samples":{"weightType":"tracing-ms","length":7,

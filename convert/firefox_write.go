@@ -11,13 +11,13 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// firefoxVersion is the version of the format, see docs-developer/CHANGELOG-formats.md of
-// the Firefox Profiler: the first that can contain source code. The profiler reads every
-// version up to its own.
+// firefoxVersion is the first version of the format that can contain source code. See
+// docs-developer/CHANGELOG-formats.md of the Firefox Profiler. The profiler reads all versions
+// up to its own.
 const firefoxVersion = "64"
 
-// firefoxAbout is the part of the profile that does not depend on the trace. The interval
-// has no meaning for runs of any length. It should be shorter than any of interest.
+// firefoxAbout is the part of the profile that does not depend on the trace. The sampling interval
+// has no meaning here, because runs have any length. It should be shorter than the runs of interest.
 const firefoxAbout = `"interval":0.001,"preprocessedProfileVersion":` + firefoxVersion + `,"version":27,` +
 	`"importedFrom":"xray","processType":0,"stackwalk":1,"debug":false,` +
 	`"symbolicated":true,"usesOnlyOneStackType":true,"sourceCodeIsNotOnSearchfox":true,
@@ -36,13 +36,13 @@ const firefoxAbout = `"interval":0.001,"preprocessedProfileVersion":` + firefoxV
 {"name":"offcpu","display":["marker-chart","marker-table","timeline-overview"],"tableLabel":"{marker.data.switches}",` +
 	`"chartLabel":"{marker.name}","fields":[{"key":"switches","label":"Switches","format":"string"},{"key":"place","label":"Or","format":"string"}]}]`
 
-// Categories and phases of markers, as above and as the profiler numbers them.
+// Categories, as numbered in firefoxAbout, and phases of markers, as the profiler numbers them.
 const (
 	categoryOther, categoryCalls = 0, 1
 	phaseInstant, phaseInterval  = 0, 1
 )
 
-// Close writes everything.
+// Close writes the profile.
 func (f *Firefox) Close() error {
 	threads := slices.DeleteFunc(f.threads, func(t *firefoxThread) bool { return t == nil || !t.begun })
 	if len(threads) == 0 {
@@ -79,11 +79,11 @@ func (f *Firefox) Close() error {
 
 func (f *Firefox) text(s string) { f.out.buf = f.out.spill(append(f.out.buf, s...)) }
 
-// firefoxVisible is how many threads are shown at first. By default, the profiler hides
-// threads with few samples, but those are the ones with long calls.
+// firefoxVisible is the number of threads that are visible at first. By default, the profiler hides
+// threads with few samples, but these are the ones with long calls.
 const firefoxVisible = 50
 
-// about writes the profile's information about itself and the trace.
+// about writes the profile's information about its format and the trace.
 func (f *Firefox) about(threads []*firefoxThread) {
 	first, last, total := int64(0), int64(0), int64(0)
 	visible := make([]int, len(threads))
@@ -111,13 +111,13 @@ func (f *Firefox) about(threads []*firefoxThread) {
 		}
 	}
 	number("Calls that were open at the end", f.ends[calls.Truncated])
-	number("Calls ended by the exit of an outer call", f.ends[calls.Inferred])
+	number("Calls without an exit record", f.ends[calls.Inferred])
 	number("Calls ended by an exception or longjmp", f.ends[calls.Left])
 	if f.opts.Lost != nil {
 		number("Records lost", f.opts.Lost())
 	}
 	if f.opts.LeftOut != "" {
-		b = appendJSON(append(b, `,{"label":"Left out","format":"string","value":`...), f.opts.LeftOut)
+		b = appendJSON(append(b, `,{"label":"Omitted","format":"string","value":`...), f.opts.LeftOut)
 		b = append(b, '}')
 	}
 	if f.opts.Caveats != nil {
@@ -315,7 +315,7 @@ func appendStack(dst []byte, stack calls.PathID) []byte {
 	return strconv.AppendInt(dst, int64(stack)-1, 10)
 }
 
-// appendMillis appends a time in milliseconds: exactly, and in few bytes.
+// appendMillis appends a time in milliseconds, exactly and in few bytes.
 func appendMillis(dst []byte, nanos int64) []byte {
 	dst = strconv.AppendInt(dst, nanos, 10)
 	if nanos == 0 {

@@ -8,8 +8,8 @@ import (
 // interruptsTrack is the name of the track of interrupts.
 const interruptsTrack = "interrupts"
 
-// interruptsOf returns the interrupts from the first call of a batch to the end of the last
-// one, except those that begin before a time.
+// interruptsOf returns the interrupts from the first start of a call of a batch to the last end,
+// except those that begin before a time.
 func (o *Options) interruptsOf(b *calls.Batch, after uint64) []sched.Interrupt {
 	file := int(b.Thread.File)
 	if o.OffCPU == nil || file >= len(o.Sched) || o.Sched[file] == nil || len(b.Calls) == 0 {
@@ -27,7 +27,7 @@ func (o *Options) interruptsOf(b *calls.Batch, after uint64) []sched.Interrupt {
 	return list
 }
 
-// interrupts shows interrupts on a track below that of the thread.
+// interrupts writes interrupts to a track below that of the thread.
 func (p *Perfetto) interrupts(t *perfettoThread, b *calls.Batch) {
 	list := p.opts.interruptsOf(b, t.interrupted)
 	if len(list) == 0 {

@@ -4,8 +4,8 @@ import (
 	"unicode/utf8"
 )
 
-// appendJSON appends a string as a JSON string. Bytes that are not UTF-8, which JSON cannot
-// contain, become U+FFFD.
+// appendJSON appends a string as a JSON string. Bytes that are not UTF-8 become U+FFFD, because JSON
+// cannot contain them.
 func appendJSON(dst []byte, s string) []byte {
 	const hexDigits = "0123456789ABCDEF"
 	dst = append(dst, '"')

@@ -10,8 +10,8 @@ import (
 
 // JSONLines writes a JSON object for each call, on a separate line. Its keys are the
 // columns of [CSV], in the same order. Outermost calls have no "caller_id" and "caller".
-// "args" is an array, and only present if arguments were logged. Numbers are JSON integers
-// of up to 64 bits, which some programs round when they read them.
+// "args" is an array, and present only if arguments were logged. Numbers are JSON integers
+// of up to 64 bits, which some programs round.
 type JSONLines struct {
 	rows
 	names   labels

@@ -7,11 +7,11 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// label returns the name of a function, where llvm-xray would show "#id".
+// label returns the name of a function, or "#id" if it is unknown.
 func (o *Options) label(id reader.FuncID) string { return symbolize.Label(o.Names, id) }
 
-// labelOrID returns the name of a function in the formats of llvm-xray: the ID without a
-// map.
+// labelOrID returns the name of a function for the formats of llvm-xray. Without names, it returns
+// the decimal ID.
 func (o *Options) labelOrID(id reader.FuncID) string {
 	if o.Names == nil {
 		return strconv.Itoa(int(id))
@@ -19,9 +19,9 @@ func (o *Options) labelOrID(id reader.FuncID) string {
 	return symbolize.Label(o.Names, id)
 }
 
-// labels caches the text of functions in a format, so that it is not rendered for every
-// record. The cache has a fixed size, because IDs of a damaged trace are arbitrary. If a
-// program has fewer functions than it has slots, nothing is rendered twice.
+// labels caches the text of functions in a format, because rendering it for every record is slow.
+// The cache has a fixed size, because IDs of a damaged trace are arbitrary. If all functions
+// are of one object and fewer than the slots, nothing is rendered twice.
 type labels struct {
 	render func(dst []byte, id reader.FuncID) []byte
 	slots  []labelSlot

@@ -7,19 +7,19 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// longCalls finds the calls of a thread that take at least min ticks, for writers that
-// write entries. It reports them as soon as they are known to take long enough, in order
+// longCalls finds the calls of a thread that take at least min ticks, for writers that write
+// entries. It reports a call as soon as it is known to be long enough, in the order of entries
 // and before anything inside.
 type longCalls struct {
 	min   uint64
-	held  *int64 // bytes of open of all threads
+	held  *int64 // bytes of open, of all threads together
 	open  []openCall
-	shown int // of open, how many begin was called for
+	shown int // number of open calls that begin was called for
 	begin func(*openCall)
 	short *shortCalls
 }
 
-// openCall is an entry without its exit so far.
+// openCall is an entry whose exit has not been seen yet.
 type openCall struct {
 	start uint64
 	fn    reader.FuncID
@@ -35,8 +35,8 @@ func (l *longCalls) enter(o *calls.Open) {
 	l.short.enter(o.Depth)
 }
 
-// settle reports the open calls that have taken long enough at a time, and returns whether
-// all have.
+// settle calls begin for the open calls that are long enough at time now, and reports whether all
+// are.
 func (l *longCalls) settle(now uint64) bool {
 	for l.shown < len(l.open) {
 		o := &l.open[l.shown]
@@ -61,7 +61,7 @@ func (l *longCalls) leave(c *calls.Call) bool {
 	return shown
 }
 
-// finish shows the rest at the end of the thread.
+// finish shows the remaining runs at the end of the thread.
 func (l *longCalls) finish() {
 	l.short.finish()
 	*l.held -= openCallBytes * int64(cap(l.open))

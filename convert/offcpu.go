@@ -10,19 +10,19 @@ import (
 // offCPUTrack is the name of the track, or the category, of off-CPU times.
 const offCPUTrack = "off CPU"
 
-// offSpan is a off-CPU time in a timeline.
+// offSpan is an off-CPU time in a timeline.
 type offSpan struct {
 	state      string
 	start, end uint64 // TSC
-	place      string // how exactly the time is known; "" if it is
-	switches   string // "" but in the first span of a gap
-	by         string // what ran instead, or ended the wait; "" if that is not known
-	waker      int32  // thread of the process that woke this one at the start; 0 for none
+	place      string // how inexact the position is; "" if it is exact
+	switches   string // numbers of switches; "" except in the first span of a gap
+	by         string // what ran instead, or ended the wait; "" if unknown
+	waker      int32  // thread of the process that woke this thread at start; 0 for none
 }
 
-// offSpans returns the spans of a gap. The thread noticed the gap at its end. So that is
-// where they are, first those blocked by the program, then by the recorder, and then those in
-// the run queue, although the thread may have run on before it noticed.
+// offSpans returns the spans of a gap. The thread noticed the gap only at the gap's end, so the
+// spans are placed there: first blocked by the program, then blocked by the recorder, then in the
+// run queue. They may have been earlier.
 func (t *timeline) offSpans(g *calls.Gap) []offSpan {
 	off := g.Sum()
 	if off == 0 {
@@ -53,7 +53,7 @@ func (t *timeline) offSpans(g *calls.Gap) []offSpan {
 	return list
 }
 
-// gaps shows off-CPU times on a track below that of the thread.
+// gaps writes off-CPU times to a track below that of the thread.
 func (p *Perfetto) gaps(t *perfettoThread, b *calls.Batch) {
 	track := uint64(offCPUTracks | (b.Index + 1))
 	for i := range b.Gaps {
@@ -84,8 +84,7 @@ func (p *Perfetto) gaps(t *perfettoThread, b *calls.Batch) {
 	}
 }
 
-// gaps shows off-CPU times as asynchronous events, which viewers draw on a track
-// of their own.
+// gaps writes off-CPU times as asynchronous events, which viewers draw on a separate track.
 func (c *Chrome) gaps(t *chromeThread, b *calls.Batch) {
 	for i := range b.Gaps {
 		for _, s := range c.time.spansOf(&c.opts, b.Thread, &b.Gaps[i]) {
@@ -109,7 +108,7 @@ func (c *Chrome) gaps(t *chromeThread, b *calls.Batch) {
 	}
 }
 
-// gaps marks off-CPU times.
+// gaps adds a marker for each off-CPU time.
 func (f *Firefox) gaps(t *firefoxThread, b *calls.Batch) {
 	for i := range b.Gaps {
 		for _, s := range f.time.spansOf(&f.opts, b.Thread, &b.Gaps[i]) {

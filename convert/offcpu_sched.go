@@ -16,7 +16,7 @@ import (
 	"github.com/xray-tools/xray/reader/sched"
 )
 
-// spansOf returns the spans of a gap, from the scheduler's events if the trace has them there.
+// spansOf returns the spans of a gap, from scheduler events if they cover it.
 func (t *timeline) spansOf(opts *Options, thread reader.Thread, g *calls.Gap) []offSpan {
 	known := t.offSpans(g)
 	if len(known) == 0 || int(thread.File) >= len(opts.Sched) || opts.Sched[thread.File] == nil {
@@ -44,7 +44,7 @@ func (t *timeline) spansOf(opts *Options, thread reader.Thread, g *calls.Gap) []
 	return list
 }
 
-// wokenBy says what ended a wait.
+// wokenBy describes what ended a wait.
 func wokenBy(o *sched.Off) string {
 	state := "in state " + string(o.State) + ", woken "
 	switch {
@@ -63,12 +63,12 @@ func taskName(t reader.Task) string {
 	return fmt.Sprintf("%s (thread %d)", cmp.Or(t.Name, "unnamed"), t.TID)
 }
 
-// maxInstead limits the tasks that are named.
+// maxInstead is the maximum number of tasks that ranInstead names.
 const maxInstead = 3
 
-// ranInstead names what ran, the longest first.
+// ranInstead names the tasks that ran, longest first.
 func ranInstead(runs []sched.Run) string {
-	var tasks []sched.Run // with From as 0
+	var tasks []sched.Run // To is the total time; From is 0
 	for _, r := range runs {
 		i := slices.IndexFunc(tasks, func(t sched.Run) bool { return t.Task == r.Task })
 		if i < 0 {
@@ -98,14 +98,14 @@ func wakeID(woken reader.Thread, tsc uint64) uint64 {
 	return max(1, h.Sum64())
 }
 
-// wakeUp is a moment at which a thread woke another one of its process.
+// wakeUp is a moment at which a thread woke another thread of its process.
 type wakeUp struct {
 	tsc   uint64
 	woken reader.Thread
 }
 
-// wake shows where a thread woke another one, with a flow to where that begins to wait for a
-// CPU. If nothing is known of the thread yet, it is shown with its first calls.
+// wake writes an instant where a thread woke another one, with a flow to the start of that thread's
+// wait for a CPU. If the waker has no calls yet, wake keeps the wake-up for wakesBefore.
 func (p *Perfetto) wake(waker reader.Thread, w wakeUp) {
 	t := p.byThread[waker]
 	if t == nil {
@@ -117,7 +117,7 @@ func (p *Perfetto) wake(waker reader.Thread, w wakeUp) {
 	p.outOfOrder(t, max(0, p.time.at(w.tsc)), appendFlow(event, wakeID(w.woken, w.tsc)))
 }
 
-// wakesBefore shows the wake-ups by a thread that are known before its first calls.
+// wakesBefore writes the wake-ups by a thread that were found before its first calls.
 func (p *Perfetto) wakesBefore(t *perfettoThread) {
 	p.byThread[t.thread] = t
 	for _, w := range p.pendingWakes[t.thread] {
@@ -126,7 +126,7 @@ func (p *Perfetto) wakesBefore(t *perfettoThread) {
 	delete(p.pendingWakes, t.thread)
 }
 
-// appendFlow makes an event part of a flow.
+// appendFlow makes a track event part of a flow.
 func appendFlow(event []byte, id uint64) []byte {
 	return protowire.AppendFixed64(protowire.AppendTag(event, eventFlow, protowire.Fixed64Type), id)
 }

@@ -49,7 +49,7 @@ func TestSpansOfSchedulerEvents(t *testing.T) {
 			{state: "blocked", start: 400, end: 420, switches: switches, by: "in state S, woken by prog (thread 8)"},
 			{state: "in the run queue", start: 420, end: 430, by: "behind hog (thread 20)", waker: 8},
 		}},
-		// Times that the events do not cover are as without them.
+		// Where the events do not cover a gap, times are the same as without events.
 		{590, 700, time.offSpans(gap(590, 700))},
 		{161, 199, time.offSpans(gap(161, 199))},
 		{120, 250, time.offSpans(gap(120, 250))},

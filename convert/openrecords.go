@@ -2,13 +2,13 @@ package convert
 
 import "github.com/xray-tools/xray/reader"
 
-// recordStack is the entries of a thread without their exits so far, the outermost first.
+// recordStack has the open calls of a thread, outermost first.
 type recordStack struct {
 	open   []openRecord
-	counts map[reader.FuncID]int // of open, by function; nil while it is small
+	counts map[reader.FuncID]int // number of open calls by function; nil while the stack is small
 }
 
-// openRecord is an entry without its exit so far.
+// openRecord is an entry whose exit has not been seen yet.
 type openRecord struct {
 	fn   reader.FuncID
 	kept bool // selected
@@ -32,16 +32,15 @@ func (s *recordStack) push(r openRecord) {
 	}
 }
 
-// endsWindow reports whether event i of a block is the end of a window of the recording. The calls
-// that are open there went on, but have no exits.
+// endsWindow reports whether event i of a block is the end of a window of the recording. Calls that
+// are open there continued, but have no exits.
 func endsWindow(b *reader.Block, i int) bool {
 	e, ok := b.Edge(i)
 	return ok && e == reader.WindowEnds
 }
 
 // find returns the index of the innermost open call of a function, or a negative number if
-// there is none. Stacks are searched only if that finds something or is cheap, as in
-// openCalls.
+// there is none. It searches the stack only if it is small or has the function, as openCalls does.
 func (s *recordStack) find(fn reader.FuncID) int {
 	if s.counts != nil && s.counts[fn] == 0 {
 		return -1

@@ -14,23 +14,23 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// Perfetto writes the protobuf trace of Perfetto, which its UI and its trace processor
-// read. It has a fifth of the size of Chrome's JSON, with whole nanoseconds.
+// Perfetto writes a protobuf trace for Perfetto's UI and trace processor. It is a fifth of the
+// size of Chrome's JSON, with times in whole nanoseconds.
 //
-// Each thread is a sequence of packets with a clock of differences and its own interned
-// names and source locations. A call is a slice, whose annotations show logged arguments,
-// and how it ended if it has no exit record. Custom and typed events are instants. Those
-// that name a request have the flow of that request, so that viewers draw arrows from
-// thread to thread. Two counters show how many calls are open on a thread, sampled, and how
-// many records the trace lost. Calls that Options.LeftOut describes are shown as slices,
-// with their number and their time, and as a counter for each thread. Times off the
-// processor are slices on a track below that of their thread. With Options.Sched, an
-// annotation says what ran instead, or what ended the wait, and a flow leads there from the
-// thread of the process that did. Interrupts are slices on another track. Each sentence of
-// Options.Caveats has a track.
+// Each thread is a sequence of packets with an incremental clock and its own interned names
+// and source locations. A call is a slice, whose annotations show logged arguments, and how
+// it ended if it has no exit record. Custom and typed events are instants. Those that name a
+// request have the flow of that request, so that viewers draw arrows from thread to thread.
+// A counter samples how many calls of a thread are open, and another shows how many records
+// the trace lost. Runs of the calls that Options.LeftOut describes are slices, with the
+// number and the time of the calls, and a counter for each thread shows how many were
+// omitted. Off-CPU times are slices on a track below that of their thread. With
+// Options.Sched, an annotation shows what ran instead or what ended the wait. If a thread of
+// the process ended it, a flow leads from there to the slice. Interrupts are slices on
+// another track. Each sentence of Options.Caveats has a track.
 //
 // If the frequency is unknown, a nanosecond stands for a tick. Times before Options.Base
-// are moved there.
+// become 0.
 //
 // It is a sink for calls.Options with Opens, and without a MinDuration. Use
 // Options.Shortest instead. Memory grows with threads, with the functions of each, and with
@@ -42,7 +42,7 @@ type Perfetto struct {
 	tracks  tracks
 	threads perThread[*perfettoThread]
 	last    int64 // of all threads: time of the latest packet
-	// byThread has the threads that have calls, and pendingWakes the wake-ups by others.
+	// byThread has the threads that have calls, and pendingWakes the wake-ups by other threads.
 	byThread     map[reader.Thread]*perfettoThread
 	pendingWakes map[reader.Thread][]wakeUp
 	held         int64 // bytes of the threads' names and pending instants
@@ -52,38 +52,38 @@ type Perfetto struct {
 type perfettoThread struct {
 	thread reader.Thread
 	head   []byte // start of packets: the sequence and its flags
-	// headWords are the same, and the tag of the time: headSize bytes, little-endian.
+	// headWords are head and the tag of the time: headSize bytes, little-endian.
 	headWords [2]uint64
 	headSize  int
 	counter   uint64 // track of the open calls
 	last      int64  // time of the latest packet
-	count     int    // open calls since then
-	// unsampled is the number of packets since the counter was written.
+	count     int    // number of open calls after the latest packet
+	// unsampled is the number of packets since the last sample of the counter.
 	unsampled int
 	names     map[string]uint64
 	begins    eventTemplates // of packets that begin a call
 	calls     longCalls
-	// pending are the instants in open calls of which some may be left out.
+	// pending are the instants in open calls that may be omitted.
 	pending     []pendingInstant
-	leftOut     []byte // the track event that begins a run of calls omitted
-	hasGaps     bool   // the track of off-CPU times is described
-	interrupted uint64 // interrupts before this TSC are written
-	absent      bool   // the counter of calls omitted is not yet described
-	// fresh are interned data for the next packet.
+	leftOut     []byte // the track event that begins a run of omitted calls
+	hasGaps     bool   // the track of off-CPU times is described already
+	interrupted uint64 // interrupts that begin before this TSC are written
+	absent      bool   // the track of the counter of omitted calls is not described yet
+	// fresh is interned data for the next packet.
 	fresh []byte
-	// held is what Perfetto.held has of the thread, and nameBytes the length of names.
+	// held is the thread's part of Perfetto.held, and nameBytes the length of its names.
 	held, nameBytes int64
 }
 
-// pendingInstant is an instant that is written when the calls around it are written or left
-// out. With Options.LeftOut, it is left out with the innermost.
+// pendingInstant is an instant that waits until all calls around it are either written or omitted.
+// With Options.LeftOut, it is omitted with the innermost call.
 type pendingInstant struct {
 	tsc   uint64
 	open  int    // calls around it
 	event []byte // the fields of the track event
 }
 
-// The numbers of fields and the constants are from Perfetto's protos/perfetto/trace.
+// Field numbers and constants of Perfetto's protos/perfetto/trace.
 const (
 	tracePacket = 1
 
@@ -112,7 +112,7 @@ const (
 	clockRealtime, clockBoottime, clockOfSequence = 1, 6, 64
 )
 
-// The numbers of tracks: threads are counted from 1.
+// Track numbers. Those of threads count from 1.
 const (
 	processTrack    = 1 << 40
 	counterTracks   = 1 << 41
@@ -122,7 +122,7 @@ const (
 	offCPUTracks    = 1 << 45
 	interruptTracks = 1 << 46
 	windowTracks    = 1 << 47
-	// The sequence for what belongs to no thread.
+	// The sequence of packets that belong to no thread.
 	commonSequence = math.MaxUint32
 )
 
@@ -192,7 +192,7 @@ func (p *Perfetto) allCalls(t *perfettoThread, b *calls.Batch) {
 		})
 }
 
-// instantsBefore writes the pending instants up to a time.
+// instantsBefore writes the pending instants up to and including a time.
 func (p *Perfetto) instantsBefore(t *perfettoThread, tsc uint64) {
 	if len(t.pending) == 0 {
 		return
@@ -257,7 +257,7 @@ func (p *Perfetto) beginning(t *perfettoThread, fn reader.FuncID) *eventTemplate
 	return t.begins.add(newEventTemplate(fn, p.intern(t, fn)))
 }
 
-// instant shows a custom or typed event.
+// instant writes a custom or typed event, or keeps it until the calls around it are settled.
 func (p *Perfetto) instant(t *perfettoThread, e *calls.Event) {
 	event := appendPresent(nil, eventType, instantEvent)
 	mark, isMark := e.Mark()
@@ -285,12 +285,11 @@ func (p *Perfetto) instant(t *perfettoThread, e *calls.Event) {
 	p.packet(t, e.TSC, event, 0)
 }
 
-// The counter of open calls is written before and after an idle time of quiet nanoseconds,
+// The counter of open calls is written before and after an idle time of at least quiet nanoseconds,
 // after every often packets, and at the end of a thread.
 const quiet, often = 1e6, 64
 
-// packet writes a track event of a thread. change is the change of the number of open
-// calls.
+// packet writes a track event of a thread. change is added to the number of open calls.
 func (p *Perfetto) packet(t *perfettoThread, tsc uint64, event []byte, change int) {
 	at := max(0, p.time.at(tsc))
 	paused := at-t.last >= quiet
@@ -305,7 +304,7 @@ func (p *Perfetto) packet(t *perfettoThread, tsc uint64, event []byte, change in
 	}
 }
 
-// sample writes the number of open calls since the latest packet.
+// sample writes the number of open calls at the time of the latest packet.
 func (p *Perfetto) sample(t *perfettoThread) {
 	var buf [32]byte
 	event := appendPresent(buf[:0], eventType, counterEvent)
@@ -314,7 +313,7 @@ func (p *Perfetto) sample(t *perfettoThread) {
 	t.unsampled = 0
 }
 
-// write writes a packet of a thread: head, the time by the clock in head, and the track
+// write writes a packet of a thread: head, the time on the clock that head names, and the track
 // event.
 func (p *Perfetto) write(t *perfettoThread, head []byte, time int64, event []byte) {
 	buf := p.out.buf
@@ -333,8 +332,8 @@ func (p *Perfetto) write(t *perfettoThread, head []byte, time int64, event []byt
 	p.out.buf = p.out.spill(appendBytes(buf, packetTrackEvent, event))
 }
 
-// intern assigns IDs to the name and the place of a function, which come with the next
-// packet, and returns the track event that begins a call of it.
+// intern assigns IDs to the name and the source location of a function, and returns the track event
+// that begins a call of it. The next packet contains the interned data.
 func (p *Perfetto) intern(t *perfettoThread, id reader.FuncID) []byte {
 	label := p.opts.label(id)
 	begin := appendPresent(nil, eventType, sliceBegin)
@@ -351,7 +350,7 @@ func (p *Perfetto) intern(t *perfettoThread, id reader.FuncID) []byte {
 	return begin
 }
 
-// name assigns an ID to a name, which comes with the next packet.
+// name returns the ID of a name. The next packet contains the name if it is new.
 func (t *perfettoThread) name(label string) uint64 {
 	name := t.names[label]
 	if name == 0 {
@@ -363,7 +362,8 @@ func (t *perfettoThread) name(label string) uint64 {
 	return name
 }
 
-// thread returns the batch's thread, and begins it the first time.
+// thread returns the state of the batch's thread. On the first call, it begins the thread's
+// sequence.
 func (p *Perfetto) thread(b *calls.Batch) *perfettoThread {
 	at := p.threads.at(b.Index)
 	if *at != nil {
@@ -410,7 +410,7 @@ func (p *Perfetto) thread(b *calls.Batch) *perfettoThread {
 	return t
 }
 
-// track describes a track, of the kind of the field.
+// track describes a track. field determines its kind.
 func (p *Perfetto) track(uuid, parent uint64, field protowire.Number, about []byte, name string) {
 	track := appendPresent(nil, trackUUID, uuid)
 	if name != "" {
@@ -450,7 +450,7 @@ func (p *Perfetto) Close() error {
 	return p.out.finish("")
 }
 
-// windows shows when was recorded, in a track for each file that has windows.
+// windows writes the windows of the recording, to a track for each file that has any.
 func (p *Perfetto) windows() {
 	for file, windows := range p.opts.Windows {
 		if len(windows) == 0 {

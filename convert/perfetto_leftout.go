@@ -2,7 +2,7 @@ package convert
 
 import "slices"
 
-// run shows calls that are left out.
+// run writes a run of omitted calls.
 func (p *Perfetto) run(t *perfettoThread, r *shortRun) {
 	if t.leftOut == nil {
 		t.leftOut = appendPresent(appendPresent(nil, eventType, sliceBegin), eventName, t.name(leftOutName))
@@ -15,7 +15,7 @@ func (p *Perfetto) run(t *perfettoThread, r *shortRun) {
 	p.outOfOrder(t, max(0, p.time.at(r.end)), plainEnd)
 }
 
-// leftOutFrom shows how many calls are left out in a span of time.
+// leftOutFrom writes how many calls are omitted in the time span that begins at tsc.
 func (p *Perfetto) leftOutFrom(t *perfettoThread, number, tsc, n uint64) {
 	if t.absent {
 		t.absent = false

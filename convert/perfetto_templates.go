@@ -11,11 +11,11 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// Most batches have nothing but calls that are all shown and have no arguments. Their
-// packets differ in two places: the time, and what begins. So both are copied from
-// templates, in whole words: what follows overwrites the surplus.
+// Most batches contain only calls that are all shown and have no arguments. Their packets differ
+// only in the time and the track event. So packets are copied from templates, in whole words. Later
+// copies overwrite the surplus bytes.
 
-// eventTemplate is the end of a packet: its track event, with tag and size.
+// eventTemplate is the last part of a packet: its track event, with tag and size.
 type eventTemplate struct {
 	words [3]uint64 // its bytes, little-endian
 	size  int32
@@ -41,17 +41,17 @@ func (t *eventTemplate) event() []byte {
 	return buf[2:t.size]
 }
 
-// plainEndTemplate ends a call.
+// plainEndTemplate is the template of plainEnd.
 var plainEndTemplate = newEventTemplate(0, plainEnd)
 
-// eventTemplates are those that begin calls, by function. It is a hash table with linear
+// eventTemplates has the templates that begin calls, by function. It is a hash table with linear
 // probing, at most half full.
 type eventTemplates struct {
 	slots []eventTemplate // size is 0 where it is free
 	used  int
 }
 
-// slot returns where the template of a function is or belongs.
+// slot returns the slot that has or should get the template of a function.
 func (s *eventTemplates) slot(fn reader.FuncID) *eventTemplate {
 	mask := uint32(len(s.slots) - 1)
 	for i := uint32(fn) * 0x9e3779b1 >> 7; ; i++ {
@@ -90,14 +90,14 @@ func (s *eventTemplates) add(t eventTemplate) *eventTemplate {
 	return slot
 }
 
-// plain reports whether a batch has only calls that are all shown. Args and events are
-// rare, and short calls are left out by request.
+// plain reports whether a batch has only calls, all of them shown and without arguments. Arguments
+// and events are rare, and calls are omitted only on request.
 func (p *Perfetto) plain(t *perfettoThread, b *calls.Batch) bool {
 	return p.opts.Shortest == 0 && t.calls.short == nil && len(b.Args)+len(b.Events)+len(t.pending) == 0
 }
 
-// plainCalls writes the calls of a plain batch. Entries after the last call that ended are
-// written before the next one that ends.
+// plainCalls writes the calls of a plain batch. It keeps entries after the last call that ended
+// until a batch has the next call that ends.
 func (p *Perfetto) plainCalls(t *perfettoThread, b *calls.Batch) {
 	l, opens := &t.calls, b.Opens
 	if len(b.Calls) > 0 {
@@ -115,7 +115,7 @@ func (p *Perfetto) plainCalls(t *perfettoThread, b *calls.Batch) {
 				p.end(t, c, nil)
 			}
 		}
-		// Nobody looks at calls that are shown, except at how many they are.
+		// Only the number of calls that are shown matters, not their contents.
 		l.open = slices.Grow(l.open[:0], l.shown)[:l.shown]
 	}
 	for i := range opens {
@@ -123,10 +123,10 @@ func (p *Perfetto) plainCalls(t *perfettoThread, b *calls.Batch) {
 	}
 }
 
-// mostTemplated is more than the size of a packet that is made of templates.
+// mostTemplated is more than the size of any packet that is made from templates.
 const mostTemplated = 64
 
-// templated writes what packet writes, for the event of a template.
+// templated is packet for the event of a template.
 func (p *Perfetto) templated(t *perfettoThread, tsc uint64, event *eventTemplate, change int) {
 	at := max(0, p.time.at(tsc))
 	delta := uint64(at - t.last)

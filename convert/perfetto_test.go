@@ -303,7 +303,7 @@ func TestPerfettoShowsAll(t *testing.T) {
 	})
 }
 
-// The UI cannot open an empty file, so a trace without calls must not give one.
+// A trace without calls does not give an empty file, because the UI cannot open one.
 func TestPerfettoOfNothing(t *testing.T) {
 	text := write(t, NewPerfetto, Options{})
 	if got, leftOut := decodePerfetto(t, text); text == "" || len(got)+len(leftOut) > 0 {

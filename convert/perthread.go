@@ -1,9 +1,9 @@
 package convert
 
-// perThreadBytes is what writers take for a thread, without calls and names.
+// perThreadBytes is a writer's memory per thread, without calls and names.
 const perThreadBytes = 512
 
-// perThread is a writer's state of each thread, by the index in batches and blocks.
+// perThread has a writer's state of each thread, by the Index of batches and blocks.
 type perThread[T any] []T
 
 // at returns the element of a thread, which is zero until it is set. It is valid until the

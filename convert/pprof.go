@@ -14,16 +14,15 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// Pprof makes a profile for pprof: for every call path the number of its calls and their
-// self time. So pprof's flat values are self values, and its cumulative values are total
-// values. With Options.OffCPU, it divides self times into CPU time, blocked,
-// and in the run queue. Calls without an exit record count with the duration that package calls gives
-// them.
+// Pprof makes a profile for pprof: for every call path, the number of calls and their self
+// time. So pprof's flat values are self values, and its cumulative values are total values.
+// With Options.OffCPU, it also shows the parts of self time on CPU, blocked, and in the run
+// queue. Calls without an exit record have the duration that package calls gives them.
 //
-// It is a [calls.Analysis] and needs calls.Options.Paths. Memory grows with the different
-// call paths, and with Options.Threads with those of each thread.
+// It is a [calls.Analysis] and needs calls.Options.Paths. Memory grows with the number of
+// call paths or, with Options.Threads, with the call paths of each thread.
 //
-// The same trace gives the same bytes, however it was sharded.
+// The output does not depend on the number of shards.
 type Pprof struct {
 	opts    Options
 	paths   *calls.Paths
@@ -33,33 +32,33 @@ type Pprof struct {
 	held    int64                  // bytes of the threads' sums, with Options.Threads
 }
 
-// Held implements [calls.Holder]. The sums of all threads together do not count.
+// Held implements [calls.Holder]. Without Options.Threads, it is 0.
 func (p *Pprof) Held() int64 { return p.held }
 
-// measure updates what the sums of a thread hold.
+// measure updates the memory that the sums of a thread hold.
 func (p *Pprof) measure(t *pprofThread) {
 	if !p.opts.Threads {
 		return
 	}
-	const perThread, perEntry, encoded = 256, 96, 2 // the encoded form takes as much again
+	const perThread, perEntry, encoded = 256, 96, 2 // encoding doubles the memory
 	held := encoded * (perThread + t.paged + 8*int64(cap(t.pages)) + perEntry*int64(len(t.off)))
 	p.held += held - t.held
 	t.held = held
 }
 
-// pprofThread is the sums over calls of one thread, or of all.
+// pprofThread has the sums over the calls of one thread, or of all threads.
 type pprofThread struct {
 	thread reader.Thread
 	pages  []*tallyPage // by PathID / pageLen; nil if there was no call
-	// off is the part of self off-CPU times, of paths that have any.
+	// off has the off-CPU part of self times, for paths that have any.
 	off map[calls.PathID]calls.Off
 
 	paged int64 // bytes of the pages
-	held  int64 // what Pprof.held has of the thread
+	held  int64 // the thread's part of Pprof.held
 }
 
-// tallyPage has the tallies of neighboring paths. Threads that share a tree but few of its
-// paths pay only for the pages that they use.
+// tallyPage has the tallies of paths with adjacent IDs. A thread that uses few paths of a shared
+// tree has only the pages of these paths.
 type tallyPage [pageLen]tally
 
 const pageLen = 64
@@ -75,7 +74,7 @@ func (p *Pprof) Calls(b *calls.Batch) error {
 		return nil
 	}
 	if b.Paths == nil {
-		return errors.New("a profile needs the paths of calls: set calls.Options.Paths")
+		return errors.New("a profile needs call paths: set calls.Options.Paths")
 	}
 	p.paths = b.Paths
 	thread := p.thread(b.Index, b.Thread)
@@ -84,7 +83,7 @@ func (p *Pprof) Calls(b *calls.Batch) error {
 		t := thread.tally(c.Path)
 		t.calls++
 		t.selfTSC += c.Self
-		// If a clock steps back, calls that end later may have smaller times.
+		// If a clock steps back, later calls may have smaller times.
 		p.first, p.last = min(p.first, c.Start), max(p.last, c.Start+c.Duration)
 	}
 	for i := range b.Waits {
@@ -240,7 +239,7 @@ type pprofSample struct {
 	off calls.Off
 }
 
-// samples returns the tallies of all paths in the given order of the paths, and then by
+// samples returns the tallies of all paths, by the position of the path in order, and then by
 // thread. shortened, if not nil, maps each path to another ID.
 func (p *Pprof) samples(shortened []calls.PathID, order []uint32) []pprofSample {
 	n := 0
@@ -265,7 +264,7 @@ func (p *Pprof) samples(shortened []calls.PathID, order []uint32) []pprofSample 
 			cmp.Compare(a.thread.Process, b.thread.Process),
 			cmp.Compare(a.thread.Thread, b.thread.Thread))
 	})
-	// Several paths may have become one.
+	// shortened may map several paths to one.
 	n = 0
 	for _, s := range all {
 		if n > 0 && all[n-1].path == s.path && all[n-1].thread == s.thread {
@@ -280,15 +279,13 @@ func (p *Pprof) samples(shortened []calls.PathID, order []uint32) []pprofSample 
 	return all[:n]
 }
 
-// maxFrames is the maximum number of frames of a call path in a profile. A profile spells
-// out every path, so a recursion a million calls deep would need memory for 500 thousand
-// million frames.
+// maxFrames is the maximum number of frames of a call path in a profile. A profile spells out every
+// path, so a recursion a million calls deep would need 500 billion frames.
 const maxFrames = 256
 
-// shorten replaces the paths of more than maxFrames by their outermost frames, a frame of
-// function 0 for the omitted ones, and the innermost frame. It returns the tree of the
-// short paths, and their IDs by those of the long ones, or the tree it was given and nil if
-// there is nothing to shorten.
+// shorten replaces each path of more than maxFrames by its outermost frames, a frame of function 0
+// for the omitted ones, and the innermost frame. It returns the tree of the new paths, and the new
+// ID of each path. If no path is too long, it returns long and nil.
 func shorten(long *calls.Paths) (*calls.Paths, []calls.PathID) {
 	depth := make([]uint32, long.Len())
 	deepest := uint32(0)
@@ -301,7 +298,7 @@ func shorten(long *calls.Paths) (*calls.Paths, []calls.PathID) {
 	}
 	short := calls.NewPaths()
 	ids := make([]calls.PathID, long.Len())
-	gap := make([]calls.PathID, long.Len()) // the frame of function 0, for paths that have one
+	gap := make([]calls.PathID, long.Len()) // the path to the frame of function 0, for paths that have one
 	for id := calls.PathID(1); int(id) < long.Len(); id++ {
 		parent := long.Parent(id)
 		above := ids[parent]

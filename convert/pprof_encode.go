@@ -12,11 +12,11 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// pprofEncoder writes a profile.proto message field by field, as it becomes known. The
-// pprof module's model keeps a whole profile in memory, at about a kilobyte for a sample
-// with labels. This keeps only its functions and strings.
+// pprofEncoder writes a profile.proto message field by field. The pprof module keeps a whole profile
+// in memory, at about a kilobyte for a sample with labels. pprofEncoder keeps only functions and
+// strings.
 //
-// Everything is numbered when it is first used, in the order of the samples.
+// Strings, locations, functions and mappings are numbered in order of first use by the samples.
 type pprofEncoder struct {
 	out       output
 	opts      *Options
@@ -25,7 +25,7 @@ type pprofEncoder struct {
 	nested    []byte // a message inside it
 	strings   map[string]uint64
 	table     []string
-	frames    map[symbolize.Call][]symbolize.Symbol // of calls whose places are known
+	frames    map[symbolize.Call][]symbolize.Symbol // of calls whose source location is known
 	locations map[symbolize.Call]uint64             // their numbers; Callee is 0 if frames are unknown
 	order     []symbolize.Call                      // location i+1
 	functions map[pprofFunction]uint64              // their numbers
@@ -116,7 +116,7 @@ func (e *pprofEncoder) field(field protowire.Number, message []byte) {
 	e.out.buf = e.out.spill(appendBytes(e.out.buf, field, message))
 }
 
-// string returns the number of a string.
+// string returns the index of a string in the string table.
 func (e *pprofEncoder) string(s string) uint64 {
 	n, ok := e.strings[s]
 	if !ok {
@@ -175,9 +175,9 @@ func (e *pprofEncoder) sample(paths *calls.Paths, s *pprofSample) {
 	e.field(profileSample, m)
 }
 
-// appendLabels writes the thread of a sample. The IDs are numbers, so that pprof filters
-// them by value: -tagfocus=thread=17, or thread=17:20. It takes a bare number for a range,
-// which string labels never match.
+// appendLabels appends the thread of a sample. IDs are numeric labels, so that pprof filters them by
+// value: -tagfocus=thread=17, or thread=17:20. pprof treats a bare number as a range, which string
+// labels never match.
 func (e *pprofEncoder) appendLabels(dst []byte, t reader.Thread) []byte {
 	number := func(key string, v int32) {
 		m := appendNumber(e.nested[:0], labelKey, e.string(key))

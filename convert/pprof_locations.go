@@ -13,7 +13,7 @@ type pprofFunction struct {
 	inlined string
 }
 
-// findFrames finds which inlined functions make the calls of the paths.
+// findFrames finds the inlined functions that make the calls of the paths.
 func (e *pprofEncoder) findFrames(paths *calls.Paths) {
 	known := make(map[symbolize.Call]bool)
 	var list []symbolize.Call
@@ -34,7 +34,8 @@ func (e *pprofEncoder) findFrames(paths *calls.Paths) {
 	}
 }
 
-// location returns the number of a location: the call's place if known, otherwise the caller.
+// location returns the number of a location: where the caller makes the call if that is known, and
+// otherwise the caller.
 func (e *pprofEncoder) location(c symbolize.Call) uint64 {
 	if len(e.frames[c]) == 0 {
 		c.Callee = 0
@@ -101,7 +102,7 @@ func (e *pprofEncoder) function(key pprofFunction, name, linkage, file string, l
 // symbol returns the known properties of a function, and the number of its object, or 0 if the
 // object is unknown.
 func (e *pprofEncoder) symbol(id reader.FuncID) (symbolize.Symbol, uint64) {
-	s := symbolize.Symbol{Name: "(frames left out)"}
+	s := symbolize.Symbol{Name: "(frames omitted)"}
 	if id == 0 {
 		return s, 0
 	}

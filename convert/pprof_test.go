@@ -234,7 +234,7 @@ func TestPprofOfDeepRecursion(t *testing.T) {
 	var callCount int64
 	for _, s := range prof.Sample {
 		callCount += s.Value[0]
-		if len(s.Location) == maxFrames+1 && s.Location[1].Line[0].Function.Name != "(frames left out)" {
+		if len(s.Location) == maxFrames+1 && s.Location[1].Line[0].Function.Name != "(frames omitted)" {
 			t.Errorf("long path: got %q after the innermost frame", s.Location[1].Line[0].Function.Name)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// appendNumber appends a number field, unless it is the default, 0.
+// appendNumber appends a number field, unless it is 0, the default.
 func appendNumber(dst []byte, field protowire.Number, v uint64) []byte {
 	if v == 0 {
 		return dst

@@ -8,8 +8,8 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// rows is the common part of [CSV] and [JSONLines]: a line for each call. Its start is the
-// same for all calls of a thread.
+// rows is the common part of [CSV] and [JSONLines]: a line for each call. The start of the line is
+// the same for all calls of a thread.
 type rows struct {
 	out     output
 	opts    Options
@@ -28,8 +28,8 @@ func newRows(w io.Writer, opts Options) rows {
 	return r
 }
 
-// write writes a batch. appendThread starts the lines of a thread, and appendCall
-// appends the rest of the line of a call with those arguments.
+// write writes a batch. appendThread appends the start of the lines of a thread, and appendCall the
+// rest of the line of a call, given its arguments.
 func (r *rows) write(b *calls.Batch, appendThread func([]byte, reader.Thread) []byte,
 	appendCall func([]byte, *calls.Call, []calls.Arg) []byte) error {
 	thread := r.threads.at(b.Index)

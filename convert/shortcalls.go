@@ -10,45 +10,45 @@ import (
 // leftOutName is the name of a run of omitted calls in timelines.
 const leftOutName = "calls omitted"
 
-// shortCalls finds what a timeline shows of the calls of a thread that it omits because
-// they take less than min ticks: runs of them, and their number in each span of time. A nil
-// one shows nothing.
+// shortCalls finds what a timeline shows of a thread's calls that it omits because they take less
+// than min ticks: runs of such calls, and their number in each time span. A nil *shortCalls shows
+// nothing.
 type shortCalls struct {
 	min    uint64
 	levels []shortLevel // by depth
-	held   *int64       // bytes of the levels of all threads
+	held   *int64       // bytes of levels, of all threads together
 	run    func(*shortRun)
 
 	rate   leftOutRate
 	sample func(tsc, n uint64) // n calls ended in the span that begins at tsc
 }
 
-// shortRun is consecutive calls of one caller, with pauses of less than min ticks. Runs
-// that take less than min ticks together are not shown, like single calls, so the number of
-// runs is limited by the time.
+// shortRun is a run of consecutive omitted calls of one caller, with pauses of less than min ticks.
+// A run is not shown if its calls take less than min ticks together. So the length of the trace
+// limits the number of runs.
 type shortRun struct {
 	start, end uint64
 	took       uint64 // ticks in the calls
-	calls      uint64 // these, and their callees
+	calls      uint64 // number of these calls and their callees
 }
 
-// shortLevel is the calls of one depth in the innermost enclosing call.
+// shortLevel has the omitted calls of one depth in the innermost enclosing call.
 type shortLevel struct {
-	shortRun        // the last; without calls if none may continue
-	total    uint64 // calls omitted, in all runs
+	shortRun        // the last run; without calls if it cannot continue
+	total    uint64 // number of omitted calls, in all runs
 }
 
 const shortLevelBytes = int64(unsafe.Sizeof(shortLevel{}))
 
-// leftOutRate counts the calls of the current span of time.
+// leftOutRate counts the omitted calls of the current time span.
 type leftOutRate struct {
 	base, every uint64 // spans begin at base and last every ticks; 0 counts nothing
 	span        uint64 // number of the span
 	n           uint64
 }
 
-// shortCalls returns those of a thread of a timeline, or nil if it shows none. They add what they
-// take to *held.
+// shortCalls returns a shortCalls for a thread, or nil if the timeline does not show omitted calls.
+// It adds the bytes of its memory to *held.
 func (o *Options) shortCalls(held *int64, run func(*shortRun), sample func(tsc, n uint64)) *shortCalls {
 	if o.LeftOut == "" {
 		return nil
@@ -56,15 +56,15 @@ func (o *Options) shortCalls(held *int64, run func(*shortRun), sample func(tsc, 
 	return &shortCalls{min: o.Shortest, held: held, run: run, rate: leftOutRate{base: o.Base, every: o.LeftOutEvery}, sample: sample}
 }
 
-// enter is called when a call of that depth begins, if that is known.
+// enter handles the start of a call of that depth. Writers without entries do not call it.
 func (s *shortCalls) enter(depth uint32) {
 	if s != nil && len(s.levels) > int(depth)+1 {
-		// Runs inside calls of functions that were not selected.
+		// These runs are inside calls of functions that were not selected.
 		s.closeBelow(depth, 0)
 	}
 }
 
-// before shows the calls before one of that depth that is shown.
+// before ends the run before a call of that depth that is shown.
 func (s *shortCalls) before(depth uint32) {
 	if s != nil && len(s.levels) > int(depth) {
 		s.close(&s.levels[depth])
@@ -103,8 +103,8 @@ func (s *shortCalls) leave(c *calls.Call, shown bool) {
 	s.count(l.end)
 }
 
-// closeBelow shows the runs inside a call that began at start, and returns how many calls
-// were left out inside.
+// closeBelow ends the runs inside a call that began at start, and returns the number of calls that
+// were omitted inside.
 func (s *shortCalls) closeBelow(depth uint32, start uint64) (total uint64) {
 	for len(s.levels) > int(depth)+1 {
 		l := &s.levels[len(s.levels)-1]
@@ -118,7 +118,7 @@ func (s *shortCalls) closeBelow(depth uint32, start uint64) (total uint64) {
 	return total
 }
 
-// close ends a run.
+// close ends a run, and shows it if it is long enough.
 func (s *shortCalls) close(l *shortLevel) {
 	if l.calls > 0 && l.took >= s.min {
 		s.run(&l.shortRun)
@@ -148,7 +148,7 @@ func (s *shortCalls) endSpan() {
 	}
 }
 
-// finish shows the rest at the end of the thread.
+// finish shows the remaining runs and numbers at the end of the thread.
 func (s *shortCalls) finish() {
 	if s == nil {
 		return

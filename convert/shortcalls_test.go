@@ -25,7 +25,7 @@ func genShortest(t *rapid.T, opts *Options, batches []*calls.Batch) {
 	}
 }
 
-// runsOf finds the runs of calls that a timeline leaves out of a whole thread. It starts from the
+// runsOf finds the runs of calls that a timeline omits from a whole thread. It starts from the
 // callers and cuts each one's calls where one is shown and at pauses.
 func runsOf(b *calls.Batch, opts Options) []shortRun {
 	if opts.LeftOut == "" {

@@ -8,26 +8,26 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// CutMark is the payload of the custom events that mark where a slice cut calls: one after
-// the entries of calls that were open where a span begins, and one before the exits of
-// those that were open where it ends. Every thread has one where the slice begins, because
-// llvm-xray takes the first timestamp of the file for the earliest, and refuses earlier
+// CutMark is the payload of the custom events that mark where a slice cut calls. There is one
+// after the entries of calls that were open where a span begins, and one before the exits of
+// calls that were open where it ends. Every thread has one where the slice begins, because
+// llvm-xray assumes that the first timestamp of the file is the earliest, and rejects earlier
 // ones.
 const CutMark = "xray:cut"
 
-// Span is a time in ticks: From <= time < To. If To is 0, there is no upper limit.
+// Span is a time span in ticks: From <= time < To. If To is 0, there is no upper limit.
 type Span struct{ From, To uint64 }
 
 // SliceOptions select what a slice contains.
 type SliceOptions struct {
 	// Filter selects threads, functions and depth. Its times are ignored.
 	Filter calls.Filter
-	// Spans are the times of the slice, disjoint and in order; at least one. The
-	// first should not begin before the trace.
+	// Spans are the times of the slice: at least one, disjoint and in order. The first should
+	// not begin before the trace.
 	Spans []Span
-	// Whole, if it is not nil, selects calls by thread, as in reader.Block.Index, and start.
-	// The slice has these calls, all that they call, and nothing else. Filter.Func and
-	// Filter.MaxDepth are then ignored.
+	// Whole, if not nil, selects calls by thread (reader.Block.Index), start in ticks, and
+	// function. The slice has only these calls and the calls inside them. Filter.Func and
+	// Filter.MaxDepth are ignored.
 	Whole func(index int, start uint64, fn reader.FuncID) bool
 	// Bare omits the calls around those that Filter.Func selects.
 	Bare bool
@@ -35,19 +35,18 @@ type SliceOptions struct {
 	NoMarks bool
 }
 
-// Slicer cuts a trace down to some times and calls. The result is a valid trace in which
-// every entry has an exit: calls that are open where a span begins are entered there, and
-// those that are open at its end, or at the end of their thread, exit there. Calls without
-// an exit record get one where package calls ends them. Times are those of package calls
-// too, but timestamps stay as recorded.
+// Slicer reduces a trace to some times and calls. The result is a valid trace in which every
+// entry has an exit. Calls that are open where a span begins are entered there. Calls that are
+// open where it ends, or at the end of their thread, exit there. Calls without an exit record
+// get one where package calls ends them. Slicer selects by the times of package calls, but
+// timestamps stay as recorded.
 //
 // Custom and typed events are kept or dropped with their call. Landings and switches are
-// always kept.
-// Memory grows with threads and the depth of their stacks. A Slicer is not safe for
+// always kept. Memory grows with threads and the depth of their stacks. A Slicer is not safe for
 // concurrent use.
 type Slicer struct {
-	// Events counts the records seen, Kept those that are kept, and Unmatched the exits
-	// within the spans that are dropped because they have no entry.
+	// Events counts the records seen, Kept the records kept, and Unmatched the exits in the
+	// spans that were dropped because they have no entry.
 	Events, Kept, Unmatched uint64
 
 	opts    SliceOptions
@@ -58,8 +57,8 @@ type Slicer struct {
 	held    int64                  // bytes of the open calls of all threads
 }
 
-// Held implements [calls.Holder]: open calls take memory, and each of them may have to end where
-// the slice ends.
+// Held implements [calls.Holder]. It includes the exits that open calls may need where the slice
+// ends.
 func (s *Slicer) Held() int64 { return s.held }
 
 // measure updates what the open calls of a thread hold.
@@ -75,16 +74,16 @@ type slicedThread struct {
 	recordStack
 	wanted   bool
 	span     int    // the current span, or the next one
-	inside   bool   // the current one has begun
-	change   uint64 // when it begins or ends
+	inside   bool   // the span has begun
+	change   uint64 // when the span begins or ends
 	marked   bool   // has a mark where the slice begins, or gets one after the next entries
 	windowed bool   // the recording has windows
 	last     uint64
 	offset   uint64 // sum of the backward steps of the clock
-	held     int64  // what Slicer.held has of the thread
+	held     int64  // the thread's part of Slicer.held
 	cpu      uint16
-	// out is the part of the latest block that is kept. It is nil until there is some; for most
-	// threads of a slice, there never is.
+	// out is the kept part of the latest block. It stays nil for most threads, because a slice
+	// keeps nothing of them.
 	out *reader.Block
 }
 
@@ -93,7 +92,7 @@ func NewSlicer(opts SliceOptions) *Slicer {
 	return &Slicer{opts: opts, funcs: make(map[reader.FuncID]bool), threads: make(map[int]*slicedThread)}
 }
 
-// Block returns the part of a block that is kept. The blocks of a thread must come in order.
+// Block returns the kept part of a block. The blocks of a thread must come in order.
 // The result is valid until the next call for its thread.
 func (s *Slicer) Block(b *reader.Block) *reader.Block {
 	t := s.threads[b.Index]
@@ -113,8 +112,8 @@ func (s *Slicer) Block(b *reader.Block) *reader.Block {
 	return s.kept(t)
 }
 
-// Edit is Block for [reader.Trace.EachByTime], which needs no Finish: a block without
-// events ends its thread.
+// Edit is Block for [reader.Trace.EachByTime], where a block without events ends its thread. It
+// needs no Finish.
 func (s *Slicer) Edit(b *reader.Block) *reader.Block {
 	if len(b.Events) == 0 {
 		t := s.threads[b.Index]
@@ -183,8 +182,9 @@ func (s *Slicer) records(t *slicedThread, b *reader.Block) {
 	}
 }
 
-// edge handles an edge of a window of the recording, and reports whether event i is one. The slice
-// has the end of a window if calls were open there. In formats without marks, they exit there.
+// edge handles event i if it begins or ends a window of the recording, and reports whether it does.
+// If calls of the slice are open at the end of a window, the slice keeps that mark or, without
+// marks, has exits of these calls there.
 func (s *Slicer) edge(t *slicedThread, b *reader.Block, i int) bool {
 	edge, ok := b.Edge(i)
 	if !ok || edge == reader.WindowBegins {
@@ -204,7 +204,7 @@ func (s *Slicer) edge(t *slicedThread, b *reader.Block, i int) bool {
 	return true
 }
 
-// begins allocates space for the kept part of a block.
+// begins prepares the kept part of a block.
 func (s *Slicer) begins(t *slicedThread, b *reader.Block) {
 	s.head = reader.Block{Thread: b.Thread, Index: b.Index, Offset: b.Offset}
 	if out := t.out; out != nil {
@@ -214,7 +214,7 @@ func (s *Slicer) begins(t *slicedThread, b *reader.Block) {
 	}
 }
 
-// kept is the kept part of the latest block.
+// kept returns the kept part of the latest block, and counts its records.
 func (s *Slicer) kept(t *slicedThread) *reader.Block {
 	if t.out == nil {
 		return &s.head
@@ -223,7 +223,7 @@ func (s *Slicer) kept(t *slicedThread) *reader.Block {
 	return t.out
 }
 
-// time returns the time of a record as in package calls.
+// time returns the time of a record as package calls computes it.
 func (t *slicedThread) time(e *reader.Event) uint64 {
 	now := e.TSC + t.offset
 	if now < t.last {
@@ -260,8 +260,8 @@ func (s *Slicer) advance(t *slicedThread, now uint64, exit bool) {
 	}
 }
 
-// start enters the calls that are open where a span begins. Those that were not selected
-// wait for a selected call inside them.
+// start enters the calls that are open where a span begins. Calls that were not selected are entered
+// only when a selected call inside them is.
 func (s *Slicer) start(t *slicedThread, at uint64) {
 	last := -1
 	for i := range t.open {
@@ -290,8 +290,8 @@ func (s *Slicer) end(t *slicedThread, at uint64) {
 	}
 }
 
-// begin marks the start of the slice before the first record of a thread, unless there will
-// be a mark after that.
+// begin marks the start of the slice before the first record of a thread, unless the caller adds a
+// mark after it.
 func (s *Slicer) begin(t *slicedThread, marksItself bool) {
 	if !t.marked && !marksItself {
 		s.mark(t, s.opts.Spans[0].From-t.offset)
@@ -358,9 +358,9 @@ func (s *Slicer) exit(t *slicedThread, e *reader.Event) {
 	t.cut(i)
 }
 
-// staysInThread reports whether an event matters beyond its call. A landing determines the
-// meaning of the exits after it, some of which may be kept even if the landing's call is not. A
-// switch is also time of the calls around its call.
+// staysInThread reports whether an event matters even if its call is not kept. A landing determines
+// the meaning of the exits after it, some of which may be kept. A switch also counts for the calls
+// around its call.
 func staysInThread(e *reader.Event, payload []byte) bool {
 	if e.Kind != reader.Custom {
 		return false
@@ -387,7 +387,7 @@ func (s *Slicer) keeps(t *slicedThread, depth int, fn reader.FuncID) bool {
 	return (s.opts.Filter.MaxDepth == 0 || uint32(depth) < s.opts.Filter.MaxDepth) && s.function(fn)
 }
 
-// bare reports whether the slice lacks the calls around selected ones.
+// bare reports whether the slice omits the calls around selected ones.
 func (s *Slicer) bare() bool { return s.opts.Bare || s.opts.Whole != nil }
 
 // function returns the result of Filter.Func.

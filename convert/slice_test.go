@@ -102,7 +102,7 @@ func (a accounted) Calls(b *calls.Batch) error {
 func (a accounted) Merge(accounted) {}
 
 // account of a slice equals account of that part of the trace: for all calls if none is open at the
-// ends, and else for those that are not cut.
+// ends, and otherwise for those that are not cut.
 func TestAccountOfSlice(t *testing.T) {
 	trace := generated(t, tracegen.Options{Format: tracegen.FDR, Records: 20_000, Threads: 1, Functions: 100})
 	all, stats := callsOf(t, trace, new(sliced))

@@ -11,13 +11,13 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// Speedscope writes the JSON of speedscope, exact in its times: a profile for each thread,
-// in which calls open and close. speedscope first shows the thread with the most time in
-// calls, and of equal ones the first.
+// Speedscope writes the JSON of speedscope with exact times: a profile for each thread, in
+// which calls open and close. speedscope first shows the thread with the most time in calls
+// or, among equals, the first.
 //
 // It is a sink for calls.Options with Opens, and without a MinDuration. Use
-// Options.Shortest instead. A profile must be written in one piece, so all calls are kept:
-// 32 bytes for each. speedscope needs more.
+// Options.Shortest instead. A profile must be written in one piece, so Speedscope keeps all
+// calls in memory, at 32 bytes each. speedscope needs more.
 type Speedscope struct {
 	out     output
 	opts    Options
@@ -82,7 +82,7 @@ func (s *Speedscope) Calls(b *calls.Batch) error {
 // Held implements [calls.Holder].
 func (s *Speedscope) Held() int64 { return s.held + perThreadBytes*int64(len(s.threads)) }
 
-// speedscopeEventBytes is what an event takes in a slice that grows.
+// speedscopeEventBytes is the memory of an event in a growing slice.
 const speedscopeEventBytes = 24
 
 func (s *Speedscope) newThread(thread reader.Thread) *speedscopeThread {
@@ -101,7 +101,7 @@ func (s *Speedscope) newThread(thread reader.Thread) *speedscopeThread {
 	return t
 }
 
-// Close writes everything.
+// Close writes the profiles.
 func (s *Speedscope) Close() error {
 	s.out.buf = append(s.out.buf, `{"$schema":"https://www.speedscope.app/file-format-schema.json","exporter":"xray",`...)
 	if caveats := s.opts.caveats(); len(caveats) > 0 {
@@ -151,7 +151,7 @@ func (s *Speedscope) Close() error {
 	return s.out.finish("\n]}}\n")
 }
 
-// busy is the time that calls were open.
+// busy returns the time during which calls were open.
 func (t *speedscopeThread) busy() int64 {
 	sum, open := int64(0), 0
 	for _, e := range t.events {

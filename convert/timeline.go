@@ -19,8 +19,8 @@ func (o *Options) timeline() timeline {
 	return timeline{clock: reader.Clock{Frequency: o.Header.CycleFrequency}, base: o.Base}
 }
 
-// startTimeline returns the timeline for formats that can count from 1970, and their name
-// for the time at which a call starts.
+// startTimeline returns the timeline for formats that can count from 1970, and the column name of
+// the start of a call.
 func (o *Options) startTimeline() (timeline, string) {
 	t := o.timeline()
 	if !o.Absolute {
@@ -30,8 +30,8 @@ func (o *Options) startTimeline() (timeline, string) {
 	return t, "start_unix_ns"
 }
 
-// farthest limits times on both sides of the base, to 146 years, so that differences of
-// times do not overflow.
+// farthest limits times to 146 years before and after the base, so that differences of times do not
+// overflow.
 const farthest = math.MaxInt64 / 2
 
 // at returns the time of a TSC. It never decreases with the TSC.
@@ -42,16 +42,16 @@ func (t *timeline) at(tsc uint64) int64 {
 	return t.epoch + int64(min(t.clock.Nanos(tsc-t.base), farthest))
 }
 
-// span returns where a call starts, and how long it takes on the axis: the distance of its
-// rounded ends, not its rounded duration. So nested calls stay nested after rounding.
+// span returns the start and the length of a call on the axis. The length is the distance of the
+// rounded ends, not the rounded duration, so nested calls stay nested.
 func (t *timeline) span(start, duration uint64) (at, length int64) {
 	at = t.at(start)
 	end := start + min(duration, math.MaxUint64-start)
 	return at, t.at(end) - at
 }
 
-// appendMicros appends a time in microseconds, as in trace_event: with three decimals if
-// its unit is the nanosecond. Ticks stay unchanged.
+// appendMicros appends a time for trace_event, which counts in microseconds: nanoseconds as
+// microseconds with three decimals, and ticks unchanged.
 func (t *timeline) appendMicros(dst []byte, time int64) []byte {
 	if !t.clock.Known() {
 		return strconv.AppendInt(dst, time, 10)

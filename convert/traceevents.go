@@ -10,20 +10,20 @@ import (
 
 // TraceEvents writes Chrome trace_event JSON in the same form as llvm-xray: a begin and an
 // end event for each call, in the order of the records, every value a string, and a table
-// of the call paths. It is for programs that read that form. Viewers show more of [Chrome].
+// of the call paths. It is for programs that read that form. [Chrome] shows more in viewers.
 //
 // It corrects what llvm-xray gets wrong:
 //
 //   - Names are escaped, so that the JSON is valid.
-//   - Timestamps are exact, instead of doubles. If the frequency is unknown,
-//     they are ticks, instead of INF.
-//   - Calls that are open at the end are ended at their thread's last record.
-//   - An exit that matches no open call ends nothing. In llvm-xray, it ends all.
-//   - Threads are identified by process and ID, and equal call paths of any
-//     number of threads share their number.
+//   - Timestamps are exact, not doubles. If the frequency is unknown, they are
+//     ticks, not INF.
+//   - Calls that are open at the end of their thread end at its last record.
+//   - An exit that matches no open call ends nothing. In llvm-xray, it ends all calls.
+//   - Threads are identified by process and thread ID, and equal call paths of
+//     all threads share a number.
 //   - Call paths are listed in the order of their numbers.
 //
-// Memory grows with threads, their depth and different call paths.
+// Memory grows with threads, the depth of their stacks, and call paths.
 type TraceEvents struct {
 	out      output
 	opts     Options
@@ -128,7 +128,7 @@ func (t *TraceEvents) appendIDs(dst []byte, thread reader.Thread) []byte {
 	return append(dst, `", "ts" : "`...)
 }
 
-// Close ends the calls that are open, thread by thread, and then the JSON.
+// Close writes the ends of open calls, thread by thread, and ends the JSON.
 func (t *TraceEvents) Close() error {
 	for i := range t.threads {
 		for thread := &t.threads[i]; thread.path != 0; {
@@ -158,10 +158,10 @@ func (t *TraceEvents) Close() error {
 	return t.out.finish("\n  }\n}\n")
 }
 
-// openCalls reports whether a function is on a thread's stack. Stacks are searched frame by
-// frame, because nearly every exit is that of the innermost call. If a search would go
-// deep, it counts the open calls of every function instead, so that no trace, however
-// damaged, costs more than a step per event.
+// openCalls reports whether a function is on a thread's stack. It searches the stack frame by frame,
+// because nearly every exit is that of the innermost call. At the first deep search, it begins to
+// count the open calls of every function instead. So even a damaged trace full of unmatched exits
+// takes linear time.
 type openCalls struct {
 	counts map[reader.FuncID]int // nil while searching is cheap
 }

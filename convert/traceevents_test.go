@@ -46,13 +46,13 @@ func TestTraceEvents(t *testing.T) {
 	const tsc = 1795215991362020957
 	got := writeBlocks(t, NewTraceEvents, opts,
 		&reader.Block{Thread: reader.Thread{Process: 9, Thread: 10}, Events: []reader.Event{
-			{TSC: tsc, Func: 3, Kind: reader.Exit}, // of no call
+			{TSC: tsc, Func: 3, Kind: reader.Exit}, // matches no call
 			{TSC: tsc, Func: 1},
 			{TSC: tsc + 43, Func: 2, Kind: reader.EnterArg},
 			{TSC: tsc + 50, Func: 4},
 			{TSC: tsc + 60, Func: 5, Kind: reader.Custom},
-			{TSC: tsc + 70, Func: 3, Kind: reader.Exit},       // of no call
-			{TSC: tsc + 1043, Func: 2, Kind: reader.TailExit}, // of the caller
+			{TSC: tsc + 70, Func: 3, Kind: reader.Exit},       // matches no call
+			{TSC: tsc + 1043, Func: 2, Kind: reader.TailExit}, // matches the caller
 		}},
 		&reader.Block{Index: 1, Thread: reader.Thread{Process: 9, Thread: 11}, Events: []reader.Event{
 			{TSC: 1, Func: 1}, {TSC: 2, Func: 3}, {TSC: 3, Func: 3, Kind: reader.Exit}, {TSC: 4, Func: 1, Kind: reader.Exit},

@@ -7,12 +7,11 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// tracks are the processes and threads of a timeline. Processes of different traces are
-// kept apart.
+// tracks has the processes and threads of a timeline. It separates processes of different traces.
 type tracks struct {
 	opts      *Options
 	processes map[trackProcess]int64
-	taken     map[int64]bool // ids in processes
+	taken     map[int64]bool // the IDs in processes
 }
 
 type trackProcess struct{ file, process int32 }
@@ -21,9 +20,8 @@ func newTracks(opts *Options) tracks {
 	return tracks{opts: opts, processes: map[trackProcess]int64{}, taken: map[int64]bool{}}
 }
 
-// process returns the ID under which a process is shown, and whether it was shown before. A
-// process whose ID another one has already taken, and process 0, which stands for an
-// unknown one, get another ID.
+// process returns the ID under which a process is shown, and whether it was shown before. A process
+// gets another ID if its ID is taken by a process of another trace, or is 0, which means unknown.
 func (k *tracks) process(t reader.Thread) (pid int64, known bool) {
 	key := trackProcess{t.File, t.Process}
 	if pid, known = k.processes[key]; known {
@@ -41,7 +39,7 @@ func (k *tracks) process(t reader.Thread) (pid int64, known bool) {
 	return pid, false
 }
 
-// processName returns the name of a process, with its ID.
+// processName returns the name of a process with its ID.
 func (k *tracks) processName(t reader.Thread) string { return k.processBeside(t, 0) }
 
 // processBeside returns the name of a process for viewers that show pid next to it.
@@ -56,7 +54,7 @@ func (k *tracks) processBeside(t reader.Thread, pid int64) string {
 	return name
 }
 
-// threadName returns the name of a thread, with its ID unless it is the main one.
+// threadName returns the name of a thread, with its ID unless it is the main thread.
 func (k *tracks) threadName(t reader.Thread) string {
 	name := k.threadBeside(t)
 	if t.Thread != t.Process {

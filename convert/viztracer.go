@@ -11,27 +11,27 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// NewVizTracer starts the JSON of a trace for VizTracer's vizviewer: that of [NewChrome],
-// with the file and line of the functions that are called.
+// NewVizTracer starts the JSON of a trace for VizTracer's vizviewer: that of [NewChrome] with the
+// source files, and the file and line of each function that was called.
 func NewVizTracer(w io.Writer, opts Options) *Chrome {
 	c := NewChrome(w, opts)
 	c.sources = newSources(opts.Names, opts.Source)
 	return c
 }
 
-// sources are the places of functions, and their files.
+// sources has the source locations of functions, and reads their files.
 type sources struct {
 	names  symbolize.Names
 	read   func(path string) ([]byte, error)
 	places map[string]symbolize.Symbol // by the label of the function
-	left   int                         // bytes that may still be read
+	left   int                         // remaining bytes that may be read
 }
 
 func newSources(names symbolize.Names, read func(path string) ([]byte, error)) *sources {
 	return &sources{names: names, read: read, places: map[string]symbolize.Symbol{}, left: 32 << 20}
 }
 
-// add records the place of a function, the first time that its label occurs.
+// add keeps the source location of a function, unless it has one for this label.
 func (s *sources) add(label string, id reader.FuncID) {
 	if s == nil || s.names == nil {
 		return
@@ -83,7 +83,7 @@ func (s *sources) text(path string) string {
 	return string(text)
 }
 
-// appendMember starts the i-th member of an object, which is an array.
+// appendMember starts the i-th member of an object. Its value is an array.
 func appendMember(dst []byte, i int, key string) []byte {
 	if i > 0 {
 		dst = append(dst, ',')

@@ -78,7 +78,7 @@ func TestVizTracer(t *testing.T) {
 	}
 }
 
-// The total size of sources is limited. Files beyond the limit are left out.
+// The total size of sources is limited. Files beyond the limit are omitted.
 func TestVizTracerBoundsSources(t *testing.T) {
 	s := &sources{read: func(string) ([]byte, error) { return make([]byte, 60), nil }, left: 100}
 	if a, b := s.text("a"), s.text("b"); len(a) != 60 || b != "" {

@@ -12,25 +12,24 @@ import (
 )
 
 // YAML writes trace YAML: a header, and a flow map for each record on a separate line, in
-// the order of the blocks and their events. The text is that of llvm-xray, except for what
-// it gets wrong: the type of a typed event is only that event's, where LLVM also shows it
-// for later records, and every payload can be read back. Names that are not UTF-8 are shown
-// with U+FFFD.
+// the order of the blocks and their events. The text is that of llvm-xray without its bugs:
+// llvm-xray also shows the type of a typed event for later records, and writes some payloads
+// that cannot be read back. Bytes of names that are not UTF-8 become U+FFFD.
 //
-// Traces that are read together keep their processes apart, see [tracewrite.Processes].
+// If traces are read together, their processes get different IDs. See [tracewrite.Processes].
 type YAML struct {
 	out     output
 	opts    Options
 	records *yamlRecords
-	any     bool // there were records
+	any     bool // a record was written
 }
 
 // yamlRecords converts events to the text of records.
 type yamlRecords struct {
 	opts    Options
 	heads   labels
-	threads [yamlThreads]yamlThread // by index, modulo their number
-	known   int                     // threads of windows that have a process
+	threads [yamlThreads]yamlThread // by index modulo yamlThreads
+	known   int                     // number of threads of windows whose process is known
 	tsc     counter
 
 	processes tracewrite.Processes
@@ -49,7 +48,7 @@ type yamlThread struct {
 	cpu   uint16
 }
 
-// yamlThreads limits the threads whose text is kept. There may be a million of them.
+// yamlThreads is the number of threads whose text is kept. A trace may have a million threads.
 const yamlThreads = 1 << 12
 
 // NewYAML starts the YAML of a trace with the header opts.Header.
@@ -148,7 +147,7 @@ func (y *YAML) Sorted(t *reader.Trace, n int, edit func(*reader.Block) *reader.B
 	return y.out.err
 }
 
-// take splits off the arguments of the i-th event.
+// take splits args into those of the i-th event and the rest.
 func take(args []reader.Arg, i int) (of, rest []reader.Arg) {
 	n := 0
 	for n < len(args) && args[n].Event <= i {

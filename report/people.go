@@ -129,7 +129,8 @@ func (d *Doc) realWords(k kind, f float64) string {
 	return numberWords(f)
 }
 
-// numberWords returns a number with three digits, or with those of its integer part.
+// numberWords returns a number with three digits, or with those of its integer part. Exponents have
+// no leading zeros.
 func numberWords(f float64) string {
 	switch abs := math.Abs(f); {
 	case f < 0:
@@ -137,7 +138,7 @@ func numberWords(f float64) string {
 	case abs >= 999.5 && abs < 1e15:
 		return label.GroupedDigits(strconv.FormatFloat(f, 'f', 0, 64))
 	}
-	return strconv.FormatFloat(f, 'g', 3, 64)
+	return strings.Replace(strconv.FormatFloat(f, 'g', 3, 64), "e-0", "e-", 1)
 }
 
 // isRight says whether a column is aligned to the right.

@@ -9,22 +9,23 @@ import (
 type Function struct {
 	ID          reader.FuncID
 	Count, Open uint64 // calls that ended, and calls that did not
-	// Counted and Pruned are parts of Count. Counted the recording has only call counts. Pruned calls were
-	// dropped by the recorder; their time is in Total and in no other number.
+	// Counted and Pruned are parts of Count. Counted calls were only counted, so their times are
+	// unknown. Pruned calls were dropped by the recorder. Their time is in Total and in no other
+	// number.
 	Counted, Pruned uint64
-	Total, Self     uint64 // time during which a call was open, and that without the calls that it made
-	// Blocked and Queued are the parts of Self off CPU. They count only with
+	Total, Self     uint64 // time during which a call was open, and that time without callees
+	// Blocked and Queued are the off-CPU parts of Self. They are shown only with
 	// Options.OffCPU.
 	Blocked, Queued uint64
-	// Of the durations of the calls that ended, except Counted and Pruned.
+	// Statistics of the durations of the calls that ended, except Counted and Pruned.
 	Min, P50, P90, P99, P999, Max uint64
-	Octaves                       []uint64 // numbers of these calls, by the length of their ticks in bits
+	Octaves                       []uint64 // number of these calls, by the bit length of their duration in ticks
 }
 
-// octave is the shortest and the longest duration of a length in bits.
+// octave has the shortest and the longest duration of a bit length.
 type octave [2]uint64
 
-// octaves returns as many as the functions need, or nil if functions have no sums.
+// octaves returns the octaves that occur in Functions, or nil without Functions.
 func (o *Options) octaves() []octave {
 	if o.Functions == nil {
 		return nil
@@ -42,7 +43,7 @@ func (o *Options) octaves() []octave {
 	return list
 }
 
-// maxExact is the largest integer up to which JavaScript's numbers are exact.
+// maxExact is the largest number up to which JavaScript represents all integers exactly.
 const maxExact = 1 << 53
 
 // addTo packs the sums of a function.

@@ -34,7 +34,7 @@ var columnIDs = []string{"funcs", "starts", "durations", "depths", "ends"}
 func asset(name string) string {
 	data, err := assets.ReadFile("assets/" + name)
 	if err != nil {
-		panic(err) // it is embedded
+		panic(err) // cannot happen: the file is embedded
 	}
 	return string(data)
 }
@@ -42,13 +42,13 @@ func asset(name string) string {
 // page is the data of page.html. The template escapes nothing.
 type page struct {
 	Title, Style, Script, Meta string
-	StyleHash, ScriptHash      string // for the page's policy
+	StyleHash, ScriptHash      string // for the content security policy
 	Data                       []column
 }
 
 type column struct{ ID, Text string }
 
-// meta is what the script needs in addition to the columns.
+// meta has what the script needs in addition to the columns.
 type meta struct {
 	Unit      string         `json:"unit"`
 	Epoch     string         `json:"epoch,omitempty"`
@@ -80,10 +80,11 @@ type metaEvent struct {
 	Text   string `json:"text"`
 }
 
-// maxEnds is the maximum number of threads with open calls that are named.
+// maxEnds is the maximum number of threads with open calls that the notes name.
 const maxEnds = 8
 
-// Write writes the page. It only changes the order of the recording's events.
+// Write writes the page. names may be nil. Write sorts the recording's events and changes nothing
+// else.
 func (r *Recording) Write(w io.Writer, names symbolize.Names) error {
 	m := meta{
 		Unit: reader.Clock{Frequency: r.opts.Frequency}.Unit(), Notes: append([]string{}, r.opts.Notes...),
@@ -109,7 +110,7 @@ func (r *Recording) Write(w io.Writer, names symbolize.Names) error {
 	for _, id := range columnIDs {
 		columns[id] = newPacker()
 	}
-	open, ends := 0, []string(nil) // calls that did not end, and the note about each thread
+	open, ends := 0, []string(nil) // number of calls that did not end, and a note for each thread
 	order := r.order()
 	several := len(order) > 1 && r.processOf(order[0]) != r.processOf(order[len(order)-1])
 	for _, i := range order {
@@ -195,14 +196,14 @@ func (r *Recording) order() []int {
 	return order
 }
 
-// processOf returns the file and the process of a thread. If they are equal for the first
-// and the last in order, they are equal for all.
+// processOf returns the file and the process of a thread. If the first and the last thread in order
+// have the same, all threads do.
 func (r *Recording) processOf(i int) [2]int32 {
 	return [2]int32{r.threads[i].id.File, r.threads[i].id.Process}
 }
 
-// threadName returns the name of a thread, which depends on whether there are several
-// processes or files.
+// threadName returns the name of a thread. If there are several processes or files, it includes
+// them.
 func (r *Recording) threadName(t reader.Thread, several bool) string {
 	name := cmp.Or(nameOf(r.opts.ThreadName, t), "thread") + " " + strconv.Itoa(int(t.Thread))
 	if !several {
@@ -217,7 +218,7 @@ func (r *Recording) threadName(t reader.Thread, several bool) string {
 	return name
 }
 
-// nameOf returns the name of a thread, by one of the functions of the options.
+// nameOf returns what name, ThreadName or ProcessName of the options, returns for a thread.
 func nameOf(name func(reader.Thread) string, t reader.Thread) string {
 	if name == nil {
 		return ""
@@ -239,7 +240,7 @@ func describe(names symbolize.Names, fn reader.FuncID, source *sources) metaFunc
 	return f
 }
 
-// hash returns the name of a script or a style in a page's policy.
+// hash returns the source expression of a script or a style for a content security policy.
 func hash(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
@@ -249,7 +250,7 @@ func escapeHTML(text string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&#34;").Replace(strings.ToValidUTF8(text, "\uFFFD"))
 }
 
-// packer compresses numbers in 7 bits per byte.
+// packer compresses numbers: as varints, with deflate, in base64.
 type packer struct {
 	text    strings.Builder
 	encoder io.WriteCloser
@@ -278,7 +279,7 @@ func (p *packer) flush() {
 	p.buf = p.buf[:0]
 }
 
-// finish returns everything in base64.
+// finish returns all numbers as base64. The packer must not be used afterwards.
 func (p *packer) finish() (string, error) {
 	p.flush()
 	if p.err == nil {

@@ -14,8 +14,8 @@ type Options struct {
 	Title string
 	// Frequency is the trace's clock frequency. If it is 0, it is unknown, and times are ticks.
 	Frequency uint64
-	// Base is the TSC of time 0, and Epoch its time in nanoseconds since 1970, or 0 if it
-	// is unknown.
+	// Base is the TSC of time 0, and Epoch that time in nanoseconds since 1970, or 0 if
+	// unknown.
 	Base, Epoch uint64
 	// MinDuration omits shorter calls, in ticks.
 	MinDuration uint64
@@ -23,7 +23,7 @@ type Options struct {
 	Notes []string
 	// Left is the number of calls that did not fit into the page.
 	Left uint64
-	// OffCPU says that off-CPU times are known. They are shown as events.
+	// OffCPU says that off-CPU times are known. The page shows them as events.
 	OffCPU bool
 	// Functions, if not nil, are the sums of all selected calls, including those that are
 	// not in the page. Without them, the page adds up its own calls.
@@ -34,12 +34,12 @@ type Options struct {
 	Source func(path string) ([]byte, error)
 }
 
-// maxEvents is the maximum number of custom and typed events in a page, and maxThreadEvents the
-// maximum for each thread.
+// maxEvents is the maximum number of events in a page, including off-CPU times, and maxThreadEvents
+// the maximum for each thread.
 const maxEvents, maxThreadEvents = 100_000, 10_000
 
-// Recording keeps the calls of a trace for a page: 25 bytes for each. It is a
-// [calls.Analysis] for calls.Options with Opens, and a filter without MinDuration.
+// Recording keeps the calls of a trace for a page, at 25 bytes each. It is a [calls.Analysis] for
+// calls.Options with Opens, and a filter without MinDuration.
 type Recording struct {
 	opts    *Options
 	threads []*thread // by Batch.Index; nil if there are no calls
@@ -49,7 +49,7 @@ type Recording struct {
 	kept, texts int64
 }
 
-// Held implements [calls.Holder]. The numbers are measured.
+// Held implements [calls.Holder]. The constants were measured.
 func (r *Recording) Held() int64 {
 	const perThread, perEvent, perCall = 512, 160, 64
 	return perCall*r.kept + r.texts + perThread*int64(len(r.threads)) + perEvent*int64(len(r.events))
@@ -61,9 +61,9 @@ type thread struct {
 	starts    []int64 // in units of the page's clock
 	durations []uint64
 	funcs     []reader.FuncID
-	depths    []uint32 // number of calls around it that are also kept
+	depths    []uint32 // number of calls around the call that are also kept
 	ends      []calls.End
-	truncated int // calls that were open at the end
+	truncated int // number of calls that were open at the end
 	open      []int
 	events    int
 }
@@ -77,8 +77,7 @@ type event struct {
 // New returns an empty recording.
 func New(opts *Options) *Recording { return &Recording{opts: opts} }
 
-// at returns a time on the page's clock, which starts at the base. Earlier times are moved
-// there.
+// at returns a time on the page's clock, which starts at Base. Earlier times become 0.
 func (o *Options) at(tsc uint64) int64 {
 	if tsc < o.Base {
 		return 0
@@ -119,7 +118,7 @@ func (r *Recording) Calls(b *calls.Batch) error {
 	return nil
 }
 
-// event adds an event of the thread with an index.
+// event adds an event of t, the thread with that index.
 func (r *Recording) event(t *thread, index int, tsc uint64, text string) {
 	if t.events++; t.events > maxThreadEvents {
 		r.dropped++
@@ -129,7 +128,7 @@ func (r *Recording) event(t *thread, index int, tsc uint64, text string) {
 	r.texts += int64(len(text))
 }
 
-// offCPU describes a off-CPU time that ends.
+// offCPU describes an off-CPU time that has just ended.
 func (o *Options) offCPU(g *calls.Gap) string {
 	c := reader.Clock{Frequency: o.Frequency}
 	var parts []string
@@ -149,7 +148,7 @@ func (t *thread) leave(c *calls.Call, opts *Options) {
 	i := t.open[len(t.open)-1]
 	t.open = t.open[:len(t.open)-1]
 	if c.Duration < opts.MinDuration {
-		// Calls inside were shorter, and are removed.
+		// Remove the call. Calls inside were shorter, so they were removed already.
 		t.starts, t.durations, t.funcs, t.depths, t.ends = t.starts[:i], t.durations[:i], t.funcs[:i], t.depths[:i], t.ends[:i]
 		return
 	}
@@ -177,7 +176,7 @@ func (r *Recording) Merge(other *Recording) {
 	r.texts += other.texts
 }
 
-// sorted returns the events by time, and the number of further ones.
+// sorted returns the events of the page by time, and the number of events that are not in it.
 func (r *Recording) sorted() ([]event, int) {
 	slices.SortFunc(r.events, func(a, b event) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.index, b.index), cmp.Compare(a.text, b.text))

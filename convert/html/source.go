@@ -6,7 +6,7 @@ import (
 	"github.com/xray-tools/xray/internal/sourcetext"
 )
 
-// sources takes passages from source files.
+// sources extracts passages from source files.
 type sources struct {
 	read  func(path string) ([]byte, error)
 	files map[string][]string
@@ -17,7 +17,7 @@ func newSources(read func(string) ([]byte, error)) *sources {
 	return &sources{read: read, files: map[string][]string{}, left: sourcetext.MaxBytes}
 }
 
-// at returns the lines around the first line of a function, each with its number, or "" if
+// at returns the source lines of a function that begins at a line, each with its number, or "" if
 // the file is not available.
 func (s *sources) at(path string, line int) string {
 	if s.read == nil || path == "" || line <= 0 || s.left <= 0 {

@@ -1,5 +1,5 @@
-// Package pack collects what makes a trace self-contained: the names and places of the
-// functions that occur in it, and their source code.
+// Package pack collects what makes a trace self-contained: the names, source locations and source
+// code of the functions that occur in it.
 package pack
 
 import (
@@ -15,9 +15,8 @@ import (
 // maxFunc is the largest ID in an FDR log.
 const maxFunc = 1<<28 - 1
 
-// Occurring returns the IDs of the functions that occur in a trace, in its records or in
-// the recorder's counts and sums, in ascending order. It decodes the trace on several
-// goroutines.
+// Occurring returns the IDs of the functions that occur in a trace, in its records or in the
+// recorder's counts and sums, in ascending order. It decodes the trace on up to shards goroutines.
 func Occurring(t *reader.Trace, shards int) ([]reader.FuncID, error) {
 	seen := make([]map[reader.FuncID]struct{}, max(shards, 1))
 	for i := range seen {
@@ -71,9 +70,9 @@ func Occurring(t *reader.Trace, shards int) ([]reader.FuncID, error) {
 	return list, nil
 }
 
-// Functions looks up the names of functions, whose style should be mangled. It omits
-// unknown functions, and IDs that an FDR log cannot hold, together with those that they
-// would be confused with when they are truncated. tails has their tail calls, and may be nil.
+// Functions looks up functions by ID. names should return mangled names. tails has the functions'
+// tail calls, and may be nil. Functions omits unknown functions and IDs that do not fit in an FDR
+// log. It also omits the IDs that these become when an FDR log truncates them.
 func Functions(names symbolize.Names, tails *symbolize.TailCalls, ids []reader.FuncID) []reader.NamedFunction {
 	cut := make(map[reader.FuncID]bool)
 	for _, id := range ids {
@@ -103,17 +102,17 @@ func Functions(names symbolize.Names, tails *symbolize.TailCalls, ids []reader.F
 	return list
 }
 
-// Sources are the passages of source code of functions.
+// Sources has the source code of functions.
 type Sources struct {
-	// Texts are ordered by file and line, and do not overlap.
+	// Texts are passages, ordered by file and line. They do not overlap.
 	Texts []reader.SourceText
-	// Unread are the files that could not be read, and Large those that exceeded the limit.
-	// Both are ordered by path.
+	// Unread are the files that could not be read. Large are the files with too many lines, and
+	// those that would exceed the total size limit. Both are ordered by path.
 	Unread, Large []string
 }
 
-// NewSources takes the passages from the files. read returns the text of a file, and its
-// MD5, in hex, if that is the MD5 of what was compiled.
+// NewSources extracts the passages of the functions from their files. read returns the text of a
+// file, and its MD5 in hex if the compiled file has the same one.
 func NewSources(functions []reader.NamedFunction, read func(path string) (text []byte, md5 string, err error)) *Sources {
 	byFile := make(map[string][]reader.NamedFunction)
 	var files []string

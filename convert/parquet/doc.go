@@ -2,16 +2,15 @@
 // DuckDB, Spark and ClickHouse. [Tables] describes the tables, and docs/parquet.md how to use
 // them.
 //
-// Each table has a folder, with a folder for each trace, named as engines expect partitions:
+// Each table has a folder. Each trace has a folder in it, named as engines expect partitions:
 //
 //	calls/trace=NAME/part-0.parquet
 //
-// A [Writer] is a sink of reader/calls that sees the calls of all threads on one goroutine. It
-// sorts them into buckets by the time at which they start. A full bucket becomes a row group,
-// which another goroutine encodes, so that the calls of a row group are close in time, and
-// engines skip the others. Memory does not depend on the length of the trace, but on the
-// numbers of its threads, functions and call paths. The output does not depend on the number
-// of goroutines.
+// A [Writer] is a sink of reader/calls that receives the calls of all threads on one goroutine.
+// It sorts them into buckets by start time. A full bucket becomes a row group, which another
+// goroutine encodes. So the calls of a row group are close in time, and engines can skip row
+// groups that a query does not need. Memory grows with threads, functions and call paths, but
+// not with the length of the trace. The output does not depend on the number of goroutines.
 package parquet
 
 import (
@@ -29,9 +28,10 @@ import (
 
 // Options of a Writer.
 type Options struct {
-	// Create creates a file by its path in the output, with slashes.
+	// Create creates a file. path is relative to the output, with slashes. The Writer closes the
+	// file.
 	Create func(path string) (io.WriteCloser, error)
-	// Trace is the value of the partition: see [PartitionName].
+	// Trace is the value of the partition. See [PartitionName].
 	Trace string
 	// Identity distinguishes the trace from others of that name.
 	Identity string
@@ -42,17 +42,16 @@ type Options struct {
 	// last record.
 	Clock      reader.Clock
 	Base, Last uint64
-	// OffCPU says that the trace tells when threads were off CPU, and calls.Options
-	// says so, too.
+	// OffCPU says that the trace has off-CPU times. calls.Options.OffCPU must be set as well.
 	OffCPU bool
 	// ThreadName and ProcessName return the names of a thread and of its process, or "".
 	ThreadName, ProcessName func(reader.Thread) string
-	// Workers is the number of goroutines that encode; at least 1.
+	// Workers is the number of goroutines that encode. Less than 1 means 1.
 	Workers int
 }
 
-// PartitionName makes the name of a trace safe as a folder name on all systems, and one that
-// engines do not decode: anything but a letter, a digit, or one of ".-_+@," becomes "_".
+// PartitionName returns a form of a trace's name that is a valid folder name on all systems and that
+// engines do not decode. Anything but a letter, a digit, or one of ".-_+@," becomes "_".
 func PartitionName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		switch {
@@ -88,19 +87,19 @@ func (o *Options) time(tsc uint64) int64 {
 	return saturated(o.Clock.Nanos(tsc - o.Base))
 }
 
-// Summary is the row of the table traces, as far as the caller knows it.
+// Summary is the caller's part of the row in the table traces.
 type Summary struct {
 	Name                string
 	Started             int64 // nanoseconds since 1970; 0 if unknown
 	Stats               *calls.Stats
-	Threads             int // of the trace
+	Threads             int // number of threads in the trace
 	Losses, LostRecords int64
 	Process             *reader.Process // nil if unknown
-	OffProcessor        string          // why off-CPU times are unknown
+	OffProcessor        string          // why off-CPU times are unknown; "" if they are known
 	Caveats             []string
 }
 
-// Keys of each file's own metadata.
+// Keys in the metadata of each file.
 const (
 	schemaKey = "xray.schema"
 	traceKey  = "xray.trace"
@@ -112,9 +111,10 @@ const TracesFolder = "traces"
 // TraceFile returns the path of the file that says that the tables of a trace are complete.
 func TraceFile(trace string) string { return TracesFolder + "/trace=" + trace + "/part-0.parquet" }
 
-// Check returns an error if new tables cannot be beside a file of the table traces, or with
-// the same partition, take its place: its tables have another version, or it is of another
-// trace. identity is as in Options.
+// Check returns an error if new tables cannot be next to the tables of an existing file of the table
+// traces, because those have another version. With samePartition, the new tables replace them, and
+// Check also returns an error if the file belongs to another trace. identity is as in Options. r has
+// size bytes.
 func Check(r io.ReaderAt, size int64, samePartition bool, identity string) error {
 	values, err := parquetfile.Metadata(r, size)
 	switch version := values[schemaKey]; {

@@ -22,7 +22,7 @@ type groupEncoder struct {
 	uses         []uint32
 }
 
-// mostNames limits the names that an encoder keeps.
+// mostNames limits the number of functions that an encoder caches.
 const mostNames = 1 << 17
 
 // function has the values that are the same in all rows of a function.
@@ -35,7 +35,7 @@ func newGroupEncoder(opts *Options) *groupEncoder {
 	return &groupEncoder{opts: opts, Encoder: parquetfile.NewEncoder(callsTable.columns()), names: map[reader.FuncID]function{}}
 }
 
-// encode encodes a group into the memory of to. threads are those that have begun.
+// encode encodes a group into the memory of to. threads are the threads that have begun.
 func (e *groupEncoder) encode(g *group, threads []threadRow, to *parquetfile.Group) {
 	g.encoded = to
 	e.Begin(to, g.rows())
@@ -101,7 +101,7 @@ func (e *groupEncoder) starts(g *group) {
 	e.Int64s(e.times)
 }
 
-// times are those of the rows of a group, in ticks: of[keys[row]], or of[row] without keys.
+// times has a time for each row of a group, in ticks: of[keys[row]], or of[row] without keys.
 type times struct {
 	keys []uint32
 	of   []uint64
@@ -114,7 +114,7 @@ func timesOf(x *parquetfile.Indexer, ticks []uint64) times {
 	return times{nil, ticks}
 }
 
-// nanos encodes times in nanoseconds. inTicks encodes them unchanged.
+// nanos encodes times in nanoseconds.
 func (e *groupEncoder) nanos(t times) {
 	e.times = e.times[:0]
 	for _, ticks := range t.of {
@@ -123,6 +123,7 @@ func (e *groupEncoder) nanos(t times) {
 	e.timeColumn(t.keys, e.times)
 }
 
+// inTicks encodes times in ticks.
 func (e *groupEncoder) inTicks(t times) {
 	e.times = e.times[:0]
 	for _, ticks := range t.of {
@@ -139,7 +140,7 @@ func (e *groupEncoder) timeColumn(keys []uint32, values []int64) {
 	}
 }
 
-// saturated is the closest number of 63 bits.
+// saturated returns v, or the largest int64 if v is larger.
 func saturated(v uint64) int64 { return int64(min(v, math.MaxInt64)) }
 
 // arguments encodes the logged arguments.
@@ -212,7 +213,7 @@ func (e *groupEncoder) waits(g *group, length, self times) {
 	}
 }
 
-// off encodes a time that few calls have.
+// off encodes an off-CPU time, which is 0 for most calls.
 func (e *groupEncoder) off(g *group, off func(*rowWait) uint64) {
 	var some []rowValue
 	for i := range g.waits {
@@ -234,7 +235,7 @@ func (e *groupEncoder) off(g *group, off func(*rowWait) uint64) {
 	e.usedOnly(keys, values)
 }
 
-// onCPU encodes all times minus those off CPU.
+// onCPU encodes times minus off-CPU times.
 func (e *groupEncoder) onCPU(g *group, all times, off func(*rowWait) uint64) {
 	if len(g.waits) == 0 {
 		e.nanos(all)
@@ -268,7 +269,7 @@ func (e *groupEncoder) onCPU(g *group, all times, off func(*rowWait) uint64) {
 	e.usedOnly(keys, e.times)
 }
 
-// usedOnly encodes values of which some may have no row.
+// usedOnly encodes values by key. It drops values that no key uses.
 func (e *groupEncoder) usedOnly(keys []uint32, values []int64) {
 	e.uses = grown(e.uses, len(values))
 	clear(e.uses)

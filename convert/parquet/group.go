@@ -6,7 +6,7 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// group are calls that make a row group.
+// group has the calls of a row group.
 type group struct {
 	spans  []threadSpan
 	start  []uint64 // ticks
@@ -14,24 +14,24 @@ type group struct {
 	self   []uint64
 	site   []site
 	end    []uint8
-	// What few calls have, with their rows, in ascending order.
+	// Values that few calls have, in ascending order of rows.
 	args    []rowValue
 	results []rowValue
 	waits   []rowWait
 
 	encoded   *parquetfile.Group
-	sites     []site          // distinct ones, in the order in which they occur
-	functions []reader.FuncID // distinct ones
+	sites     []site          // without duplicates, in order of first occurrence
+	functions []reader.FuncID // without duplicates
 	done      chan struct{}
 }
 
-// threadSpan says that the rows from here on, up to the next span, are of a thread.
+// threadSpan says that the rows from row on, up to the next span, belong to a thread.
 type threadSpan struct {
 	row    uint32
 	thread int32 // index in Writer.threads
 }
 
-// site is the place of a call in the source, and the function that the place belongs to.
+// site has the path, depth, function and caller of a call, which many calls share.
 type site struct {
 	path        calls.PathID
 	depth       uint32
@@ -55,7 +55,7 @@ func (g *group) reset() {
 	g.args, g.results, g.waits, g.sites = g.args[:0], g.results[:0], g.waits[:0], g.sites[:0]
 }
 
-// grow makes room for all rows of a group that has many, at once.
+// grow allocates memory for all rows at once when a group has many rows.
 func (g *group) grow() {
 	const many = 1 << 12
 	if g.rows() != many {
@@ -65,8 +65,8 @@ func (g *group) grow() {
 	g.site, g.end = roomy(g.site), roomy(g.end)
 }
 
-// roomy returns rows with room for all those of a group. Unlike [slices.Grow], it does not touch the
-// memory behind them.
+// roomy returns rows with capacity for all rows of a group. Unlike [slices.Grow], it does not touch
+// the unused memory.
 func roomy[T any](rows []T) []T {
 	if cap(rows) >= groupRows {
 		return rows
@@ -94,7 +94,7 @@ func (g *group) take(o *group) {
 	o.reset()
 }
 
-// span notes that the rows from row on are of a thread.
+// span notes that the rows from row on belong to a thread.
 func (g *group) span(row uint32, thread int32) {
 	if n := len(g.spans); n == 0 || g.spans[n-1].thread != thread {
 		g.spans = append(g.spans, threadSpan{row, thread})

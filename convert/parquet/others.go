@@ -10,7 +10,7 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// text is a value of an optional column: null for "".
+// text returns the value of an optional column: nil, which is null, for "".
 func text(s string) any {
 	if s == "" {
 		return nil
@@ -18,7 +18,7 @@ func text(s string) any {
 	return s
 }
 
-// event writes a row of events.
+// event writes a row of the table events.
 func (w *Writer) event(t *threadRow, e *calls.Event) error {
 	if w.events == nil {
 		var err error
@@ -48,8 +48,8 @@ func (w *Writer) event(t *threadRow, e *calls.Event) error {
 		int32(e.CPU), int32(e.Depth), id, name, path, words, request, e.Data)
 }
 
-// tables writes the tables beside calls. The last one is traces, which says that the others
-// are complete.
+// tables writes the tables other than calls. The last one is traces, which says that the others are
+// complete.
 func (w *Writer) tables(s *Summary) error {
 	if w.events == nil {
 		var err error
@@ -108,7 +108,7 @@ func (w *Writer) functionRows(r *rows) error {
 	return nil
 }
 
-// deepestStack is the length of the longest call path that is also written as text.
+// deepestStack is the maximum length of a call path that is also written as text.
 const deepestStack = 256
 
 func (w *Writer) pathRows(r *rows) error {

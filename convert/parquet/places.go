@@ -75,7 +75,7 @@ func idNumbers(ids []reader.FuncID) []int32 {
 	return list
 }
 
-// numbering numbers values in the order in which they occur.
+// numbering numbers values in order of first occurrence.
 type numbering[T ~int32] struct {
 	values []T
 	keys   []uint32
@@ -99,7 +99,7 @@ func (n *numbering[T]) add(v T, absent bool) {
 	n.keys = append(n.keys, at)
 }
 
-// addKnown adds the key of a value, and the value if it is known.
+// addKnown adds v to values if it is known, and its key, or Absent, to keys.
 func addKnown[T any](values []T, keys []uint32, v T, known bool) ([]T, []uint32) {
 	if !known {
 		return values, append(keys, parquetfile.Absent)
@@ -107,7 +107,7 @@ func addKnown[T any](values []T, keys []uint32, v T, known bool) ([]T, []uint32)
 	return append(values, v), append(keys, uint32(len(values)))
 }
 
-// through follows keys to those of other keys.
+// through returns next[k] for each key k.
 func through(keys, next []uint32) []uint32 {
 	list := make([]uint32, len(keys))
 	for i, k := range keys {
@@ -116,7 +116,7 @@ func through(keys, next []uint32) []uint32 {
 	return list
 }
 
-// grown returns a slice of that length, in the memory of s if there is enough.
+// grown returns a slice of n elements, in the memory of s if that is large enough.
 func grown(s []uint32, n int) []uint32 {
 	if cap(s) < n {
 		return make([]uint32, n)
@@ -129,7 +129,8 @@ type siteIndex struct {
 	slots []uint32 // 1 more than the number of the site, or 0; more than half of them are free
 }
 
-// keys sets the number of each site, and appends the distinct ones.
+// keys sets the key of each site, its index in distinct, and appends new sites to distinct, which
+// must be empty.
 func (x *siteIndex) keys(keys []uint32, sites, distinct []site) []site {
 	if x.slots == nil {
 		x.grow(nil)
@@ -151,7 +152,7 @@ func (x *siteIndex) keys(keys []uint32, sites, distinct []site) []site {
 	return distinct
 }
 
-// find returns the slot of a site, or a free one for it.
+// find returns the slot of a site, or the free slot for it.
 func (x *siteIndex) find(s *site, distinct []site) int {
 	last := len(x.slots) - 1
 	h := int((uint64(s.path)<<32|uint64(uint32(s.fn)))*0x9E3779B97F4A7C15>>40) & last
@@ -161,7 +162,7 @@ func (x *siteIndex) find(s *site, distinct []site) int {
 	return h
 }
 
-// grow makes room for more sites. A small table stays in the cache.
+// grow doubles the table. It starts small, so that it stays in the CPU cache if there are few sites.
 func (x *siteIndex) grow(distinct []site) {
 	const least = 1 << 10
 	x.slots = make([]uint32, max(least, 2*len(x.slots)))

@@ -19,7 +19,7 @@ type rows struct {
 	n, size int
 }
 
-// cells are the values of a column that are not written yet. Only one of the slices is used.
+// cells has the values of a column that are not written yet. Only one of ints and texts is used.
 type cells struct {
 	keys   []uint32
 	ints   []int64
@@ -44,7 +44,7 @@ func (w *Writer) newRows(t *Table) (*rows, error) {
 	}, nil
 }
 
-// add adds a row: an int32, int64, uint64, string or []string for each column, or nil.
+// add adds a row: an int32, int64, uint64, string, []byte or []string for each column, or nil.
 func (r *rows) add(values ...any) error {
 	for i, v := range values {
 		c := &r.cells[i]
@@ -71,7 +71,7 @@ func (r *rows) add(values ...any) error {
 			}
 			c.counts = append(c.counts, uint32(len(v)))
 		default:
-			return fmt.Errorf("column %s: a %T", r.table.Columns[i].Name, v)
+			return fmt.Errorf("column %s: unexpected type %T", r.table.Columns[i].Name, v)
 		}
 		c.keys = append(c.keys, key)
 	}

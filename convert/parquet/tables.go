@@ -26,7 +26,7 @@ func (c *Column) Type() string {
 	return c.Kind.String()
 }
 
-// Null says whether a column may be null.
+// Null is the column's entry under "null" in that documentation: "yes" if it may be null, or "".
 func (c *Column) Null() string {
 	if c.Optional || c.List {
 		return "yes"
@@ -56,11 +56,10 @@ const (
 	blobs   = parquetfile.Bytes
 )
 
-// Tables are the tables of the output. Each also has the column trace, which is in the names
-// of folders.
+// Tables are the tables of the output. Engines add a column trace, from the names of folders.
 var Tables = []Table{callsTable, functionsTable, pathsTable, threadsTable, eventsTable, tracesTable}
 
-// What several tables have.
+// Columns of several tables.
 var (
 	processColumn      = column("process", int32s, required, "", "process ID")
 	threadColumn       = column("thread", int32s, required, "", "thread ID")
@@ -125,7 +124,7 @@ var threadsTable = Table{"threads", "A row for each thread that has calls or eve
 	threadColumn,
 	threadNameColumn,
 	column("process_name", texts, optional, "", "name of the process"),
-	column("calls", int64s, required, "", "number of its rows in `calls`"),
+	column("calls", int64s, required, "", "number of the thread's rows in `calls`"),
 	column("first_start", int64s, optional, "ns", "start of the first of these calls"),
 	column("last_end", int64s, optional, "ns", "latest end of these calls"),
 }}
@@ -152,13 +151,13 @@ var tracesTable = Table{"traces", "A row for each trace. It is written last.", [
 	column("schema", int32s, required, "", "version of these tables"),
 	column("unit", texts, required, "", "unit of times: ns, or ticks if the clock frequency is unknown"),
 	column("frequency", int64s, optional, "ticks/s", "frequency of the clock"),
-	column("started", int64s, optional, "ns", "wall-clock time of the first record, since 1970; only xray's recorder notes it"),
+	column("started", int64s, optional, "ns", "wall-clock time of the first record, since 1970; only traces of xray's recorder have it"),
 	column("first_tick", uint64s, required, "ticks", "time of the first record on the clock of the trace"),
 	column("last_tick", uint64s, required, "ticks", "time of the last record"),
 	column("length", int64s, required, "ns", "time from the first to the last record"),
-	column("records", int64s, required, "", "records with a time, of the selected threads"),
+	column("records", int64s, required, "", "records with a time, on the selected threads"),
 	column("calls", int64s, required, "", "number of rows in `calls`"),
-	column("all_calls", int64s, required, "", "number of calls of these threads before any were dropped by the conversion's flags"),
+	column("all_calls", int64s, required, "", "number of calls of these threads, including calls that the conversion's flags dropped"),
 	column("threads", int32s, required, "", "number of threads in the trace"),
 	column("inferred_calls", int64s, required, "", "of `all_calls`, those without an exit record"),
 	column("truncated_calls", int64s, required, "", "of `all_calls`, those still open at the end"),
@@ -168,16 +167,16 @@ var tracesTable = Table{"traces", "A row for each trace. It is written last.", [
 	column("lost_records", int64s, required, "", "records that could not be read"),
 	column("host", texts, optional, "", "name of the machine"),
 	column("process", int32s, optional, "", "ID of the process that was recorded"),
-	column("program", texts, optional, "", "its executable"),
+	column("program", texts, optional, "", "executable of the process"),
 	column("build_id", texts, optional, "", "build ID of the executable"),
-	list("command", texts, "its command line"),
+	list("command", texts, "command line of the process"),
 	column("off_processor", texts, optional, "", "why off-CPU times are unknown; null if they are known"),
 	column("off_unknown", int64s, required, "", "number of off-CPU periods of unknown length, which count as CPU time"),
 	column("off_unqueued", int64s, required, "", "number of off-CPU periods for which the kernel did not report the run-queue time; `blocked` includes it"),
 	list("caveats", texts, "what is missing or uncertain, in sentences"),
 }}
 
-// columns are those of the table in a file.
+// columns returns the columns of the table in a file.
 func (t *Table) columns() []parquetfile.Column {
 	var list []parquetfile.Column
 	for i := range t.Columns {

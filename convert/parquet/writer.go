@@ -12,11 +12,11 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// buckets is the number of parts of the trace's time whose calls are kept apart.
+// buckets is the number of equal parts of the trace's time in which calls are collected.
 const buckets = 16
 
-// Writer writes the tables of a trace. It implements [calls.Sink] for a run on one goroutine,
-// with paths. It is not safe for concurrent use.
+// Writer writes the tables of a trace. It implements [calls.Sink] for a run with one shard and with
+// paths. It is not safe for concurrent use.
 type Writer struct {
 	opts    Options
 	threads []threadRow // by index of batches
@@ -25,12 +25,12 @@ type Writer struct {
 
 	bucket [buckets]*group
 	width  uint64 // of a bucket, in ticks
-	// partRows limits the rows of a file, so that its description stays small.
+	// partRows limits the rows of a file, so that the metadata of row groups stays small.
 	partRows int64
-	// Memory to use again.
+	// Memory for reuse.
 	free    chan *group
 	encoded chan *parquetfile.Group
-	slots   chan struct{} // as many as groups may be on their way
+	slots   chan struct{} // limits the groups that are being encoded or written
 	todo    chan task
 	queue   chan *group // in the order of the file
 	over    sync.WaitGroup
@@ -41,13 +41,14 @@ type Writer struct {
 	calls callsFile
 }
 
-// task is a group to encode, with the threads that have begun.
+// task is a group to encode, and the threads that have begun.
 type task struct {
 	group   *group
 	threads []threadRow
 }
 
-// New returns a writer of the tables of a trace. It must be closed or aborted.
+// New returns a writer of the tables of a trace, and starts its goroutines. Call Close or Abort to
+// end them.
 func New(opts Options) *Writer {
 	opts.Workers = max(opts.Workers, 1)
 	w := &Writer{
@@ -104,7 +105,7 @@ func (w *Writer) Calls(b *calls.Batch) error {
 	}
 	args, results, waits := b.Args, b.Results, b.Waits
 	var g *group
-	var from, last uint64 // of g; most calls belong to the group of the call before
+	var from, last uint64 // times of g; most calls belong to the same group as the previous call
 	for i := range b.Calls {
 		c := &b.Calls[i]
 		if g == nil || c.Start < from || c.Start > last {
@@ -147,7 +148,7 @@ func (t *threadRow) note(c *calls.Call) {
 	t.calls++
 }
 
-// known returns what name returns, or "" without it.
+// known returns what name returns for a thread, or "" if name is nil.
 func known(name func(reader.Thread) string, t reader.Thread) string {
 	if name == nil {
 		return ""
@@ -155,7 +156,7 @@ func known(name func(reader.Thread) string, t reader.Thread) string {
 	return valid(name(t))
 }
 
-// bucketOf returns the group that a call belongs to, and the times that are certain to belong to it.
+// bucketOf returns the group of calls that start at start, and a range of times with the same group.
 func (w *Writer) bucketOf(start uint64) (g *group, from, last uint64) {
 	i := uint64(0)
 	if start > w.opts.Base {
@@ -168,7 +169,7 @@ func (w *Writer) bucketOf(start uint64) (g *group, from, last uint64) {
 	return w.bucket[i], from, from + w.width - 1
 }
 
-// taken returns memory that was given, or new memory.
+// taken returns memory from free, or new memory.
 func taken[T any](free chan *T) *T {
 	select {
 	case v := <-free:
@@ -178,7 +179,7 @@ func taken[T any](free chan *T) *T {
 	}
 }
 
-// give makes memory available that is no longer used.
+// give returns unused memory to free.
 func give[T any](free chan *T, v *T) {
 	select {
 	case free <- v:
@@ -186,7 +187,7 @@ func give[T any](free chan *T, v *T) {
 	}
 }
 
-// flush hands on a full group.
+// flush passes a group on to be encoded and written. It waits if too many are pending.
 func (w *Writer) flush(g *group) error {
 	for i := range w.bucket {
 		if w.bucket[i] == g {
@@ -198,13 +199,13 @@ func (w *Writer) flush(g *group) error {
 	}
 	g.done = make(chan struct{})
 	w.slots <- struct{}{}
-	// Once a thread has begun, its encoded values do not change.
+	// w.threads may change during encoding, but not the values that are encoded.
 	w.queue <- g
 	w.todo <- task{g, w.threads}
 	return nil
 }
 
-// work encodes groups.
+// work encodes groups until todo is closed.
 func (w *Writer) work() {
 	defer w.over.Done()
 	e := newGroupEncoder(&w.opts)
@@ -257,7 +258,7 @@ func (w *Writer) Abort() {
 	w.closeFiles()
 }
 
-// closeFiles closes files that are of no use.
+// closeFiles closes files without completing them.
 func (w *Writer) closeFiles() {
 	w.calls.abort()
 	if w.events != nil {
@@ -265,7 +266,7 @@ func (w *Writer) closeFiles() {
 	}
 }
 
-// Close writes the remaining rows, and the tables beside the calls.
+// Close writes the remaining rows, and the tables other than calls.
 func (w *Writer) Close(s *Summary) error {
 	err := w.flushAll()
 	w.stop()
@@ -341,7 +342,7 @@ func (c *callsFile) append(g *group) error {
 	return c.file.Append(g.encoded)
 }
 
-// close ends a part.
+// close completes a part.
 func (c *callsFile) close() error {
 	err := c.file.Close()
 	if closed := c.closer.Close(); err == nil {
@@ -351,7 +352,7 @@ func (c *callsFile) close() error {
 	return err
 }
 
-// finish ends the last part. A table without rows is a file, too.
+// finish completes the last part. Even a table without rows has a file.
 func (c *callsFile) finish() error {
 	if c.file == nil {
 		if err := c.open(); err != nil {

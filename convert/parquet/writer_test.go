@@ -17,7 +17,7 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// files are what a writer creates.
+// files has the files that a writer creates.
 type files struct {
 	mu   sync.Mutex
 	list map[string]*file
@@ -67,7 +67,7 @@ func options(f *files, workers int) Options {
 	}
 }
 
-// feed hands a writer the calls of five threads. The first thread makes most of them, in the
+// feed passes to a writer the calls of five threads. The first thread makes most of them, in the
 // first sixteenth of the time.
 func feed(w *Writer) (rows int, err error) {
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -136,7 +136,7 @@ func TestSameBytes(t *testing.T) {
 	}
 }
 
-// rowGroup is what a file says of a row group.
+// rowGroup describes a row group by the file's metadata.
 type rowGroup struct{ rows, first, last int64 }
 
 func groupsOf(t *testing.T, data []byte) (list []rowGroup) {
@@ -156,7 +156,7 @@ func groupsOf(t *testing.T, data []byte) (list []rowGroup) {
 	return list
 }
 
-// Row groups are of calls that are close in time, so that engines skip the others.
+// The calls of a row group are close in time, so that engines can skip other row groups.
 func TestRowGroups(t *testing.T) {
 	f := written(t, 2, 0)
 	groups := groupsOf(t, f.list["calls/trace=t/part-0.parquet"].Bytes())
@@ -179,7 +179,7 @@ func TestRowGroups(t *testing.T) {
 	}
 }
 
-// A long table continues in further files.
+// A long table continues in more files.
 func TestParts(t *testing.T) {
 	f := written(t, 2, 200_000)
 	rows, parts := int64(0), 0
@@ -196,7 +196,7 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// A full disk is an error at any moment, and all files are closed.
+// A full disk gives an error at any moment, and all files are closed.
 func TestFullDisk(t *testing.T) {
 	whole := 0
 	for _, file := range written(t, 2, 0).list {
@@ -222,7 +222,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// A writer can be given up, and files that cannot be created are errors.
+// A writer can be aborted, and it returns an error if it cannot create a file.
 func TestAbort(t *testing.T) {
 	f := &files{left: -1}
 	w := New(options(f, 2))
