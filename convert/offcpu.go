@@ -10,7 +10,7 @@ import (
 // offCPUTrack is the name of the track, or the category, of off-CPU times.
 const offCPUTrack = "off CPU"
 
-// offSpan is a off-CPU time in a timeline.
+// offSpan is an off-CPU time in a timeline.
 type offSpan struct {
 	state      string
 	start, end uint64 // TSC

@@ -129,7 +129,7 @@ func (r *Recording) event(t *thread, index int, tsc uint64, text string) {
 	r.texts += int64(len(text))
 }
 
-// offCPU describes a off-CPU time that ends.
+// offCPU describes an off-CPU time that ends.
 func (o *Options) offCPU(g *calls.Gap) string {
 	c := reader.Clock{Frequency: o.Frequency}
 	var parts []string

@@ -229,7 +229,7 @@ func (s *strips) draw(w io.Writer, width int) error {
 	}
 	var text strings.Builder
 	if n := len(s.Threads) - len(shown); n > 0 {
-		fmt.Fprintf(&text, "(and %s that lived shorter; to see them, use --thread, or --format csv or json)\n", label.Count(uint64(n), "thread", "threads"))
+		fmt.Fprintf(&text, "(and %s; to see them, use --thread, or --format csv or json)\n", label.Count(uint64(n), "shorter-lived thread", "shorter-lived threads"))
 	}
 	text.WriteByte('\n')
 	for _, f := range s.Funcs {
