@@ -465,12 +465,12 @@ func (p *Perfetto) windows() {
 		begin = appendText(begin, eventNameText, "window")
 		end := appendPresent(appendPresent(nil, eventType, sliceEnd), eventTrack, track)
 		for _, w := range windows {
-			p.common(p.time.at(w.From), begin)
-			to := p.last
+			from, to := max(0, p.time.at(w.From)), p.last
 			if w.To != 0 {
 				to = p.time.at(w.To)
 			}
-			p.common(max(to, p.time.at(w.From)), end)
+			p.common(from, begin)
+			p.common(max(to, from), end)
 		}
 	}
 }

@@ -105,7 +105,10 @@ func (s *Speedscope) newThread(thread reader.Thread) *speedscopeThread {
 func (s *Speedscope) Close() error {
 	s.out.buf = append(s.out.buf, `{"$schema":"https://www.speedscope.app/file-format-schema.json","exporter":"xray",`...)
 	if caveats := s.opts.caveats(); len(caveats) > 0 {
-		name := strings.Join(s.opts.Files, ", ") + ": " + strings.Join(caveats, "; ")
+		name := strings.Join(caveats, "; ")
+		if len(s.opts.Files) > 0 {
+			name = strings.Join(s.opts.Files, ", ") + ": " + name
+		}
 		s.out.buf = append(appendJSON(append(s.out.buf, `"name":`...), name), ',')
 	}
 	s.out.buf = append(s.out.buf, `"profiles":[`...)
