@@ -32,8 +32,8 @@ type column struct {
 	kind       kind
 	people     bool // in text, Markdown and HTML
 	programs   bool // in JSON and CSV
-	optional   bool // left out of text if the terminal is narrow
-	least      bool // before other optional columns
+	optional   bool // omitted from text if the terminal is narrow
+	least      bool // omitted before other optional columns
 	place      bool // also shows a function's file and line
 	signed     bool // positive numbers have a sign for people
 	nested     bool // not in CSV
@@ -77,19 +77,19 @@ func (c Column[T]) ForPeople() Column[T] { c.programs = false; return c }
 // ForPrograms omits the column from text, Markdown and HTML.
 func (c Column[T]) ForPrograms() Column[T] { c.people = false; return c }
 
-// Flat omits the column from JSON, which has the same in another form.
+// Flat omits the column from JSON, which has the same data in another form.
 func (c Column[T]) Flat() Column[T] { c.flat = true; return c }
 
-// Optional lets text omit the column if the terminal is too narrow. The last optional
-// column goes first.
+// Optional lets text omit the column if the terminal is too narrow. Text omits the last
+// optional column first.
 func (c Column[T]) Optional() Column[T] { c.optional = true; return c }
 
-// Least is [Column.Optional] for a column that goes before other optional columns.
+// Least is [Column.Optional] for a column that text omits before other optional columns.
 func (c Column[T]) Least() Column[T] { c.optional, c.least = true, true; return c }
 
-// Missing says which rows have no value: "-" for people, empty in CSV, null in JSON. NaN is
-// always missing, and for programs so is infinity. People do not see a column without any
-// value.
+// Missing selects the rows that have no value: "-" for people, empty in CSV, null in JSON. NaN is
+// always missing. So is infinity in CSV and JSON. People do not see a column that has no
+// values.
 func (c Column[T]) Missing(f func(*T) bool) Column[T] { c.missing = f; return c }
 
 // About marks approximate values with "~", for people.
@@ -199,7 +199,7 @@ func Thread[T any](key string, f func(*T) reader.Thread) Column[T] {
 }
 
 // Value is a column of values of any type, as a database returns them: nil, int64, float64,
-// string or []byte. numbers says that they are to be aligned as numbers.
+// string or []byte. numbers aligns them as numbers.
 func Value[T any](key string, numbers bool, f func(*T) any) Column[T] {
 	c := newColumn(key, value, func(r *T) cell { return cell{v: f(r)} })
 	c.title, c.right = key, numbers

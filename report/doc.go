@@ -43,18 +43,18 @@ type Doc struct {
 	Names   symbolize.Names // may be nil; functions are then shown by ID
 	Threads label.Threads   // names of threads, and of files if there are several
 	Start   uint64          // TSC to which moments are relative
-	// Caveats are sentences about what is missing in the whole report. They come first.
+	// Caveats are sentences about what is missing from the report. They come first.
 	Caveats []string
 	// Late, if not nil, returns the caveats after the body was written, for a [Streamed]
-	// table. JSON has them at its end, and other formats do not have them.
+	// table. JSON has them at the end. Other formats omit them.
 	Late func() []string
 	Body []Node
 
 	known map[reader.FuncID]*named
 }
 
-// named caches the name and place of a function, because looking them up is slow. The place
-// is looked up when it is first needed.
+// named caches the name and location of a function, because looking them up is slow. The
+// location is looked up when it is first needed.
 type named struct {
 	label, place string
 	placed       bool
@@ -63,8 +63,8 @@ type named struct {
 // Node is a part of a report.
 type Node interface{ isNode() }
 
-// Paragraph is prose for people. JSON and CSV omit it: facts and tables must have its
-// contents too.
+// Paragraph is prose for people. JSON and CSV omit it, so facts and tables must have the
+// same contents.
 type Paragraph string
 
 // Notes are sentences about the preceding nodes. In JSON, they are an array.
@@ -97,13 +97,13 @@ type List struct {
 	Items []Section
 }
 
-// Drawing is a node that draws itself for people. Data describes the same for programs. It
-// may be nil.
+// Drawing is a node that draws itself for people. Data has the same contents for programs,
+// and may be nil.
 type Drawing struct {
-	// Text writes lines for a terminal of width columns, or any number if width is 0.
-	// Without it, only the page has the drawing.
+	// Text writes lines for a terminal of width columns. 0 means no limit. Without Text,
+	// only the page has the drawing.
 	Text func(w io.Writer, width int) error
-	// HTML writes an element. Without it, the page shows the lines of Text.
+	// HTML writes an element. Without HTML, the page shows the lines of Text.
 	HTML func(w io.Writer) error
 	Data Node
 }

@@ -15,7 +15,8 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// mostOfPath is how many functions of a path people see, the innermost ones.
+// mostOfPath is the maximum number of functions of a path that people see. They are the
+// innermost ones.
 const mostOfPath = 8
 
 // words returns a cell as text for people.
@@ -77,7 +78,7 @@ func (d *Doc) words(c *column, v cell) string {
 	panic("unknown kind of cell")
 }
 
-// valueWords returns a value of a database. Numbers are as they can be used in a query.
+// valueWords returns a value of a database. Numbers have a form that queries accept.
 func valueWords(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -129,7 +130,8 @@ func (d *Doc) realWords(k kind, f float64) string {
 	return numberWords(f)
 }
 
-// numberWords returns a number with three digits, or with those of its integer part.
+// numberWords returns a number with three significant digits, or with all digits of its
+// integer part. Exponents have no leading zeros.
 func numberWords(f float64) string {
 	switch abs := math.Abs(f); {
 	case f < 0:
@@ -137,7 +139,7 @@ func numberWords(f float64) string {
 	case abs >= 999.5 && abs < 1e15:
 		return label.GroupedDigits(strconv.FormatFloat(f, 'f', 0, 64))
 	}
-	return strconv.FormatFloat(f, 'g', 3, 64)
+	return strings.Replace(strconv.FormatFloat(f, 'g', 3, 64), "e-0", "e-", 1)
 }
 
 // isRight says whether a column is aligned to the right.

@@ -66,8 +66,8 @@ func (d *Doc) keys(c *column) []string {
 	return []string{c.key}
 }
 
-// prefix returns what precedes the keys of a column, if it is not the usual one of its
-// kind.
+// prefix returns the prefix of the keys of a column: none if its key is the usual one of
+// its kind.
 func prefix(key, usual string) string {
 	if key == usual {
 		return ""
@@ -358,7 +358,7 @@ func (j *jsonWriter) quote(s string) {
 	}
 	e := json.NewEncoder(lineFeedTrimmer{j.w})
 	e.SetEscapeHTML(false)
-	_ = e.Encode(s) // only errors of the writer are possible, and it reports them at its end
+	_ = e.Encode(s) // fails only if the writer does, and Flush reports that
 }
 
 // isPlain reports whether s needs no escapes.

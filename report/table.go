@@ -26,8 +26,8 @@ func Table[T any](key string, list []T, columns ...Column[T]) *TableNode {
 }
 
 // Computed is [Table] for rows that are not all in memory. at returns a row, which is valid
-// until the next call. Each format asks for the rows in ascending order, from 0 for each
-// pass over the table, and any number of times for each row.
+// until the next call. Each pass over the table asks for the rows in ascending order from
+// 0, and may ask for a row several times.
 func Computed[T any](key string, length int, at func(row int) *T, columns ...Column[T]) *TableNode {
 	t := &TableNode{key: key, length: length}
 	for _, c := range columns {
@@ -40,8 +40,8 @@ func Computed[T any](key string, length int, at func(row int) *T, columns ...Col
 }
 
 // Streamed is a table whose rows come one after the other, for JSON and CSV, which write
-// each before they ask for the next. next returns nil after the last one. The document may
-// be written once.
+// each before they ask for the next. next returns nil after the last one. The document can
+// be written only once.
 func Streamed[T any](key string, next func() *T, columns ...Column[T]) *TableNode {
 	var now *T
 	t := Computed(key, 0, func(int) *T { return now }, columns...)
@@ -87,7 +87,7 @@ func Tree[T any](key string, list []T, level func(*T) int, columns ...Column[T])
 	return t
 }
 
-// Titled puts a heading above the table, unless it has no rows.
+// Titled puts a heading above the table, unless the table is empty.
 func (t *TableNode) Titled(title string) *TableNode { t.title = title; return t }
 
 // Transposed shows people the columns as rows. The cells of the first column are the
@@ -126,5 +126,5 @@ func Facts[T any](of *T, columns ...Column[T]) *FactList {
 	return l
 }
 
-// Hidden omits facts from what people read, because prose has them.
+// Hidden hides facts from people, because the prose has them.
 func (l *FactList) Hidden() Programs { return Programs{l} }

@@ -9,8 +9,8 @@ import (
 	"github.com/xray-tools/xray/internal/texttab"
 )
 
-// ParagraphWidth returns the width of paragraphs on a terminal of width columns, or of an
-// unknown number if width is 0: at most 100 columns.
+// ParagraphWidth returns the width of paragraphs on a terminal of width columns: at most
+// 100 columns. If width is 0, the width of the terminal is unknown.
 func ParagraphWidth(width int) int {
 	const most = 100
 	if width == 0 || width > most {

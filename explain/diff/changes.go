@@ -12,17 +12,17 @@ type groupKey struct {
 	name string
 }
 
-// group is parts of the difference that are reported as one change.
+// group collects the parts of the difference that are reported as one change.
 type group struct {
 	groupKey
 	nodes []int
-	size  float64 // time that the amount is a part of
+	size  float64 // time of the paths, on the larger side
 	sum   float64
 	most  float64 // largest of its parts
 	at    int     // node of that part
 }
 
-// changes divides the whole difference.
+// changes divides the whole difference into changes and parts.
 func (b *builder) changes() {
 	groups := make(map[groupKey]*group)
 	fresh := b.fresh()
@@ -72,7 +72,7 @@ func (b *builder) fresh() []int {
 // due to its self time per call.
 func slower(x, y amounts) float64 { return y.self - y.calls*ratio(x.self, x.calls) }
 
-// moreCalls returns the part that is due to more calls by its caller.
+// moreCalls returns the part that is due to more calls by the caller.
 func moreCalls(x, y amounts, callerX, callerY float64) float64 {
 	return (y.calls - callerY*ratio(x.calls, callerX)) * ratio(x.subtree, x.calls)
 }
@@ -119,7 +119,7 @@ func (b *builder) rank(groups map[groupKey]*group) {
 	holm(intervals(b.r.Changes, func(c *Change) *Interval { return &c.Interval }))
 }
 
-// fold returns the amount of a group in each fold.
+// fold returns the amount of a group in each resample.
 func (b *builder) fold(g *group) []float64 {
 	out := make([]float64, b.r.Folds)
 	for _, n := range g.nodes {
@@ -143,7 +143,7 @@ func (b *builder) fold(g *group) []float64 {
 	return out
 }
 
-// folded returns the means of a node in each fold.
+// folded returns the means of a node in each resample.
 func (b *builder) folded(s Side, n int) []amounts {
 	out := make([]amounts, b.r.Folds)
 	for _, of := range []func(*amounts) *float64{callsOf, selfOf, subtreeOf} {

@@ -55,7 +55,7 @@ type side struct {
 	key   uint64  // depends only on the contents of units
 }
 
-// run is what a run has as a whole.
+// run has the values of a run that are not sums over units.
 type run struct {
 	quantiles [][]float64 // by node; nil if there are none
 	pooled    []float64   // by gate: the quantile over all matching functions; NaN without calls
@@ -74,8 +74,8 @@ type unit struct {
 // tally is a duration and how often it occurs.
 type tally struct{ duration, times float64 }
 
-// amounts are of a node in a unit, or their mean over units. Times are in ns, or in ticks
-// if the clock frequency is unknown.
+// amounts are the calls and times of a node in a unit, or their means over units. Times are
+// in ns, or in ticks if the clock frequency is unknown.
 type amounts struct {
 	calls, self float64
 	subtree     float64 // self time, including all paths below
@@ -135,7 +135,7 @@ func (c *Comparison) Add(to Side, a *Analysis, r Run) error {
 	return nil
 }
 
-// join returns the nodes for the paths of a run, by path.
+// join returns the node of each path of a run, and adds new nodes.
 func (c *Comparison) join(a *Analysis, names symbolize.Names) []int {
 	labels := make(map[reader.FuncID]string)
 	ids := make([]int, a.tree.Len())

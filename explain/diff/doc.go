@@ -5,9 +5,9 @@
 //
 //  1. An [Analysis] adds up a run by call path below root functions, or by function
 //     without a root. Optionally, it also does so by blocks of time.
-//  2. [Comparison.Add] names the paths, by which runs of different builds are joined, and
+//  2. [Comparison.Add] joins runs of different builds by the names on their paths, and
 //     converts ticks to nanoseconds. The analysis is not needed after that.
-//  3. [Comparison.Report] resamples and makes the report.
+//  3. [Comparison.Report] resamples the runs and makes the report.
 //
 // Memory grows with paths times runs (or blocks), not with the length of traces.
 //
@@ -15,8 +15,8 @@
 //
 // With a root, the unit is an invocation of the root (see package internal/invocation), and
 // numbers are means over invocations. Without a root, the unit is a run, and functions are
-// treated as if a run called each of them directly. Then a call counts if it was entered,
-// and the time of calls that are open at the end counts up to the end.
+// treated as if a run called each of them directly. Then every call that was entered counts,
+// and a call that is open at the end counts up to the end.
 //
 // # Decomposition
 //
@@ -27,18 +27,17 @@
 //	more calls  (N_B(p) - N_B(parent) N_A(p)/N_A(parent)) T_A(p)/N_A(p)    except for the root
 //	new         T_B(p)    instead of both, with all paths below, if A does not have p
 //
-// as in package why with usual invocations for A: T_A(p)/N_A(p) is the cost of a call in A
-// with its callees. Costs are those of A, so if the sides are swapped, only the sum changes
-// its sign, not every part.
+// as in package why, with A in place of the usual invocations. T_A(p)/N_A(p) is the cost of a
+// call in A with its callees. Costs are those of A, so swapping the sides negates only the
+// sum, not each part.
 //
 // # Significance
 //
-// The runs of each side are resampled 10,000 times. The scatter of the result is the
-// interval. Few runs scatter less than many, and a normal distribution does not account for
-// that. So percentiles are moved outwards according to Student's distribution (T.
-// Hesterberg, What Teachers Should Know About the Bootstrap, 2015), with as many degrees of
-// freedom as the smaller side alone has. With fewer than 3 runs on a side, blocks of time
-// are resampled instead.
+// The runs of each side are resampled 10,000 times. The percentiles of the results are the
+// interval. Resamples of few runs scatter too little, so the percentiles are moved
+// outwards according to Student's distribution (T. Hesterberg, What Teachers Should Know
+// About the Bootstrap, 2015), with as many degrees of freedom as the smaller side alone
+// has. With fewer than 3 runs on a side, blocks of time are resampled instead.
 //
 // In addition, a gate fails only if a permutation test finds that randomly divided runs
 // hardly ever differ as much.

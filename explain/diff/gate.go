@@ -97,8 +97,8 @@ func (b *builder) gate(i int) (GateResult, error) {
 		return out, fmt.Errorf("--gate %s: neither side has matching calls", g.Text)
 	}
 	out.Change = change(means[A], means[B])
-	// The lower bound misses half as often as the interval. However few the runs are, one
-	// of the random divisions separates them completely.
+	// The lower bound misses half as often as the interval. One of the random divisions
+	// always separates the sides completely, so with too few runs a gate cannot fail.
 	level := significance / float64(len(b.c.gates))
 	if b.r.Resampled != "runs" || 1/choose(len(values[A])+len(values[B]), len(values[A])) > level/2 {
 		return out, nil
@@ -139,7 +139,8 @@ func (b *builder) gateValues(g *Gate, i int, s Side) ([]float64, error) {
 	return values, nil
 }
 
-// gateSum adds up a unit. Calls inside other matching calls are part of their total.
+// gateSum adds up the matching calls of a unit. The total of a matching call includes the
+// matching calls inside it.
 func (b *builder) gateSum(g *Gate, u *unit) float64 {
 	if g.functions == nil && (b.c.rooted || g.metric != "calls") {
 		if g.metric == "self" && b.c.rooted {

@@ -61,9 +61,9 @@ func (p *phrases) answer() string {
 		}
 		return text
 	case whole.Known && !whole.Significant():
-		return fmt.Sprintf("%s %s time in B, but the difference is not significant: %s.%s", what, p.moreOrLess(whole), times, p.significant())
+		return fmt.Sprintf("%s %s time in B, but the difference is not significant: %s.%s", what, p.moreOrLess(whole, "more", "less"), times, p.significant())
 	}
-	text := fmt.Sprintf("%s %s time in B: %s.", what, p.moreOrLess(whole), times)
+	text := fmt.Sprintf("%s %s time in B: %s.", what, p.moreOrLess(whole, "more", "less"), times)
 	var leading []string
 	for i := range p.Changes {
 		c := &p.Changes[i]
@@ -78,7 +78,8 @@ func (p *phrases) answer() string {
 	return text + " Why: " + strings.Join(leading, ", ") + "."
 }
 
-// functionsDiffer reports whether a function or a path differs, or less than the report shows.
+// functionsDiffer reports whether any function or path differs, including those that are too
+// small for the report.
 func (p *phrases) functionsDiffer() bool {
 	change := func(amount float64) bool { return !same(p.Whole.A, p.Whole.A+amount) }
 	return change(p.Rest) || slices.ContainsFunc(p.Changes, func(c Change) bool { return change(c.Amount) }) ||
@@ -90,14 +91,14 @@ func (p *phrases) functionsDiffer() bool {
 // same reports whether two means differ by no more than rounding.
 func same(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(math.Abs(a), math.Abs(b)) }
 
-// significant returns what changed significantly although the mean, which varies more, did
-// not: quantiles of the root, and single functions.
+// significant lists significant changes of the root's quantiles and of single functions, for
+// reports in which the mean varies too much to have changed significantly.
 func (p *phrases) significant() string {
 	const most = 3
 	var list []string
 	for i := range p.Metrics {
 		if m := &p.Metrics[i]; m.Significant() && len(list) < most {
-			list = append(list, fmt.Sprintf("its %s is %s (%s)", m.Name, p.moreOrLess(m), p.fromTo(m)))
+			list = append(list, fmt.Sprintf("its %s is %s (%s)", m.Name, p.moreOrLess(m, "higher", "lower"), p.fromTo(m)))
 		}
 	}
 	for i := range p.Changes {
@@ -111,11 +112,11 @@ func (p *phrases) significant() string {
 	return " These changes are significant: " + strings.Join(list, ", ") + "."
 }
 
-// moreOrLess returns the size of a change.
-func (p *phrases) moreOrLess(m *Metric) string {
-	word := "more"
+// moreOrLess returns the relative size of a change, and the word for its direction.
+func (p *phrases) moreOrLess(m *Metric, more, less string) string {
+	word := more
 	if m.Difference() < 0 {
-		word = "less"
+		word = less
 	}
 	if m.A == 0 {
 		return word

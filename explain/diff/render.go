@@ -64,7 +64,7 @@ func (r *Report) side(key string, s Side) report.Node {
 	).Hidden()}}
 }
 
-// tested are columns for the interval of a change, and whether chance explains the change.
+// tested returns the columns for the interval, probability and significance of a change.
 func tested[T any](change report.Column[T], prefix string, of func(*T) *Interval) []report.Column[T] {
 	unknown := func(t *T) bool { return !of(t).Known }
 	return []report.Column[T]{
@@ -91,8 +91,8 @@ func metricColumns[T any](prefix string, of func(*T) *Metric) []report.Column[T]
 	}, tested(value(prefix+"change", func(t *T) float64 { return interval(t).Low }), prefix, interval)...)
 }
 
-// rowColumns are the columns of paths or functions: self times with tests, and then, for
-// people, both sides of other metrics.
+// rowColumns are the columns of paths or functions: self times with their tests, and then the
+// other metrics. People see only both sides of the latter.
 func (r *Report) rowColumns() []report.Column[Row] {
 	const relative = 3
 	var first, others []report.Column[Row]
@@ -146,7 +146,7 @@ type changeRow struct {
 	what string // for people
 }
 
-// changes are the parts of the difference.
+// changes is the table of changes. For people, it also has the rest and the total.
 func (p *phrases) changes() []report.Node {
 	var all, shown []changeRow
 	rest := p.Rest

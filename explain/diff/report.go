@@ -45,8 +45,8 @@ type Report struct {
 	// time on both sides are in Rest.
 	Changes []Change
 	Rest    float64
-	// Rows are paths or functions with at least the minimum share of the time, ordered by
-	// the difference of self times.
+	// Rows are paths or functions with at least the minimum share of the time on one side,
+	// ordered by the difference of self times.
 	Rows []Row
 	// Parts are the contributions of all paths to Whole, callers first.
 	Parts []Part
@@ -78,7 +78,7 @@ type Change struct {
 // Row is a call path, or a function.
 type Row struct {
 	Path []string
-	In   string // "both", "new" in B, or "gone" from it
+	In   string // "both", "new" (only in B) or "gone" (only in A)
 	// Metrics are calls, self and total, and without a root also quantiles. For paths, they
 	// are per call of the root; for functions, per run.
 	Metrics []Metric
@@ -94,8 +94,8 @@ type Part struct {
 type ReportOptions struct {
 	Seed  uint64 // random seed: equal seeds make equal reports
 	Folds int    // number of resamples; 0 means 10,000
-	// MinShare omits paths with less of the time on both sides, from 0 to 1. The selection
-	// does not depend on differences, so that probabilities stay correct.
+	// MinShare omits paths that have less than this share of the time on both sides, from 0
+	// to 1. The selection does not depend on differences, so probabilities stay correct.
 	MinShare float64
 }
 
@@ -184,22 +184,26 @@ func (b *builder) resample() {
 		b.sampler = newResampler(sides, r.Folds, r.Seed)
 	}
 	if !b.c.joined() {
-		b.note("A and B have no function in common except the root. Pass the names of each side with -m1 and -m2.")
+		except := ""
+		if b.c.rooted {
+			except = " except the root"
+		}
+		b.note("A and B have no function in common%s. Pass the names of each side with -m1 and -m2.", except)
 	}
 	if !r.Clock.Known() {
 		b.note("The traces do not state their clock frequency, so times are in ticks.")
 	}
 }
 
-// FewRuns reports whether there are too few runs to resample, so that blocks are resampled
-// instead.
+// FewRuns reports whether sides of a and b runs have too few to resample. Then blocks are
+// resampled instead.
 func FewRuns(a, b int) bool { return min(a, b) < minRuns }
 
 func (b *builder) note(format string, args ...any) {
 	b.r.Notes = append(b.r.Notes, fmt.Sprintf(format, args...))
 }
 
-// joined reports whether the sides have a node in common, if both have any.
+// joined reports whether the sides have a node in common, or one of them has none.
 func (c *Comparison) joined() bool {
 	var any [2]bool
 	for n := 1; n < len(c.nodes); n++ {
@@ -302,7 +306,7 @@ func (b *builder) quantiles(n int) []Metric {
 	return list
 }
 
-// byUnit orders values of runs by the unit that the run is.
+// byUnit puts the values of runs into the order of their units.
 func (b *builder) byUnit(s Side, values []float64) []float64 {
 	out := make([]float64, len(values))
 	for i, u := range b.c.sides[s].units {

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// significance is the probability of errors: that an interval misses, that a table has
+	// significance is the accepted probability of an error: that an interval misses, that a table has
 	// a significant row by chance, or that a gate fails by chance.
 	significance = 0.05
 	minRuns      = 3 // per side, to resample runs
@@ -19,22 +19,22 @@ const (
 type Interval struct {
 	Known     bool
 	Low, High float64 // of 95 %
-	// P is the probability of such a difference by chance. In tables, it is the probability
-	// for any row, after Holm.
+	// P is the probability of such a difference by chance. In tables, it is corrected for the
+	// number of rows by Holm's method.
 	P float64
 }
 
-// Significant reports whether chance is an unlikely explanation.
+// Significant reports whether chance is an unlikely explanation of the difference.
 func (i *Interval) Significant() bool { return i.Known && i.P < significance }
 
 // resampler resamples the units of both sides. All values use the same samples, so that
 // related values vary together.
 type resampler struct {
-	folds int
+	folds int // number of resamples
 	units [2]int
 	seed  [2]uint64
-	// drawn is how often each unit was drawn, fold by fold. weights is the sum of the
-	// weights of those drawn.
+	// drawn is how often each unit was drawn, resample by resample. weights has the sum of the
+	// weights of the drawn units of each resample.
 	drawn   [2][]float64
 	weights [2][]float64
 }
@@ -61,7 +61,7 @@ func newResampler(sides *[2]side, folds int, seed uint64) *resampler {
 	return r
 }
 
-// means returns the means of a value by unit, for a side, in each fold.
+// means returns the mean over the units of a side in each resample, of values by unit.
 func (r *resampler) means(s Side, values []float64) []float64 {
 	n := len(values)
 	out := make([]float64, r.folds)
@@ -75,8 +75,8 @@ func (r *resampler) means(s Side, values []float64) []float64 {
 	return out
 }
 
-// quantiles returns the quantiles of the durations in units, as measured and in each fold, by
-// the rule of package quantile.
+// quantiles returns the quantiles of the durations in units, as measured and in each
+// resample, by the rule of package quantile.
 func (r *resampler) quantiles(s Side, units []*unit, qs []float64) (whole []float64, folded [][]float64) {
 	type entry struct {
 		tally
@@ -124,9 +124,9 @@ func (r *resampler) quantiles(s Side, units []*unit, qs []float64) (whole []floa
 	return whole, folded
 }
 
-// divided returns the probability that B exceeds factor times A by at least as much if the
-// runs are divided randomly. It keeps gates from failing more often than allowed, whatever
-// the distribution of the runs.
+// divided returns the probability that B exceeds factor times A by at least as much as
+// measured if the runs are divided randomly. It keeps gates from failing more often than
+// allowed, whatever the distribution of the runs.
 func (r *resampler) divided(valuesA, valuesB []float64, factor float64) float64 {
 	var all []float64
 	for _, v := range valuesB {
@@ -146,14 +146,14 @@ func (r *resampler) divided(valuesA, valuesB []float64, factor float64) float64 
 	}
 	found := above() * (1 - 1e-9) // sums in another order are rounded differently
 	rng := rand.New(rand.NewPCG(r.seed[0], r.seed[1]))
-	as := 1
+	extreme := 1
 	for range r.folds {
 		rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 		if above() >= found {
-			as++
+			extreme++
 		}
 	}
-	return float64(as) / float64(r.folds+1)
+	return float64(extreme) / float64(r.folds+1)
 }
 
 func ratio(a, b float64) float64 {
@@ -163,9 +163,9 @@ func ratio(a, b float64) float64 {
 	return a / b
 }
 
-// judge returns the interval of a difference with the given folds, which it sorts.
-// Differences of less than a billionth of scale are rounding. level is the probability that
-// the interval misses.
+// judge returns the interval of a difference. folded has the difference in each resample, and
+// judge sorts it. Differences of less than a billionth of scale are rounding. level is the
+// probability that the interval misses.
 func (r *resampler) judge(difference, scale, level float64, folded []float64) Interval {
 	mean, square := 0.0, 0.0
 	for _, v := range folded {
@@ -183,7 +183,7 @@ func (r *resampler) judge(difference, scale, level float64, folded []float64) In
 	switch spread := math.Sqrt(square) * wider; {
 	case math.Abs(difference) <= 1e-9*math.Abs(scale):
 	case spread <= 1e-9*math.Abs(scale):
-		// All units of a side are equal. What remains is how they were divided.
+		// All units of a side are equal, so count the ways to divide them into A and B.
 		out.P = min(1, 2/choose(r.units[A]+r.units[B], r.units[A]))
 	default:
 		out.P = studentTails(math.Abs(difference)/spread, n-1)
@@ -202,7 +202,7 @@ func intervals[T any](list []T, of func(*T) *Interval) []*Interval {
 	return known
 }
 
-// holm turns the probabilities of several intervals into those that any of them is chance.
+// holm corrects the probabilities of several intervals for their number, by Holm's method.
 func holm(list []*Interval) {
 	list = slices.Clone(list)
 	slices.SortStableFunc(list, func(a, b *Interval) int { return cmp.Compare(a.P, b.P) })

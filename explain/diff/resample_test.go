@@ -72,7 +72,7 @@ func TestIntervalOfFewRuns(t *testing.T) {
 	}
 }
 
-// noise are distributions. Both sides draw all their runs from the same one.
+// noise has distributions. Both sides draw all their runs from the same one.
 var noise = map[string]func(*rand.Rand) float64{
 	"normal":     func(r *rand.Rand) float64 { return 100 + 5*r.NormFloat64() },
 	"log-normal": func(r *rand.Rand) float64 { return 100 * math.Exp(0.3*r.NormFloat64()) },

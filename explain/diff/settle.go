@@ -35,7 +35,7 @@ func (c *Comparison) settle(blocks bool) {
 		s.key = s.hash()
 	}
 	if c.sides[A].key == c.sides[B].key {
-		c.sides[B].key++ // equal runs on both sides are drawn independently
+		c.sides[B].key++ // resample equal sides independently
 	}
 }
 
@@ -54,7 +54,7 @@ func (s *side) hash() uint64 {
 	return h.Sum64()
 }
 
-// settleRoot finishes node 0, and weighs the unit.
+// settleRoot finishes node 0 of a unit, and sets the unit's weight.
 func (c *Comparison) settleRoot(u *unit, s *side, blocks bool) {
 	root := &u.nodes[0]
 	switch {
@@ -63,7 +63,7 @@ func (c *Comparison) settleRoot(u *unit, s *side, blocks bool) {
 		if blocks {
 			break
 		}
-		// Every run counts the same, whatever its number of invocations.
+		// Every run has the same weight, whatever its number of invocations.
 		u.weight = 1
 		for n := range u.nodes {
 			a := &u.nodes[n]
@@ -102,7 +102,7 @@ func (c *Comparison) sortNodes() []int {
 	return order
 }
 
-// permute returns the elements of s in an order. Missing ones are zero.
+// permute returns the elements of s in the given order of indexes. Missing ones are zero.
 func permute[T any](s []T, order []int) []T {
 	out := make([]T, len(order))
 	for i, old := range order {

@@ -35,7 +35,7 @@ func (b *Blocks) of(tsc uint64) int {
 	return int(min((tsc-b.From)/b.Width, uint64(b.Count-1)))
 }
 
-// Options select which sums of a run are kept.
+// Options select the calls of a run, and how they are added up.
 type Options struct {
 	// Root selects roots. nil compares all functions separately. It is called concurrently.
 	Root func(reader.FuncID) bool
@@ -44,7 +44,7 @@ type Options struct {
 	// concurrently. nil selects all threads.
 	Thread   func(reader.Thread) bool
 	From, To uint64
-	// Blocks are kept apart.
+	// Blocks divides the time of the run. Each block has its own sums.
 	Blocks Blocks
 }
 

@@ -12,8 +12,8 @@ import (
 
 // ChoiceOptions select invocations for a [Choice].
 type ChoiceOptions struct {
-	// Options select those to choose from. Top is the maximum number of slow ones, of which
-	// the slowest are chosen. PerThread is ignored.
+	// Options select the invocations to choose from. Top is the maximum number of slow ones.
+	// If there are more, the slowest are chosen. PerThread is ignored.
 	Options
 	// Slow is the duration in ticks from which an invocation is slow. 0 means that none is.
 	Slow uint64
@@ -65,7 +65,7 @@ func (c *Choice) priority(k invocation.Key) uint64 {
 	binary.LittleEndian.PutUint64(b[8:], k.Start)
 	binary.LittleEndian.PutUint64(b[16:], uint64(k.Index))
 	h.Write(b[:]) // never fails
-	// FNV mixes the last bytes little.
+	// FNV mixes the last bytes poorly.
 	x := h.Sum64()
 	x ^= x >> 32
 	x *= 0xd6e8feb86659fd93
@@ -107,7 +107,7 @@ func (c *Choice) Chosen() (slow, others []invocation.Key, found uint64) {
 	return slow, others, c.found
 }
 
-// drawn is an invocation with the number that it drew.
+// drawn is an invocation with its random priority.
 type drawn struct {
 	priority uint64
 	invocation.Key
@@ -117,7 +117,7 @@ func (d drawn) compare(o drawn) int {
 	return cmp.Or(cmp.Compare(d.priority, o.priority), d.Key.Compare(o.Key))
 }
 
-// drawnHeap has the largest number on top.
+// drawnHeap has the largest priority on top.
 type drawnHeap []drawn
 
 func (h drawnHeap) Len() int           { return len(h) }

@@ -19,7 +19,7 @@ type Census struct {
 }
 
 // NewCensus returns a census of the time from From to To of opts. If To is 0, the last part
-// has no end. Of the other options, only the roots matter.
+// has no end. Top and PerThread are ignored.
 func NewCensus(opts Options, last uint64) *Census {
 	c := &Census{from: opts.From, to: opts.To, counts: make([]uint64, censusBuckets)}
 	end := opts.To

@@ -16,7 +16,7 @@ type View struct {
 }
 
 // Body describes the report: a table of the slowest calls, and for people the tree of each.
-// Names are for titles and texts in cells.
+// names are for titles and for texts in cells.
 func (r *Report) Body(names symbolize.Names, v View) []report.Node {
 	body := []report.Node{
 		report.Paragraph(r.head()),
@@ -96,7 +96,7 @@ func holders(r *Row) *report.TableNode {
 	)
 }
 
-// held returns who had the lock that a row waited for.
+// held names the functions that held the locks that a row waited for.
 func (r *Row) held(names symbolize.Names) string {
 	text := ""
 	for i, h := range r.Holders {
@@ -111,7 +111,7 @@ func (r *Row) held(names symbolize.Names) string {
 	return text
 }
 
-// shown is what people see of a call's tree.
+// shown returns the part of a call's tree that people see.
 func (s *Slow) shown(names symbolize.Names, v View) []report.Node {
 	var rows []Row
 	for _, row := range s.Rows {

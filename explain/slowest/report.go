@@ -12,9 +12,9 @@ import (
 // Report is the slowest invocations. Times are in ticks.
 type Report struct {
 	Clock       reader.Clock
-	Invocations uint64 // that were selected
-	Threads     int    // of these
-	// If Approximate, the relative error of Median and P99 is at most
+	Invocations uint64 // number of selected invocations
+	Threads     int    // that have selected invocations
+	// If Approximate is set, the relative error of Median and P99 is at most
 	// quantile.RelativeError.
 	Median, P99, Longest uint64
 	Approximate          bool
@@ -26,21 +26,21 @@ type Report struct {
 
 // Slow is one of the slowest invocations.
 type Slow struct {
-	// Number is its position among all invocations of the roots in the trace by start, from
-	// 1.
+	// Number is the invocation's position among all invocations of the roots in the trace by
+	// start, from 1.
 	Number   uint64
 	Thread   reader.Thread
 	Root     reader.FuncID
 	Start    uint64 // TSC
 	Duration uint64
-	// Rows are the paths that it took, callees after their caller, in the order of their
-	// first calls. The first is the root. Paths deeper than MaxDepth are added up in rows
+	// Rows are the paths that the invocation took, callees after their caller, in the order
+	// of their first calls. The first is the root. Paths deeper than MaxDepth are added up in rows
 	// at that depth whose function is [reader.Folded].
 	Rows []Row
 }
 
-// MaxDepth is the maximum depth of a tree of rows. Readers of JSON accept no deeper trees,
-// and people cannot read them.
+// MaxDepth is the maximum depth of a tree of rows. JSON parsers reject deeper trees, and
+// people cannot read them.
 const MaxDepth = 1000
 
 // Row is all calls of a path in an invocation. Total is Self plus the rows below.
@@ -51,8 +51,8 @@ type Row struct {
 	// UsualCalls, UsualTotal and UsualSelf are the same for the mean of usual invocations,
 	// or 0 if none takes the path.
 	UsualCalls, UsualTotal, UsualSelf float64
-	// Waited is how long the calls waited for locks, as reported to AddWait, and Holders
-	// who had them at that time, the longest first.
+	// Waited is how long the calls waited for locks, as reported to AddWait. Holders are the
+	// functions that held the locks at that time, the longest first.
 	Waited  uint64
 	Holders []Holder
 }
@@ -141,7 +141,7 @@ func (t *Trees) rows(v *invocation.Invocation, usualTotals []uint64) []Row {
 	return rows
 }
 
-// addUp makes one row of paths and everything below them.
+// addUp makes one row of all paths in list and everything below them.
 func (t *Trees) addUp(row *Row, list []invocation.Path, children map[calls.PathID][]invocation.Path, usualTotals []uint64) {
 	row.Func, row.Depth = reader.Folded, MaxDepth
 	for _, p := range list {

@@ -1,5 +1,5 @@
 // Package slowest finds the slowest invocations of root functions and shows what each of
-// them called, next to what a usual one does.
+// them called, next to the mean of the usual ones.
 //
 // It takes two passes over the calls of a trace:
 //
@@ -8,8 +8,8 @@
 //     invocations, numbers them, and averages over the usual ones: those with
 //     durations from the first to the third quartile.
 //
-// Other packages find who held the locks that they waited for, and add it to the report
-// with Report.AddWait.
+// Other packages find the holders of the locks that the slowest invocations waited for, and
+// add them to the report with Report.AddWait.
 //
 // Both are analyses of package calls, and need calls.Options.Paths and no filter. Memory
 // grows with different paths and with the number of invocations wanted, not with the length
@@ -152,8 +152,8 @@ func (h *slowHeap) Pop() any {
 type Trees struct {
 	*invocation.Tracker
 	found      *Found
-	numbering  *invocation.Numbering                     // of those of found
-	trees      map[invocation.Key]*invocation.Invocation // those of found, with their paths
+	numbering  *invocation.Numbering                     // of the slowest of found
+	trees      map[invocation.Key]*invocation.Invocation // the slowest of found, with their paths
 	low, top   uint64                                    // durations of the usual invocations
 	usual      Usual
 	usualPaths []pathSum // of the usual invocations, by path

@@ -7,8 +7,9 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// AddWait adds a wait for a lock and its holder. If it began in one of the slowest invocations,
-// it belongs to the row of the lock function. Otherwise, it is ignored. path is the path of the
+// AddWait adds a wait of ticks for a lock, and the holders. If the wait began in one of the
+// slowest invocations, it belongs to the row of the lock function. Otherwise, AddWait ignores
+// it. path is the path of the
 // function that wanted the lock, from the outermost call on.
 func (r *Report) AddWait(thread reader.Thread, start, ticks uint64, path []reader.FuncID, lock reader.FuncID, holders []Holder) {
 	for i := range r.Slowest {

@@ -7,8 +7,8 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Association is something that the slow calls of a cause have in common. It is not a
-// cause.
+// Association is something that the slow calls of a cause have in common. It need not be
+// the reason.
 type Association struct {
 	Kind   string // "host", "build", "label", "thread", "start", "argument", "event", "bursts" or "period"
 	Count  int    // calls that have it, or number of bursts
@@ -17,10 +17,10 @@ type Association struct {
 	Func   reader.FuncID // of the argument
 	Value  uint64        // of the argument; of a period, ticks
 	Text   string        // of the event; of hosts, a build or a label
-	// Of hosts, a build or a label: the number of machines in the traces. Elsewhere is the
-	// share of the calls that are not slow on these hosts. Of a build or a label, Count and Of
-	// are hosts, With is the number of all hosts that have it, and Chance the probability of
-	// that by chance.
+	// For a host, build or label, Machines is the number of machines in the traces. For a
+	// host, Elsewhere is the share of all calls that are not slow which ran on these hosts.
+	// For a build or label, Count and Of are numbers of hosts, With is the number of all hosts
+	// that have it, and Chance is the probability of so many by chance.
 	Machines, With    int
 	Elsewhere, Chance float64
 }
@@ -54,7 +54,7 @@ func (e *evidence) associate(l *lead, c *cohorts) []Association {
 	return list
 }
 
-// onThread finds a thread with most of the calls that has few of all calls.
+// onThread finds a thread that has most of the dominated calls, but few of all calls.
 func (e *evidence) onThread(l *lead, c *cohorts) (Association, bool) {
 	count := make(map[int]int)
 	best := -1
@@ -77,7 +77,7 @@ func (e *evidence) onThread(l *lead, c *cohorts) (Association, bool) {
 		10*k > 6*n && binomialTail(n, k, p) < 1e-4
 }
 
-// argument finds a value that most of the calls were given, and few others.
+// argument finds a value that most of the dominated calls have, and few others.
 func (e *evidence) argument(l *lead, c *cohorts) (Association, bool) {
 	count := make(map[argument]int)
 	for _, i := range l.dominated {
@@ -129,7 +129,8 @@ func (e *evidence) inTime(l *lead, c *cohorts) (Association, bool) {
 	return Association{Kind: "bursts", Count: len(clusters), Of: n}, 2*len(clusters) < n
 }
 
-// period returns the distance of which most distances between times are small multiples.
+// period returns the period of the times, if most distances between them are small
+// multiples of it.
 func period(times []uint64) (uint64, bool) {
 	if len(times) < 5 {
 		return 0, false

@@ -7,28 +7,28 @@ import (
 )
 
 const (
-	maxGroups  = 64    // candidates for causes
+	maxGroups  = 64    // maximum number of candidates for causes
 	minGroup   = 0.005 // minimum share of the excess of such a group
-	dominance  = 0.3   // of a call's excess, by a cause that dominates it
-	minLow     = 0.02  // minimum of the lower bound of the share of a named cause
-	minCalls   = 3     // that a cause must dominate
+	dominance  = 0.3   // minimum share of a call's excess of the cause that dominates it
+	minLow     = 0.02  // minimum lower bound of a named cause's share
+	minCalls   = 3     // minimum number of slow calls that a cause dominates
 	minFar     = 2     // the same if these lose far more than usual calls vary
-	maxChance  = 1e-4  // probability that the scheduler caused it
-	maxBeside  = 1e-8  // the same, only by the calls that named causes do not dominate
+	maxChance  = 1e-4  // maximum probability that the scheduler caused it
+	maxBeside  = 1e-8  // the same, counting only calls that named causes do not dominate
 	maxAlone   = 1e-2  // the same if all disturbances elsewhere are far smaller
-	minDensity = 4     // times the density of the leads that are not named
+	minDensity = 4     // minimum ratio of a lead's density to that of leads that are not named
 	minApart   = 20    // the same by number of calls, if these are as slow as the others
-	mostExcess = 0.99  // of the excess, in the slow calls that count as evidence
+	mostExcess = 0.99  // share of the excess in the slow calls that count as evidence
 )
 
-// lead is a group with the groups that go along with it.
+// lead is a candidate for a cause: a group, with the groups that rise and fall with it.
 type lead struct {
 	group
 	along     []group
 	nodes     []node
 	x         []float64 // by slow call
 	own       []float64 // x of only the group
-	share     float64   // of the excess without the time in the run queue
+	share     float64   // of the excess without foreign time
 	low, high float64   // 95 % interval of share
 	dominated []int     // slow calls
 	chance    float64
@@ -37,28 +37,27 @@ type lead struct {
 	likely float64
 	named  bool
 	waits  Kind // Wait or LockWait if the name says so
-	// blocked is the part of the time that the thread was blocked, in the calls that it
-	// dominates.
+	// blocked is the part of the lead's time in which the thread was blocked, in the calls
+	// that the lead dominates.
 	blocked float64
 }
 
-// evidence is what the slow calls lost, and where.
+// evidence is how much time the slow calls lost, and where.
 type evidence struct {
 	*model
 	slow   []rootCall
-	offCPU bool // it is known when threads were off CPU
-	// Time in the run queue or waiting for the recorder is no function's, and set apart. By slow
-	// call:
-	excess     []float64 // without it
-	foreign    []float64 // the difference of it
+	offCPU bool // the trace says when threads were off CPU
+	// Foreign time belongs to no function, so it is kept apart. By slow call:
+	excess     []float64 // without foreign time
+	foreign    []float64 // foreign time minus the usual mean
 	total      float64   // of excess
 	foreignSum float64   // of foreign
 	// amounts are sums over the slow calls, by kind and node.
 	amounts   [parts][]float64
-	foreignIn []float64 // the difference of foreign time, by node
+	foreignIn []float64 // foreign time minus the usual mean, by node
 	leads     []*lead
-	// pruned says that the recorder dropped short calls. A thread that is stopped in one
-	// makes it appear.
+	// pruned means that the recorder dropped short calls. Such a call appears in the trace if
+	// its thread is stopped in it.
 	pruned bool
 	// Self time and calls of all paths, per usual invocation.
 	selfAll, callsAll float64
@@ -93,7 +92,7 @@ func newEvidence(m *model, slow []rootCall, offCPU bool) *evidence {
 	return e
 }
 
-// lost returns what each slow call lost, with foreign time.
+// lost returns how much each slow call lost, including foreign time.
 func (e *evidence) lost() []float64 {
 	if !e.offCPU {
 		return e.excess
@@ -183,9 +182,9 @@ func (e *evidence) merge() {
 	e.leads = leads
 }
 
-// moreFirst puts groups of more calls before those of the same function being slower, even
-// if the latter are larger, if the number of calls grows by a larger factor than the time
-// of each: in more calls, a thread is stopped more often.
+// moreFirst puts a group of more calls before the larger group in which the same function
+// is slower, if the number of calls grows by a larger factor than the time per call. More
+// calls also take longer because threads are stopped in them more often.
 func (e *evidence) moreFirst() {
 	for at, more := range e.leads {
 		to := slices.IndexFunc(e.leads[:at], func(l *lead) bool { return e.multiplied(more, l) })
@@ -195,11 +194,11 @@ func (e *evidence) moreFirst() {
 	}
 }
 
-// minMore is the minimum share of a group of more calls that precedes the time of each.
+// minMore is the minimum share of a group of more calls that moreFirst moves.
 const minMore = 0.05
 
-// multiplied reports whether a function is mostly slower where it is called more often, by
-// a larger factor than that by which it is slower.
+// multiplied reports whether a function is slower mostly where it is called more often, and
+// the number of calls grows by a larger factor than the time per call.
 func (e *evidence) multiplied(more, slower *lead) bool {
 	if more.kind != MoreCalls || slower.kind != Slower || more.fn != slower.fn || more.share < minMore {
 		return false
@@ -259,7 +258,7 @@ func (e *evidence) dominate() {
 	}
 }
 
-// name decides which leads are causes, the largest first.
+// name decides which leads are causes, starting with the largest.
 func (e *evidence) name(minShare float64, seed uint64) {
 	for i := range e.n {
 		e.selfAll += e.s[i] - e.b[i]
@@ -280,8 +279,8 @@ func (e *evidence) name(minShare float64, seed uint64) {
 	}
 }
 
-// enough reports whether a lead dominates enough slow calls. Two are enough if it is known
-// that the scheduler is not the reason, and they lose far more than usual calls vary.
+// enough reports whether a lead dominates enough slow calls. Two are enough if the scheduler
+// cannot be the reason and they lose far more than usual calls vary.
 func (e *evidence) enough(l *lead) bool {
 	if e.offCPU && !e.byChance(l) && e.lossOf(l) > farBeyond*e.spread {
 		return len(l.dominated) >= minFar
@@ -289,7 +288,8 @@ func (e *evidence) enough(l *lead) bool {
 	if len(l.dominated) < minCalls {
 		return false
 	}
-	// The interval is no test of magnitude: of few slow calls, many resamples lack those that matter.
+	// The interval does not test magnitude: many resamples of few slow calls miss those that
+	// matter.
 	return l.low >= minLow || e.isAlone(l)
 }
 
@@ -309,9 +309,9 @@ const (
 )
 
 // judge computes the probability that the scheduler caused a lead of kind Slower, or of any
-// kind if calls were dropped: that threads that are stopped at random moments are stopped
-// there so often. Calls that named causes dominate may hide that. But without them, a few
-// long stops weigh heavily.
+// kind if calls were dropped: that threads stopped at random moments are stopped there this
+// often. Calls that named causes dominate may hide a lead, so judge also tries without them.
+// It then requires a smaller probability, because a few long stops weigh heavily.
 func (e *evidence) judge(l *lead) {
 	l.likely = e.likely(l)
 	l.chance = e.chance(l, make([]bool, len(e.slow)))
@@ -320,7 +320,7 @@ func (e *evidence) judge(l *lead) {
 	}
 }
 
-// chance is the probability for judge, by the slow calls that are not explained.
+// chance returns the probability for judge, counting slow calls that are not explained.
 func (e *evidence) chance(l *lead, explained []bool) float64 {
 	dominating := 0
 	for _, o := range e.leads {
@@ -342,8 +342,9 @@ func (e *evidence) chance(l *lead, explained []bool) float64 {
 	return min(1, p*float64(dominating))
 }
 
-// amongLargest is the probability that so many of the largest losses are a lead's, for the
-// number of losses for which it is smallest.
+// amongLargest returns the probability that so many of the largest losses are a lead's by
+// chance. It tries several numbers of losses, and corrects the smallest probability for
+// that.
 func (e *evidence) amongLargest(l *lead, counts []bool) float64 {
 	var order []int
 	for i := range e.slow {
@@ -399,8 +400,8 @@ func (e *evidence) mainCalls(explained []bool) (counts []bool, number int) {
 	return counts, number
 }
 
-// byChance reports whether a stopped thread can look like the lead. A stop makes no calls,
-// unless the recorder had dropped them; and then it must occur in each.
+// byChance reports whether stopped threads can look like the lead. A stop adds no calls,
+// except one that the recorder would have dropped. Each of these needs a stop of its own.
 func (e *evidence) byChance(l *lead) bool {
 	return l.kind == Slower || l.kind != Blocked && e.pruned && e.callsOf(l) < manyStops*len(l.dominated)
 }
@@ -408,8 +409,8 @@ func (e *evidence) byChance(l *lead) bool {
 // clearShare is a share of the excess that clearly exceeds the usual variation.
 const clearShare = 0.2
 
-// varies reports whether the lead may be normal variation: usual calls, too, make different
-// numbers of calls of the function, and the longer ones make more.
+// varies reports whether the lead may be normal variation: usual calls also differ in how
+// often they call the function, and the longer ones call it more often.
 func (e *evidence) varies(l *lead) bool {
 	usual := 0.0
 	for _, n := range l.nodes {
@@ -418,11 +419,11 @@ func (e *evidence) varies(l *lead) bool {
 	return l.share < clearShare && float64(e.callsOf(l)) < 2*usual*float64(len(l.dominated))
 }
 
-// manyStops is more often than a thread is stopped within one call of the root.
+// manyStops is a number of stops that does not occur within one call of the root.
 const manyStops = 30
 
-// callsOf returns how many calls of a lead's function the slow calls make that it
-// dominates.
+// callsOf returns how many calls of a lead's function there are in the slow calls that the
+// lead dominates.
 func (e *evidence) callsOf(l *lead) int {
 	n := 0
 	for _, i := range l.dominated {
@@ -435,12 +436,12 @@ func (e *evidence) callsOf(l *lead) int {
 	return n
 }
 
-// exceeds reports whether the calls that a lead dominates lose clearly more to it than the
-// durations of usual calls differ by.
+// exceeds reports whether the calls that a lead dominates lose clearly more to it, on
+// average, than usual durations vary.
 func (e *evidence) exceeds(l *lead) bool { return e.lossOf(l) > clearly*e.spread }
 
-// blockedIn returns the part of a lead's time that the thread was blocked, in the calls that
-// it dominates.
+// blockedIn returns the part of a lead's time in which the thread was blocked, in the calls
+// that the lead dominates.
 func (e *evidence) blockedIn(l *lead) float64 {
 	if !e.offCPU {
 		return 0
@@ -461,10 +462,10 @@ func (e *evidence) blockedIn(l *lead) float64 {
 	return float64(blocked) / float64(max(1, all))
 }
 
-// likely returns the larger of the shares of a lead's functions in usual time and in usual
-// records, because the time that the recorder loses follows records. The time of dropped
-// calls belongs to their callers: if the recorder may have dropped most calls of a function,
-// the shares of its callers count, too, since a thread that is stopped in it makes a call appear.
+// likely returns the share of a lead's functions in usual CPU time or in usual calls,
+// whichever is larger, because time lost to the recorder follows calls. The time of dropped
+// calls belongs to their callers. If the recorder may have dropped most calls of a function,
+// the shares of its callers count too, because a call appears if its thread is stopped in it.
 func (e *evidence) likely(l *lead) float64 {
 	var self, calls float64
 	groups := append([]group{l.group}, l.along...)
@@ -487,9 +488,8 @@ func (e *evidence) likely(l *lead) float64 {
 	return max(self/e.selfAll, calls/e.callsAll)
 }
 
-// mostlyDropped returns the outermost path, of those to n, of which the recorder may have
-// dropped most calls, or 0: it dropped short calls, and most calls of the path's caller do not
-// have one.
+// mostlyDropped returns the outermost path on the way to n whose calls the recorder may have
+// mostly dropped, or 0 if there is none. Most calls of its caller do not have such a call.
 func (e *evidence) mostlyDropped(n node) (outermost node) {
 	for ; e.pruned && n != 0; n = e.tree.steps[n].parent {
 		if e.r[n] < 0.5 {
@@ -499,7 +499,7 @@ func (e *evidence) mostlyDropped(n node) (outermost node) {
 	return outermost
 }
 
-// callersUpTo returns the callers of a path, up to the one on the way to it.
+// callersUpTo returns the callers of the paths from n up to last.
 func (e *evidence) callersUpTo(n, last node) (callers []node) {
 	for {
 		callers = append(callers, e.tree.steps[n].parent)
@@ -510,10 +510,10 @@ func (e *evidence) callersUpTo(n, last node) (callers []node) {
 	}
 }
 
-// isSignificant reports whether a lead is more than the effect of the scheduler. That loses time
-// in proportion to where time is spent, except for threads that are interrupted a fixed
-// time after they woke up, and therefore in the same function again and again. But then
-// they lose as much time there as elsewhere.
+// isSignificant reports whether a lead is more than an effect of the scheduler. The scheduler
+// stops functions in proportion to their time. An exception are threads that are interrupted
+// a fixed time after they woke up, and therefore always in the same function. But then they
+// lose as much time there as elsewhere.
 func (e *evidence) isSignificant(l *lead) bool {
 	if e.offCPU && !e.exceeds(l) {
 		return false
@@ -548,12 +548,13 @@ func (e *evidence) isSignificant(l *lead) bool {
 	return !alike && !(e.offCPU && e.isRegular(l)) || float64(its)*odds >= minApart*float64(others)
 }
 
-// enough is how many slow calls are needed to compare their durations with others.
+// enough is the number of slow calls needed to compare their durations with others.
 const enough = 8
 
-// isAlone reports whether the scheduler is not the reason, and each call that a lead dominates
-// loses far more to it than usual calls vary and than any call loses to another lead that may
-// be chance: magnitude counts, not only the number of calls.
+// isAlone reports whether a lead stands out by magnitude, in a trace with off-CPU times. The
+// calls that it dominates lose far more to it, on average, than usual calls vary. Each loses
+// at least 3 times as much as any call loses to another lead that may be chance and is not
+// named.
 func (e *evidence) isAlone(l *lead) bool {
 	if !e.offCPU || e.lossOf(l) <= farBeyond*e.spread {
 		return false
@@ -575,9 +576,8 @@ func (e *evidence) isAlone(l *lead) bool {
 	return true
 }
 
-// isRegular reports whether the time is lost a fixed time after the call of the root began,
-// and is always the same, as with an interrupt that the wake-up of the thread entails. Where
-// the trace does not tell, it may as well be a wait.
+// isRegular reports whether the lost time is always the same, and ends a fixed time after
+// the call of the root began. An interrupt caused by waking the thread looks like this.
 func (e *evidence) isRegular(l *lead) bool {
 	var offsets, lengths []float64
 	for _, i := range l.dominated {
@@ -589,7 +589,7 @@ func (e *evidence) isRegular(l *lead) bool {
 	return len(offsets) >= minCalls && spreads(offsets) < regular && spreads(lengths) < regular
 }
 
-// regular is the spread below which times are the same.
+// regular is the spread below which times count as the same.
 const regular = 0.05
 
 // spreads returns the distance of the quartiles of x, relative to the median. It sorts x.

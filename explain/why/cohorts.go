@@ -17,26 +17,25 @@ type plan struct {
 	rootFunc reader.FuncID // 0 if there are several
 	locks    map[reader.FuncID]bool
 	depth    int                    // of paths; 0 for no limit
-	charged  map[reader.FuncID]bool // functions whose calls without callees count as time of their callers
+	charged  map[reader.FuncID]bool // functions whose calls without callees count as their callers' time
 	args     func(reader.FuncID) bool
 	span     span
 	lost     lossPoints
 	origins  []Origin // nil unless the files are of several machines
 	slow     uint64   // minimum duration of slow calls
 	offCPU   bool     // the trace says when threads were off CPU
-	// Of durations without the time in the run queue, if offCPU is set:
-	ownSlow uint64 // minimum of slow calls
+	// Of durations without foreign time:
+	ownSlow uint64 // minimum duration of slow calls
 	low     uint64 // limits of usual calls
 	high    uint64
 	median  uint64
-	pruned  uint64 // below which the recorder dropped calls; 0 if it dropped none
+	pruned  uint64 // duration below which the recorder dropped calls, if offCPU is set; 0 for none
 	// keep is the part of the slow calls that are kept, of 2^64. The largest number means
 	// all.
 	keep uint64
 }
 
-// hole is the longest time between two events in which a function itself was at work, or
-// was not.
+// hole is a time between two events in which a call had no open callee.
 type hole struct {
 	start, end    uint64
 	before, after reader.FuncID // calls before and after it; 0 for none
@@ -44,7 +43,7 @@ type hole struct {
 	off           uint64        // ticks of it off CPU
 }
 
-// ticks returns the CPU time, as far as that is known.
+// ticks returns the time on CPU, if off-CPU times are known, or all of the time.
 func (h hole) ticks() uint64 { return h.end - h.start - h.off }
 
 // visit is what one call of the root did on one path.
@@ -64,8 +63,8 @@ type argument struct {
 	text  string // of a custom event
 }
 
-// maxText is the maximum length of custom events that are compared. Longer ones are data,
-// and all different.
+// maxText is the maximum length of custom events that are compared. Longer ones are probably
+// data, and all different.
 const maxText = 64
 
 // maxArguments is the maximum number of arguments of an invocation that are kept.
@@ -83,12 +82,12 @@ type rootCall struct {
 	// interrupted is the part of foreign in which interrupts ran.
 	interrupted uint64
 	queue       span // the longest time in the run queue at a stretch
-	late        bool // slow also without the time in the run queue
+	late        bool // slow even without foreign time
 	visits      []visit
 	args        []argument
 }
 
-// own is the duration without the time in the run queue, which is the machine's.
+// own returns the duration without foreign time.
 func (v *rootCall) own() uint64 { return v.duration - v.foreign }
 
 func (v *rootCall) clone() rootCall {
@@ -103,15 +102,15 @@ func earlier(a, b *rootCall) int {
 		cmp.Compare(a.id.Thread, b.id.Thread), cmp.Compare(a.index, b.index))
 }
 
-// pathSum is a path over all usual invocations.
+// pathSum is a path summed over all usual invocations.
 type pathSum struct {
 	have, calls, self uint64
 	off               calls.Off // of self
 }
 
 // counted is the number of buckets in which arguments of usual invocations are counted.
-// Different ones may share a bucket. They then look more frequent, and differences look
-// smaller than they are.
+// Arguments that share a bucket look more frequent than they are, so differences look
+// smaller.
 const counted = 1 << 14
 
 // cohorts is the pass that examines paths.
@@ -135,7 +134,7 @@ type cohorts struct {
 	slow      []rootCall
 	middle    rootCall // the usual invocation nearest to the median
 	kept      int64    // visits of slow
-	under     int64    // visits and depths that threads have room for
+	under     int64    // capacity of threads for visits and siblings
 }
 
 // Held implements [calls.Holder].
@@ -216,7 +215,7 @@ func (c *cohorts) measure(t *opened, before int) {
 	c.under += int64(cap(t.visits) + cap(t.siblings) - before)
 }
 
-// use makes slot refer to t, the thread of b.
+// use returns the thread of b, and makes slot refer to it.
 func (c *cohorts) use(b *calls.Batch) *opened {
 	c.threads = grow(c.threads, b.Index+1)
 	t := c.threads[b.Index]
@@ -303,7 +302,7 @@ func (c *cohorts) add(t *opened, call *calls.Call, p place, args []calls.Arg, w 
 	}
 }
 
-// leaf reports whether a call made none.
+// leaf reports whether a call made no calls.
 func (t *opened) leaf(call *calls.Call) bool {
 	inside := int(call.Depth) + 1
 	return inside >= len(t.siblings) || !t.siblings[inside].any
@@ -320,9 +319,9 @@ func (c *cohorts) visit(t *opened, n node) *visit {
 	return &t.visits[c.slot[n]-1]
 }
 
-// hole returns the longest time of a call without calls, and adds the call to its caller's
-// siblings. Calls come as they end, so those that it made came before. off is how long the
-// thread was off CPU since the last of these.
+// hole returns the longest time in which a call had no open callee, and adds the call to the
+// siblings of its caller. Calls come in the order in which they end, so callees come first.
+// off is how long the thread was off CPU since the last callee ended.
 func (t *opened) hole(call *calls.Call, leaf bool, off uint64) hole {
 	end := call.Start + call.Duration
 	longest := hole{start: call.Start, end: end, off: off}
@@ -496,8 +495,8 @@ func (c *cohorts) settle() {
 	c.middle.renumber(to)
 }
 
-// cut keeps the n longest of the slow calls, and the n longest without the time in the run
-// queue.
+// cut keeps the n slow calls that are longest, and the n that are longest without foreign
+// time.
 func (c *cohorts) cut(n int) {
 	if n >= len(c.slow) {
 		return

@@ -30,7 +30,7 @@ const (
 	WaitsUnlocked             // waits, and releases a lock while it waits, as condition variables do
 )
 
-// kind returns the kind for a wait of a function.
+// kind returns the kind of a wait in a function with the role, or Slower if it does not wait.
 func (r Role) kind() Kind {
 	switch r {
 	case Locks:
@@ -48,8 +48,8 @@ const parts = 4
 type model struct {
 	tree     *tree
 	children [][]node
-	// Calls and self time per invocation. Self time is that without foreign time, of
-	// which b was blocked.
+	// Calls n and self time s per invocation. s excludes foreign time. b is the blocked part
+	// of s.
 	n, s, b, foreign []float64
 	u, r, v          []float64 // see the package documentation
 	ub               []float64 // part of u that was blocked
@@ -98,7 +98,7 @@ func newModel(c *cohorts) *model {
 	return m
 }
 
-// decomposer divides what invocations take beyond the mean of usual ones.
+// decomposer divides the time of invocations beyond the mean of the usual ones.
 type decomposer struct {
 	*model
 	// Of the current invocation, by node, without foreign time:
@@ -114,7 +114,7 @@ func newDecomposer(m *model) *decomposer {
 }
 
 // split passes the amounts of an invocation to add. They add up to its duration minus the
-// mean of the usual ones, in ticks, both without foreign time.
+// mean of the usual ones, in ticks. Both exclude foreign time.
 func (d *decomposer) split(v *rootCall, add func(Kind, node, float64)) {
 	for i := range v.visits {
 		w := &v.visits[i]

@@ -71,9 +71,9 @@ func (r *rootFinder) Merge(other *rootFinder) {
 // minRootCalls excludes main loops and rarely called functions as roots: they have no tail.
 const minRootCalls = 200
 
-// propose orders the functions that may be roots by what their slow calls took beyond the
-// median. Of those that are nearly equal to the largest, the one with the most total time
-// comes first: the outer function.
+// propose orders the functions that may be roots by the time that their slow calls took
+// beyond the median. Among those close to the largest, the one with the most total time comes
+// first: the outer function.
 func (r *rootFinder) propose() []Candidate {
 	var list []Candidate
 	most := 0.0
@@ -104,8 +104,8 @@ func (r *rootFinder) propose() []Candidate {
 	return list
 }
 
-// durations collects the durations of the calls of the root, and what else must be known
-// before paths are examined.
+// durations collects the durations of the calls of the root, and other data that the pass
+// over paths needs.
 type durations struct {
 	places *places
 	span   span
@@ -182,7 +182,8 @@ func (d *durations) Calls(b *calls.Batch) error {
 	waits := b.Waits
 	for i := range b.Calls {
 		c := &b.Calls[i]
-		// Calls come as they end: a call with callees comes after a deeper one.
+		// Calls come in the order in which they end: a call with callees comes after a
+		// deeper one.
 		leaf := d.depths[b.Index] <= c.Depth
 		d.depths[b.Index] = c.Depth
 		d.first, d.last = min(d.first, c.Start), max(d.last, c.Start+c.Duration)
@@ -227,7 +228,7 @@ func (d *durations) find(paths *calls.Paths) {
 	}
 }
 
-// sizes returns those of a call's function.
+// sizes returns the lengths of a call's function.
 func (d *durations) sizes(paths *calls.Paths, c *calls.Call) *lengths {
 	if paths.Func(c.Path) == reader.Folded {
 		return d.sizesOf(c.Func)
@@ -235,7 +236,7 @@ func (d *durations) sizes(paths *calls.Paths, c *calls.Call) *lengths {
 	return d.pathSizes[c.Path]
 }
 
-// sizesOf returns those of a function, which may be new.
+// sizesOf returns the lengths of a function, which may be new.
 func (d *durations) sizesOf(fn reader.FuncID) *lengths {
 	l := d.lengths[fn]
 	if l == nil {
@@ -306,11 +307,11 @@ func (d *durations) Merge(other *durations) {
 	}
 }
 
-// pruned returns the duration below which the recorder dropped calls, as the recording
-// says, or as estimated, or 0 if it dropped none. Thresholds are whole microseconds, so the
-// shortest call is hardly longer than the threshold. One microsecond is no evidence,
-// because some recorders need that time for a call. Neither is more than five, the most
-// common threshold, because an integer is always near then.
+// pruned returns the duration below which the recorder dropped calls, or 0 if it dropped
+// none. The duration comes from the recording, or is estimated: thresholds are whole
+// microseconds, and the shortest call is hardly longer than the threshold. 1 us is no
+// evidence, because some recorders need that time for a call. Neither is more than 5 us, the
+// most common threshold, because longer durations are always close to an integer.
 func (d *durations) pruned(e *explainer) uint64 {
 	if e.opts.PrunedKnown || e.opts.Pruned > 0 || d.leaves.Count() == 0 {
 		return e.opts.Pruned
@@ -323,8 +324,8 @@ func (d *durations) pruned(e *explainer) uint64 {
 	return 0
 }
 
-// shortest returns a duration that hardly any call is below, if it is so long that short
-// calls may have been dropped, or 0.
+// shortest returns a duration that hardly any call falls below. It returns 0 if that is too
+// short to suggest that short calls were dropped.
 func (d *durations) shortest(e *explainer) uint64 {
 	if p := d.pruned(e); p > 0 || e.opts.PrunedKnown || d.leaves.Count() == 0 {
 		return p
@@ -335,8 +336,8 @@ func (d *durations) shortest(e *explainer) uint64 {
 	return 0
 }
 
-// charged returns the functions most of whose calls are so short that the recorder dropped
-// them. Their number is unknown, so the calls that it kept count as time of their callers.
+// charged returns the functions whose calls are mostly so short that the recorder dropped
+// them. Their number is unknown, so the calls that it kept count as their callers' time.
 // Functions that the recorder kept completely are not included: none of their calls is
 // shorter than the threshold.
 func (d *durations) charged(pruned uint64) map[reader.FuncID]bool {

@@ -9,21 +9,21 @@ import (
 )
 
 const (
-	maxGaps = 100 // maximum of a cause that are examined
-	copies  = 20  // of the gaps, at other times of the trace
+	maxGaps = 100 // maximum number of gaps examined for a cause
+	copies  = 20  // number of copies of each gap, at other times of the trace
 )
 
 // gap is a time that slow calls lost, or a copy of it at another time.
 type gap struct {
 	start, end uint64
-	thread     int     // that lost it
-	cause      int     // index of named leads; their number stands for the rest
+	thread     int     // the thread that lost the time
+	cause      int     // index of a named lead; the number of these leads stands for the rest
 	copy       int     // 0 for the gap itself
-	lock       lockKey // that was waited for; zero if none
+	lock       lockKey // the lock that the thread waited for; zero if none
 }
 
-// waiter returns the function of a lead that waits, if any. For a new path, it is the one
-// with most of the time.
+// waiter returns the function of a lead that waits, if any does. For a new path, it is the
+// function with most of the time.
 func (e *evidence) waiter(l *lead) reader.FuncID {
 	if l.kind == NewPath {
 		return e.tree.steps[e.most(l.nodes[0], l.dominated)].fn
@@ -45,8 +45,8 @@ func (e *evidence) pathOf(l *lead) map[reader.FuncID]bool {
 	return path
 }
 
-// gapsOf returns the longest holes of the calls that a lead dominates. In them, fn waits,
-// if its role says so.
+// gapsOf returns the longest holes of the calls that a lead dominates. fn waits in them, if
+// its role says so.
 func (e *evidence) gapsOf(l *lead, cause int, fn reader.FuncID, role Role) []gap {
 	var gaps []gap
 	for _, i := range l.dominated {
@@ -61,7 +61,8 @@ func (e *evidence) gapsOf(l *lead, cause int, fn reader.FuncID, role Role) []gap
 	return someOf(gaps)
 }
 
-// restGaps returns the longest holes of the slow calls that no named lead dominates.
+// restGaps returns the longest holes of the slow calls that no named lead dominates. In a
+// trace with off-CPU times, it returns the longest times in the run queue of all slow calls.
 func (e *evidence) restGaps(cause int) []gap {
 	named := make(map[int]bool)
 	for _, l := range e.leads {
@@ -80,7 +81,6 @@ func (e *evidence) restGaps(cause int) []gap {
 			}
 		}
 		if e.offCPU {
-			// What ran instead is known to have been runnable.
 			longest = hole{start: e.slow[i].queue.from, end: e.slow[i].queue.to}
 			if float64(longest.ticks()) > dominance*(e.excess[i]+e.foreign[i]) {
 				gaps = append(gaps, gap{start: longest.start, end: longest.end, thread: e.slow[i].thread, cause: cause})
@@ -100,7 +100,7 @@ func someOf(gaps []gap) []gap {
 	if len(gaps) <= maxGaps {
 		return gaps
 	}
-	// Some of every length: the longest may have a cause of their own.
+	// Take some of every length, because the longest may have a cause of their own.
 	for i := range maxGaps {
 		gaps[i] = gaps[i*len(gaps)/maxGaps]
 	}
@@ -144,8 +144,8 @@ func joined(spans []span) []span {
 	return out
 }
 
-// victims returns the times in which threads lost time to a cause, so that threads that
-// wait are not taken for those that are waited for.
+// victims returns the times in which threads lost time to a cause, so that waiting threads
+// are not mistaken for holders.
 func (e *evidence) victims(l *lead) map[int][]span {
 	v := make(map[int][]span)
 	for i := range e.slow {
@@ -159,7 +159,7 @@ func (e *evidence) victims(l *lead) map[int][]span {
 	return v
 }
 
-// shifted adds the copies of gaps, which wrap around at the end of the trace.
+// shifted adds copies of the gaps at other times, wrapping around at the end of the trace.
 func shifted(gaps []gap, first, last, seed uint64) []gap {
 	rng := rand.New(rand.NewPCG(seed, copies))
 	n := len(gaps)

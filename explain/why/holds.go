@@ -9,8 +9,8 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// lockKey identifies a lock: by address, or if none is logged, by the function that takes
-// it. One of the two is 0.
+// lockKey identifies a lock by its address, or if the trace has none, by the function that
+// takes it. One of the two is 0.
 type lockKey struct {
 	fn      reader.FuncID
 	address uint64
@@ -54,7 +54,8 @@ func waitsByLock(gaps []gap) map[lockKey]*waits {
 	return byLock
 }
 
-// during yields how long threads other than thread waited from one time to another.
+// during calls add with the cause and length of each wait of other threads than thread,
+// within the given times.
 func (w *waits) during(thread int, from, to uint64, add func(cause int, ticks uint64)) {
 	first := sort.Search(len(w.gaps), func(i int) bool { return w.latest[i] > from })
 	for _, g := range w.gaps[first:] {
@@ -86,7 +87,7 @@ type blamed struct {
 	fn    reader.FuncID
 }
 
-// blamedInside is a function that the one with the lock called.
+// blamedInside is a function inside the scope of a hold.
 type blamedInside struct {
 	scope blamed
 	fn    reader.FuncID
@@ -142,7 +143,7 @@ func (h *holds) Calls(b *calls.Batch) error {
 	return nil
 }
 
-// pass ends a call while a thread has locks.
+// pass handles a call that ended on a thread with locks.
 func (h *holds) pass(b *calls.Batch, open []hold, c *calls.Call, role Role) []hold {
 	end := c.Start + c.Duration
 	kept := open[:0]
@@ -179,7 +180,7 @@ func (w *hold) spend(thread int, c *calls.Call) {
 	})
 }
 
-// cover adds the time since start.
+// cover adds the waits of others since start.
 func (w *hold) cover(thread int, end uint64) {
 	if w.waits == nil {
 		return
@@ -235,8 +236,8 @@ func (h *holds) take(b *calls.Batch, open []hold, c *calls.Call, address uint64)
 // in other ways.
 const maxHolds = 64
 
-// give ends the hold of an address, or otherwise the latest without one. If unlocks have no
-// addresses, it ends the latest.
+// give ends the latest hold of an address, or otherwise the latest hold without an address.
+// If the unlock has no address, it ends the latest hold.
 func (h *holds) give(b *calls.Batch, open []hold, c *calls.Call, address uint64) []hold {
 	found := -1
 	for i := range open {
@@ -261,8 +262,8 @@ func (h *holds) Merge(other *holds) {
 	}
 }
 
-// holder returns who had the lock of a cause for most of the time that threads waited for
-// it, if that was long enough.
+// holder returns the function that held the lock of a cause longest while threads waited for
+// it. It returns nil if known holders cover less than 30 % of the waiting.
 func (h *holds) holder(cause int, gaps []gap) *Holder {
 	var waited, held, most uint64
 	evidence := ByAddress

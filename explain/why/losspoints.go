@@ -8,7 +8,7 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// lossy is a source that reports what could not be read, as *reader.Trace does.
+// lossy is a source that reports data it could not read, as *reader.Trace does.
 type lossy interface {
 	Files() []string
 	Losses() *reader.Losses
@@ -20,8 +20,8 @@ type lossPoint struct {
 	tsc    uint64 // of the last event before it
 }
 
-// lossPoints are the places where records are missing, by thread. It is unknown which threads lost records
-// with some bytes of a file, so these are all that have records on both sides.
+// lossPoints are the places where records are missing, by thread. A loss does not say which
+// threads it affects, so all threads with records before and after it count.
 type lossPoints map[int][]lossPoint
 
 // within reports whether a call was open where records are missing.
@@ -31,9 +31,9 @@ func (p lossPoints) within(thread int, c *calls.Call) bool {
 	return i < len(points) && points[i].tsc <= c.Start+c.Duration
 }
 
-// findLossPoints finds the threads that have records before and after a loss, in a separate pass
-// if there was any. Of every cause of loss, the first few are known. It does not read
-// concurrently.
+// findLossPoints finds the threads that have records before and after a loss. It reads the
+// trace only if there was a loss, and not concurrently. Only the first few losses of each
+// cause are known.
 func findLossPoints(src calls.Source) (lossPoints, error) {
 	s, ok := src.(lossy)
 	if !ok {
@@ -77,7 +77,7 @@ func findLossPoints(src calls.Source) (lossPoints, error) {
 }
 
 // closedAtLosses is a source in which calls that are open where records are missing end there.
-// Otherwise a root whose exit is missing would include all that follow.
+// Otherwise a root whose exit is missing would include all later calls.
 type closedAtLosses struct {
 	calls.Source
 	lossPoints lossPoints
@@ -109,8 +109,8 @@ func (s closedAtLosses) Each(n int, fn func(shard int, b *reader.Block) error) e
 	})
 }
 
-// searched is the maximum number of calls in which an exit is searched, so that damaged
-// traces do not take quadratic time.
+// searched is the maximum number of open calls that are searched for that of an exit, so
+// that damaged traces do not take quadratic time.
 const searched = 255
 
 // lossThread is the state of a thread with losses.

@@ -10,23 +10,23 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// gapCells is the number of parts of the trace's time for finding gaps.
+// gapCells is the number of cells that the trace's time is divided into, for finding gaps.
 const gapCells = 1 << 14
 
 // Holder is what other threads did while time was lost.
 type Holder struct {
 	Evidence Evidence
-	// Scope is the innermost function that was open as long as the lock was held, and Self
-	// the function inside it with most of the time. By waking, both are the innermost function
-	// from which threads were woken. By coincidence, Self is the innermost
-	// function that fits, and Scope the next one around it that fits, or Self if there is
+	// For a lock, Scope is the innermost function that was open as long as the lock was held,
+	// and Self is the function inside it with most of the time. By waking, both are the
+	// innermost function from which threads were woken. By coincidence, Self is the innermost
+	// function that fits, and Scope is the next one around it that fits, or Self if there is
 	// none.
 	Self, Scope reader.FuncID
 	Covered     float64 // share of the lost time in which Scope held, or Self was open
 	SelfShare   float64 // of Covered, in Self itself; 0 by coincidence
 	Expected    float64 // by coincidence: Covered at other times
 	Ends        bool    // by coincidence: the wait ends when Self ends
-	// Cause is the number of the cause that the holder is slow for, from 1, or 0.
+	// Cause is the number of the cause that makes the holder slow, from 1, or 0 for none.
 	Cause int
 }
 
@@ -34,9 +34,9 @@ type Holder struct {
 type Evidence uint8
 
 const (
-	ByAddress     Evidence = iota // it held the lock with the address that was waited for
+	ByAddress     Evidence = iota // it held the lock at the address that threads waited for
 	ByFunction                    // it held a lock of the same function, which is assumed to be the only one
-	ByWaking                      // it woke the threads that waited
+	ByWaking                      // it woke the waiting threads
 	ByCoincidence                 // it was active when time was lost, and hardly ever at other times
 )
 
@@ -51,9 +51,9 @@ type meanwhile struct {
 	cells   [][]int32 // gaps that overlap a cell of the trace's time
 	origin  uint64
 	cell    uint64           // ticks
-	victims []map[int][]span // by cause and thread: what slow calls lost, in order
+	victims []map[int][]span // by cause and thread: times that slow calls lost, in order
 	seen    []seenInGap      // what was open, by gap
-	latest  int              // a cell of which a call was
+	latest  int              // the cell that find returned last
 }
 
 // others is the pass that examines other threads.
@@ -96,7 +96,7 @@ type found struct {
 // fewGaps is the number of gaps below which nothing is reported about the rest.
 const fewGaps = 5
 
-// meanwhile examines other threads while slow calls lost time.
+// meanwhile finds what other threads did while slow calls lost time.
 func (x *explainer) meanwhile(d *durations, e *evidence) (found, error) {
 	f := found{holders: make(map[*lead]*Holder)}
 	var leads []*lead
@@ -197,7 +197,8 @@ func (x *explainer) meanwhile(d *durations, e *evidence) (found, error) {
 		}
 		return list
 	}
-	// Only now is it known who waits. Others were waited for rather than these.
+	// The first search shows which threads wait. They are not holders, so search again
+	// without them.
 	first := coinciding(func(int) bool { return false })
 	again := coinciding(func(cause int) bool { l := leads[cause]; return f.holders[l] != nil || first[l] != nil })
 	maps.Copy(first, again)
@@ -205,7 +206,7 @@ func (x *explainer) meanwhile(d *durations, e *evidence) (found, error) {
 	if len(rest) < fewGaps {
 		return f, nil
 	}
-	// Other threads that do the same are active because a processor is free.
+	// Other threads in the same functions are active because a CPU is free.
 	same := make(map[reader.FuncID]bool)
 	for _, s := range e.tree.steps {
 		same[s.fn] = true
@@ -235,7 +236,7 @@ func (m *meanwhile) within(cell int, tsc uint64) bool {
 	return tsc-m.origin-uint64(cell)*m.cell < m.cell
 }
 
-// find is cellOf for times near each other: it divides only where the cell changes.
+// find is cellOf for times close to each other: it divides only if the cell changes.
 func (m *meanwhile) find(tsc uint64) int {
 	if !m.within(m.latest, tsc) {
 		m.latest = m.cellOf(tsc)
@@ -279,14 +280,14 @@ func (m *meanwhile) note(b *calls.Batch, c *calls.Call, number int32, from, to u
 	if start >= stop || g.thread == b.Index || m.suffers(g.cause, b.Index, start, stop) {
 		return
 	}
-	suffer := 0
+	lostTo := 0
 	for cause := range m.victims {
 		if cause != g.cause && m.suffers(cause, b.Index, start, stop) {
-			suffer = cause + 1
+			lostTo = cause + 1
 			break
 		}
 	}
-	key := keyOfSeen(c.Func, suffer)
+	key := keyOfSeen(c.Func, lostTo)
 	off := max(end, g.end) - min(end, g.end)
 	if off <= (g.end-g.start)/10 {
 		key |= seenEnds
@@ -297,7 +298,7 @@ func (m *meanwhile) note(b *calls.Batch, c *calls.Call, number int32, from, to u
 	m.seen[number].add(key, stop-start, (stop-start)*uint64(c.Depth), g.copy == 0)
 }
 
-// suffers reports whether a thread itself loses more than half of a time to the cause.
+// suffers reports whether a thread loses more than half of a time to the cause itself.
 func (m *meanwhile) suffers(cause, thread int, start, stop uint64) bool {
 	lost := m.victims[cause][thread]
 	first, _ := slices.BinarySearchFunc(lost, start, func(v span, tsc uint64) int {
@@ -324,7 +325,7 @@ func (m *meanwhile) Merge(other *meanwhile) {
 	}
 }
 
-// cover is how much of a cause's gaps a function was open in.
+// cover is the part of a cause's gaps in which a function was open.
 type cover struct {
 	ticks [copies + 1]uint64 // by copy
 	depth float64            // times ticks, in the gaps themselves
@@ -333,8 +334,9 @@ type cover struct {
 	most  [copies + 1]int    // gaps during most of which it was open, by copy
 }
 
-// holder returns who was active for at least a share of the time that a cause lost, and
-// hardly ever at other times, on threads that were not waiting for a cause themselves.
+// holder returns the function that was open during more than a share of the time that a
+// cause lost, and hardly ever at other times. It does not count threads that lost time to a
+// cause that waits selects.
 func (m *meanwhile) holder(cause int, not func(reader.FuncID) bool, waits func(cause int) bool, share float64) *Holder {
 	var total uint64
 	count := 0
@@ -383,7 +385,7 @@ func (m *meanwhile) holder(cause int, not func(reader.FuncID) bool, waits func(c
 	}
 }
 
-// cover adds what was open in a gap to that of functions. It is nil for those that not
+// cover adds the functions that were open in a gap to covers, with nil for those that not
 // excludes.
 func (g *gap) cover(covers map[reader.FuncID]*cover, open *seenInGap, not func(reader.FuncID) bool) {
 	for i := range open.slots {
@@ -418,8 +420,8 @@ func (g *gap) cover(covers map[reader.FuncID]*cover, open *seenInGap, not func(r
 	}
 }
 
-// nearly reports whether a function fits nearly as well as the one that covers most. That
-// one may be open whenever anything happens.
+// nearly reports whether a function fits nearly as well as best, which covers most. best may
+// be open whenever anything happens, so a function that is more specific may cover less.
 func (c *cover) nearly(best *cover) bool {
 	covered, most := float64(c.ticks[0]), float64(best.ticks[0])
 	return covered >= 0.9*most || covered >= 0.75*most && covered*best.expected() >= 1.5*most*c.expected()
@@ -433,7 +435,7 @@ func (c *cover) expected() float64 {
 	return float64(all) / copies
 }
 
-// elsewhere returns the number of the gaps' copies with something.
+// elsewhere returns the sum over the gaps' copies.
 func elsewhere(number [copies + 1]int) int {
 	all := 0
 	for _, n := range number[1:] {
@@ -442,17 +444,17 @@ func elsewhere(number [copies + 1]int) int {
 	return all
 }
 
-// isSignificant reports whether a function was open in the gaps more than by chance. A function
-// that is often open at other times, too, must also end with them. There are so many gaps, and so many
-// functions any of which could be open by chance.
+// isSignificant reports whether a function was open in the gaps more than by chance. A
+// function that is also often open at other times must end with the gaps. total is the time
+// of all gaps, count is their number, and candidates is the number of functions.
 func (c *cover) isSignificant(total uint64, share float64, count, candidates int) bool {
 	covered := float64(c.ticks[0])
 	if covered <= share*float64(total) || c.ticks[0] <= slices.Max(c.ticks[1:]) {
 		return false
 	}
 	rare := func(number [copies + 1]int) bool {
-		// The copies are few: the function may be open more often than in them. This is the upper
-		// end of an interval of two standard deviations.
+		// The copies are few, so the true rate may be higher than theirs. Use the upper end of
+		// an interval of two standard deviations.
 		n := float64(elsewhere(number) + 1)
 		rate := (n + 2*math.Sqrt(n)) / float64(copies*count)
 		return binomialTail(count, number[0], rate)*float64(candidates) <= coincidence
@@ -461,12 +463,12 @@ func (c *cover) isSignificant(total uint64, share float64, count, candidates int
 		2*c.sharp[0] >= count && 3*elsewhere(c.sharp) < copies*count && rare(c.sharp)
 }
 
-// coincidence is the probability, with all functions together, up to which it is no coincidence
-// that one is open in the gaps.
+// coincidence is the maximum probability that any of all functions is open in the gaps by
+// chance.
 const coincidence = 1e-3
 
-// mayWait reports whether a lead may wait for another thread. One that is known to have been
-// on CPU only waits if its name says so: for a spinlock.
+// mayWait reports whether a lead may wait for another thread. A lead that was on CPU waits
+// only if its name says so, as for a spinlock.
 func (e *evidence) mayWait(l *lead) bool {
 	switch l.kind {
 	case Blocked:

@@ -2,21 +2,21 @@ package why
 
 import "github.com/xray-tools/xray/reader/calls"
 
-// foreign returns the part of a off-CPU time that no function can do anything about:
-// in the run queue, waiting for the recorder, or while an interrupt ran.
+// foreign returns the part of an off-CPU time that no function can change: in the run queue,
+// waiting for the recorder, or while an interrupt ran.
 func foreign(o calls.Off) uint64 { return o.Queued + o.Recorder + o.Interrupted }
 
-// openOff describes an open call's off-CPU time.
+// openOff is the off-CPU time of an open call.
 type openOff struct {
-	off   uint64 // ticks since the last call that it made
-	block span   // the longest time blocked
+	off   uint64 // ticks since its last callee ended
+	block span   // the longest time blocked at a stretch
 }
 
 func (s span) ticks() uint64 { return s.to - s.from }
 
-// gap adds a off-CPU time to the call that was open then. Of a gap that has several
-// parts, the thread was blocked by the program first, then by the recorder, and then in the run
-// queue.
+// gap adds an off-CPU time to the call that was open then. If the gap has several parts, the
+// thread was first blocked by the program, then waited for the recorder, and then was in the
+// run queue.
 func (c *cohorts) gap(t *opened, g *calls.Gap) {
 	if g.Depth == 0 || g.Depth > maxHoleDepth || g.Off == (calls.Off{}) || c.places.list[g.Path].kind == outside {
 		return
@@ -33,8 +33,8 @@ func (c *cohorts) gap(t *opened, g *calls.Gap) {
 	}
 }
 
-// close returns the off-CPU time of a call that ended. Calls of a lock function are time of
-// that function itself.
+// close returns the off-CPU time of a call that ended. Time in the callees of a lock function
+// is the lock function's own time.
 func (t *opened) close(call *calls.Call, insideLock bool) openOff {
 	depth := int(call.Depth)
 	if depth >= len(t.off) {
@@ -52,8 +52,8 @@ func (t *opened) close(call *calls.Call, insideLock bool) openOff {
 	return o
 }
 
-// offBefore returns how long the caller was off CPU between the previous call
-// that it made and this one, which ended.
+// offBefore returns how long the caller of a call that ended was off CPU between the
+// previous callee and this one.
 func (t *opened) offBefore(call *calls.Call) uint64 {
 	if call.Depth == 0 || int(call.Depth) > len(t.off) {
 		return 0
@@ -73,7 +73,8 @@ type Preempted struct {
 	// Recorder is the share of the excess in which threads waited for the recorder. Share and
 	// the other fields do not include it.
 	Recorder float64
-	// Instead is what ran instead, the longest first, if scheduler events were recorded.
+	// Instead lists the tasks that ran instead, the longest first, if scheduler events were
+	// recorded.
 	Instead []Instead
 }
 
@@ -83,11 +84,11 @@ type Interrupted struct {
 	Dominates int     // slow calls that lose most of their time there
 	// Usual and Slow are ticks per call in which interrupts ran.
 	Usual, Slow float64
-	// By is which interrupts ran in slow calls, the longest first.
+	// By lists the interrupts that ran in slow calls, the longest first.
 	By []Instead
 }
 
-// apart sums up the times that belong to no function: in the run queue, waiting for the
+// apart adds up the times that belong to no function: in the run queue, waiting for the
 // recorder, and interrupted.
 func (e *evidence) apart() (*Preempted, *Interrupted) {
 	count, lost := float64(len(e.slow)), e.total+e.foreignSum

@@ -120,8 +120,8 @@ func TestCauseAmongPreempted(t *testing.T) {
 	}
 }
 
-// Off-CPU time shows that a function waits although its name does not say so, and times alone tell
-// for whom.
+// Off-CPU time shows that a function waits although its name does not say so, and timing alone
+// shows for what.
 func TestBlockedForHolder(t *testing.T) {
 	p := newProgram(4)
 	p.requests(3000, func(t *thread, _ int) {
@@ -290,8 +290,8 @@ func fewLate(threads int, queued uint64) *program {
 	return p
 }
 
-// Three calls are enough even if the interval of their share, which is that of few slow calls,
-// begins at 0.
+// Three calls are enough even if the interval of their share begins at 0, because there are few
+// slow calls.
 func TestThreeCallsAmongPreempted(t *testing.T) {
 	r := explain(t, fewLate(3, 8_000_000), known())
 	if c := only(t, r); c.Func != work || c.Dominates != 3 || c.Low > 0.02 || c.Share > 1./3 {
@@ -299,7 +299,8 @@ func TestThreeCallsAmongPreempted(t *testing.T) {
 	}
 }
 
-// A suspect has much of the time that was not lost in the run queue, even if most was lost there.
+// Much of the time that was not lost in the run queue makes a suspect, even if most time was lost
+// there.
 func TestSuspectAmongPreempted(t *testing.T) {
 	r := explain(t, fewLate(2, 8_000_000), known())
 	if len(r.Causes) != 0 || len(r.Suspects) != 1 || r.Suspects[0].Func != work || r.Suspects[0].Share > 1./3 || r.Suspects[0].Share < 0.05 {
@@ -307,7 +308,7 @@ func TestSuspectAmongPreempted(t *testing.T) {
 	}
 }
 
-// The first sentence leaves out causes of 0 % of the lost time.
+// The first sentence omits causes of 0 % of the lost time.
 func TestSmallCauseAmongPreempted(t *testing.T) {
 	r := explain(t, fewLate(3, 400_000_000), known())
 	only(t, r)

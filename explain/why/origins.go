@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Origin says where a file of the trace is from.
+// Origin is the origin of a file of the trace.
 type Origin struct {
 	File        string
 	Host, Build string   // "" if unknown
@@ -33,7 +33,7 @@ func hosts(origins []Origin) int {
 	return len(seen)
 }
 
-// features are what machines may have in common.
+// features returns the properties that machines may have in common.
 func (o *Origin) features() (list []string) {
 	if o.Build != "" {
 		list = append(list, "build="+o.Build)
@@ -99,7 +99,8 @@ type machine struct {
 	others   int // calls that are not slow
 }
 
-// associateMachines takes machines in order of the calls that are affected.
+// associateMachines returns associations of n affected calls. Machines are in order of their
+// affected calls, the most first.
 func associateMachines(all []*machine, n int) (list []Association) {
 	few, count := 0, 0
 	for few < len(all) && 10*count < 9*n {
@@ -116,7 +117,7 @@ func associateMachines(all []*machine, n int) (list []Association) {
 	if few == len(all) || few == 0 {
 		return nil
 	}
-	// There are many ways to choose as few machines.
+	// Account for the number of ways to choose so few machines.
 	p := max(float64(there), 1) / max(float64(total), 1)
 	if chance := binomialTail(n, count, min(p, 1)) * choose(len(all), few); few <= maxHostsNamed && chance < maxHostChance {
 		var names []string
@@ -131,8 +132,8 @@ func associateMachines(all []*machine, n int) (list []Association) {
 	return append(list, shared(all, few)...)
 }
 
-// shared finds the features that the first few machines have and the others do not. Calls on
-// one machine are not independent of each other, so machines count.
+// shared finds the features that the first few machines have and the others do not. The test
+// counts machines, because the calls of a machine are not independent of each other.
 func shared(all []*machine, few int) (list []Association) {
 	with := make(map[string]int)
 	for _, m := range all {
@@ -164,8 +165,8 @@ func shared(all []*machine, few int) (list []Association) {
 	return list
 }
 
-// hypergeometricTail is the probability that of n drawn from all, of which with are marked,
-// at least k are.
+// hypergeometricTail returns the probability that at least k of n machines, drawn at random
+// from all, are among the given number with a feature.
 func hypergeometricTail(all, with, n, k int) float64 {
 	p := 0.0
 	for i := k; i <= min(n, with); i++ {
@@ -185,7 +186,8 @@ func logChoose(n, k int) float64 {
 	return a - b - c
 }
 
-// onMachines says on which machines calls ran, or what these machines have in common.
+// onMachines names the machines on which calls ran, or the build or label that these
+// machines have in common.
 func (a *Association) onMachines() string {
 	switch a.Kind {
 	case "host":
@@ -196,9 +198,9 @@ func (a *Association) onMachines() string {
 		return fmt.Sprintf("%d of %d are on %s %s, as are %s of the calls that are not slow (%d hosts)",
 			a.Count, a.Of, noun, a.Text, percent(a.Elsewhere), a.Machines)
 	case "build":
-		return fmt.Sprintf("%d of the %d hosts that have nearly all of them run build %s, as do %d of all %d hosts (p = %s)",
+		return fmt.Sprintf("%d of the %d hosts with nearly all affected calls run build %s, as do %d of all %d hosts (p = %s)",
 			a.Count, a.Of, a.Text[:min(12, len(a.Text))], a.With, a.Machines, chance(a.Chance))
 	}
-	return fmt.Sprintf("%d of the %d hosts that have nearly all of them have %s, as do %d of all %d hosts (p = %s)",
+	return fmt.Sprintf("%d of the %d hosts with nearly all affected calls have %s, as do %d of all %d hosts (p = %s)",
 		a.Count, a.Of, a.Text, a.With, a.Machines, chance(a.Chance))
 }

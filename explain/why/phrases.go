@@ -47,7 +47,8 @@ func (t *phrases) rootLabel() string {
 
 func percent(x float64) string { return fmt.Sprintf("%.0f%%", 100*x) }
 
-// chosen says how the root was chosen, and which others there are, or "" if it was given.
+// chosen says how the root was chosen and names other candidates. It returns "" if the root
+// was given.
 func (t *phrases) chosen() string {
 	if len(t.Candidates) == 0 {
 		return ""
@@ -63,7 +64,7 @@ func (t *phrases) chosen() string {
 	return text
 }
 
-// answer is the report in a sentence.
+// answer summarizes the report in one or a few sentences.
 func (t *phrases) answer() string {
 	type part struct {
 		what  string
@@ -92,7 +93,7 @@ func (t *phrases) answer() string {
 		parts = append(parts, part{"it is interrupted" + t.interruptedBy(), in.Share})
 	}
 	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(b.share, a.share) })
-	// The table has what rounds to 0 %.
+	// Parts that round to 0 % are only in the table.
 	for len(parts) > 1 && parts[len(parts)-1].share < 0.005 {
 		parts = parts[:len(parts)-1]
 	}
@@ -124,13 +125,14 @@ func (t *phrases) answer() string {
 }
 
 const (
-	// headline is the share of the waiting from which a holder is part of the answer.
+	// headline is the minimum share of the waiting for a holder to be part of the answer.
 	headline = 0.7
-	// preemptedShare is the share of the lost time from which preemption is, and the recorder.
+	// preemptedShare is the same share of the lost time for preemption, the recorder and
+	// interrupts.
 	preemptedShare = 0.05
 )
 
-// behind says what ran while slow calls were preempted, or returns "".
+// behind names the task that ran most while slow calls were preempted, or returns "".
 func (t *phrases) behind() string {
 	if t.Preempted == nil || len(t.Preempted.Instead) == 0 {
 		return ""
@@ -143,7 +145,7 @@ func (t *phrases) behind() string {
 	return fmt.Sprintf(", %s %s (%s)", where, texttab.Printable(i.Task.Name), i.number())
 }
 
-// interruptedBy says which interrupt took the most time in slow calls, or is "".
+// interruptedBy names the interrupt that took the most time in slow calls, or returns "".
 func (t *phrases) interruptedBy() string {
 	if t.Interrupted == nil || len(t.Interrupted.By) == 0 {
 		return ""
@@ -155,12 +157,12 @@ func (t *phrases) interruptedBy() string {
 	case i.Share > 0.5:
 		how = "mostly by"
 	default:
-		how = "longest by"
+		how = "largely by"
 	}
 	return fmt.Sprintf(", %s %s", how, texttab.Printable(i.Task.InterruptLabel()))
 }
 
-// number returns the number of a task.
+// number returns the process or thread ID of a task.
 func (i *Instead) number() string {
 	if i.Task.PID > 0 {
 		return fmt.Sprintf("pid %d", i.Task.PID)
@@ -168,7 +170,7 @@ func (i *Instead) number() string {
 	return fmt.Sprintf("tid %d", i.Task.TID)
 }
 
-// whileLost says when other threads did something.
+// whileLost begins a sentence about what other threads did.
 func (t *phrases) whileLost() string {
 	if t.Preempted != nil {
 		return "While it is preempted"
@@ -176,7 +178,7 @@ func (t *phrases) whileLost() string {
 	return "While they lose time"
 }
 
-// whileRest says the same below the table of causes.
+// whileRest is whileLost below the table of causes.
 func (t *phrases) whileRest() string {
 	if t.Preempted != nil {
 		return "While it is preempted"
@@ -263,13 +265,13 @@ func (t *phrases) details(c *Cause) string {
 	return strings.Join(list, " ")
 }
 
-// likelihood says how likely the scheduler is to have made a cause.
+// likelihood says how likely it is that the scheduler caused c.
 func (c *Cause) likelihood() string {
 	switch {
 	case c.blocks:
 		return "The trace shows that the thread was blocked, so scheduling does not explain it."
 	case !c.ByChance:
-		return "Scheduling does not explain it, because it adds no calls."
+		return "Scheduling does not explain it, because scheduling adds no calls."
 	case c.Chance < 1e-9:
 		return "Chance is an unlikely explanation (p < 1e-9)."
 	}
@@ -279,7 +281,8 @@ func (c *Cause) likelihood() string {
 // chance formats a probability.
 func chance(p float64) string { return strings.Replace(fmt.Sprintf("%.1g", p), "e-0", "e-", 1) }
 
-// path returns a path from the root. The last function may be named after a lock.
+// path returns the names on a path from the root. The last one includes the lock's address,
+// if that is not 0.
 func (t *phrases) path(path []reader.FuncID, lock uint64) []string {
 	names := make([]string, len(path))
 	for i, fn := range path {
@@ -292,7 +295,7 @@ func (t *phrases) path(path []reader.FuncID, lock uint64) []string {
 	return names
 }
 
-// holder describes who was waited for.
+// holder describes what a cause waits for.
 func (t *phrases) holder(c *Cause) string {
 	h := c.Holder
 	var text string
@@ -378,8 +381,8 @@ func (t *phrases) exemplarTitle(e *Exemplar, cause int) string {
 	return fmt.Sprintf("%s: %sthread %d, at %s", of, number, e.Thread.Thread, t.Clock.Format(e.Start-t.Start))
 }
 
-// commands returns commands that extract an exemplar with its surroundings, and show it in
-// a browser.
+// commands returns commands that extract an exemplar and its surroundings, and make a page of
+// them.
 func (t *phrases) commands(e *Exemplar, view View) [2]string {
 	root := t.RootLabel
 	if root == "" {

@@ -43,8 +43,8 @@ var plantedPrograms = []struct {
 
 var over5ms = why.Rule{Ticks: 5_000_000, Text: ">5ms"}
 
-// tries is how often a program is recorded if the trace does not show preemption, which can hide
-// any cause on a busy machine. Then none is named, but never a wrong one.
+// tries is how often a program is recorded if the trace does not show preemption. On a busy
+// machine, preemption can hide any cause. Then why names no cause, but never a wrong one.
 const tries = 5
 
 func TestPlanted(t *testing.T) {
@@ -101,8 +101,8 @@ func short(names symbolize.Names, fn reader.FuncID) string {
 	return symbolize.Shorten(symbolize.Label(names, fn))
 }
 
-// truth is a cause as a program prints it: its kind and words key=value. A bar separates values of
-// which any is right.
+// truth is a cause as a program prints it: its kind, and words key=value. A bar separates
+// alternative values.
 type truth struct {
 	kind  string
 	words []string

@@ -6,9 +6,9 @@ import (
 	"github.com/xray-tools/xray/explain/why"
 )
 
-// In a trace without short calls, a function is recorded when a thread was stopped in it, and hardly
-// ever otherwise: most of its time is hidden in its callers'. So it is no cause, although the calls
-// that are recorded have hardly any usual time.
+// In a trace without short calls, a short function is recorded mostly when its thread was stopped
+// in it. The rest of its time is part of its callers'. So it is not a cause, although its recorded
+// calls have hardly any usual time.
 func TestKeptByStops(t *testing.T) {
 	for _, nested := range []bool{false, true} {
 		p := newProgram(4)

@@ -16,10 +16,10 @@ type View struct {
 	Exemplars int
 	// All shows the whole decomposition.
 	All bool
-	// Files are the trace files for suggested commands, quoted for a shell, with options
+	// Files are the trace files for suggested commands, quoted for a shell, with the options
 	// for names.
 	Files string
-	// Full are the names by which commands find functions, or nil for those of the report.
+	// Full are the names by which commands find functions. nil means those of the report.
 	Full symbolize.Names
 }
 
@@ -90,8 +90,8 @@ func (p *phrases) suspects() *report.TableNode {
 	)
 }
 
-// preempted is the time in the run queue and that for the recorder, for programs. It is nothing
-// if the trace does not tell.
+// preempted is the time in the run queue and waiting for the recorder, for programs. It is
+// nil if the trace has no off-CPU times.
 func (p *phrases) preempted() report.Programs {
 	if p.Preempted == nil {
 		return nil
@@ -110,8 +110,8 @@ func (p *phrases) preempted() report.Programs {
 	)}}}
 }
 
-// interrupted is the time in which interrupts ran, for programs. It is nothing if the trace has
-// none.
+// interrupted is the time in which interrupts ran, for programs. It is nil if the trace has
+// no interrupts.
 func (p *phrases) interrupted() report.Programs {
 	if p.Interrupted == nil {
 		return nil
@@ -142,7 +142,8 @@ type cause struct {
 	what string // description of a row that is not a cause
 }
 
-// causes are all causes, and for people what is none.
+// causes returns all causes. With rest, it adds the time that is not due to a cause, for
+// people.
 func (p *phrases) causes(rest bool) []cause {
 	var list []cause
 	for i := range p.Causes {
@@ -261,7 +262,7 @@ func (p *phrases) paths(c *Cause, people bool) *report.TableNode {
 	)
 }
 
-// holders describes who was waited for, in at most one row.
+// holders describes a holder in one row, or has no rows if h is nil.
 func (p *phrases) holders(key string, h *Holder) *report.TableNode {
 	var list []Holder
 	if h != nil {
@@ -367,7 +368,7 @@ func (p *phrases) decomposition(parts []Part) *report.TableNode {
 
 func address(lock uint64) string { return fmt.Sprintf("%#x", lock) }
 
-// callsOfRoot returns a number of calls with a verb, for warnings.
+// callsOfRoot begins a warning: a number of calls of the root, and a verb.
 func callsOfRoot(n uint64, verb, verbs string) string {
 	return label.Count(n, "call of the root "+verb, "calls of the root "+verbs)
 }

@@ -19,17 +19,17 @@ type Report struct {
 	Invocations uint64
 	Threads     int
 	Start       uint64 // TSC to which times in the trace are relative
-	// Of the durations of all invocations; quantiles may be off by one part in 128.
+	// Durations of all invocations. The error of quantiles is at most one part in 128.
 	Median, P99, Longest uint64
 	Slow, Usual          Cohort
 	Kept                 int          // slow calls that were examined
 	Excess               float64      // mean of the slow calls minus mean of the usual ones
 	Causes               []Cause      // in order of their shares
-	Preempted            *Preempted   // nil if the trace does not tell
+	Preempted            *Preempted   // nil if the trace has no off-CPU times
 	Interrupted          *Interrupted // nil if the trace has no interrupts
-	Rest                 float64      // share of the excess that is neither set apart in Preempted and Interrupted nor explained by a cause
-	Meanwhile            *Holder      // what other threads did then; nil if nothing special
-	Suspects             []Suspect    // what may be causes, without proof
+	Rest                 float64      // share of the excess that is not in Preempted, Interrupted or Causes
+	Meanwhile            *Holder      // what other threads did while Rest was lost; nil if nothing special
+	Suspects             []Suspect    // possible causes, not proven
 	Decomposition        []Part
 	Exemplars            []Exemplar // typical slow calls, if no cause is named
 	Warnings             []string
@@ -57,18 +57,18 @@ type Cohort struct {
 type Cause struct {
 	Kind         Kind
 	Func         reader.FuncID
-	Lock         uint64  // address; 0 if unknown
-	Share        float64 // of the excess
-	Low, High    float64 // 95 % interval of Share
-	Blocked      float64 // share of its time in which the thread was blocked; 0 if the trace does not tell
-	Dominates    int     // slow calls that are mostly due to it
-	ByChance     bool    // the scheduler can make this kind of cause
-	Chance       float64 // probability that it did
-	Most         reader.FuncID
+	Lock         uint64           // address; 0 if unknown
+	Share        float64          // of the excess
+	Low, High    float64          // 95 % interval of Share
+	Blocked      float64          // share of its time in which the thread was blocked; 0 if the trace has no off-CPU times
+	Dominates    int              // slow calls that are mostly due to it
+	ByChance     bool             // the scheduler can be the reason for this kind of cause
+	Chance       float64          // probability that it is
+	Most         reader.FuncID    // of a new path: the function with most of its time; 0 if that is Func
 	Between      [2]reader.FuncID // calls before and after the lost time; 0 for none
 	Paths        []CausePath
 	Holder       *Holder // nil if none was found
-	blocks       bool    // the thread is known to have been blocked
+	blocks       bool    // the trace shows that the thread was blocked
 	Associations []Association
 	Along        []Companion
 	Exemplars    []Exemplar
@@ -78,10 +78,10 @@ type Cause struct {
 type CausePath struct {
 	Path  []reader.FuncID // from the root
 	Share float64         // of the excess
-	// Usual is per invocation. Affected is per invocation that the cause dominates. Their
-	// time includes all callees if Callees is set, as on new paths. If the trace tells when
-	// threads were off CPU, it is without the run queue, of a function that is
-	// slower only that on CPU, and of one that is blocked only that.
+	// Usual is per usual invocation. Affected is per invocation that the cause dominates.
+	// Times include all callees if Callees is set, as on new paths. If the trace has off-CPU
+	// times, they exclude foreign time. They are then only CPU time if the function is slower,
+	// and only blocked time if it is blocked.
 	Usual, Affected Amount
 	Callees         bool
 }
@@ -89,7 +89,7 @@ type CausePath struct {
 // Amount is calls and their time in an invocation.
 type Amount struct{ Calls, Ticks float64 }
 
-// Companion goes along with a cause.
+// Companion is a change that rises and falls with a cause.
 type Companion struct {
 	Kind Kind
 	Func reader.FuncID
@@ -100,17 +100,17 @@ type Part struct {
 	Path              []reader.FuncID
 	Lock              uint64
 	Slower, More, New float64
-	// Blocked and Preempted are 0 if the trace does not tell. Preempted includes waiting for the
-	// recorder, and interrupts. Slower is then without the former, and all others are without
-	// the latter.
+	// Blocked and Preempted are 0 if the trace has no off-CPU times. Preempted includes waiting
+	// for the recorder and interrupts. Slower excludes Blocked, and all others exclude
+	// Preempted.
 	Blocked, Preempted float64
 }
 
 // Exemplar is an example of a slow call.
 type Exemplar struct {
 	Thread reader.Thread
-	// Number is its position among all calls of the root in the trace by time, from 1, as
-	// in slice and slowest, or 0 if they do not have such a call.
+	// Number is the call's position among all calls of the root in the trace by time, from 1,
+	// as in slice and slowest. It is 0 if those commands do not have the call.
 	Number   uint64
 	Start    uint64 // TSC
 	Duration uint64
@@ -118,7 +118,7 @@ type Exemplar struct {
 	index    int // of the thread, as in reader.Block
 }
 
-// Row is a path of an exemplar next to the median call. Times are with callees.
+// Row is a path of an exemplar next to the median call. Times include callees.
 type Row struct {
 	Func         reader.FuncID
 	Depth        int
@@ -126,7 +126,7 @@ type Row struct {
 	Differs      bool // has at least a tenth of the difference
 }
 
-// fewSlow is the number of slow calls below which a report warns.
+// fewSlow is the number of slow calls below which a report has a warning.
 const fewSlow = 20
 
 // report returns the report without paths.
@@ -160,6 +160,8 @@ func (e *explainer) report(d *durations, c *cohorts) *Report {
 	switch {
 	case c.usual.count == 0 || len(c.slow) == 0:
 		warn("The durations differ too little to tell slow calls from usual ones.")
+	case c.slowCount == 1:
+		warn("There is only 1 slow call, too few to report rare causes.")
 	case c.slowCount < fewSlow:
 		warn("There are only %d slow calls, too few to report rare causes.", c.slowCount)
 	}
@@ -167,11 +169,11 @@ func (e *explainer) report(d *durations, c *cohorts) *Report {
 		warn("xray analyzed a sample of %d of the %d slow calls.", len(c.slow), c.slowCount)
 	}
 	if p := d.pruned(e); p > 0 && o.Pruned > 0 {
-		warn("The recorder dropped calls shorter than %s. It is unknown when they ran, and their time counts for their callers.",
+		warn("The recorder dropped calls shorter than %s. The trace does not show when they ran, and their time is part of their callers'.",
 			o.Clock.Format(p))
 	} else if p > 0 {
 		warn("No call is shorter than %s, so the recorder probably dropped short calls. Their number is unknown, and their "+
-			"time counts for their callers.", o.Clock.Format(p))
+			"time is part of their callers'.", o.Clock.Format(p))
 	} else if p := d.shortest(e); p > 0 {
 		warn("Hardly any call is shorter than %s. If the recorder dropped short calls, their number is unknown, and a cause may "+
 			"name their callers instead.", o.Clock.Format(p))
@@ -192,7 +194,7 @@ func (e *explainer) report(d *durations, c *cohorts) *Report {
 	return r
 }
 
-// fill adds what paths show.
+// fill adds the results of the pass over paths.
 func (e *explainer) fill(r *Report, c *cohorts, ev *evidence, f found) {
 	kept := float64(len(ev.slow))
 	lost := ev.total + ev.foreignSum
@@ -236,7 +238,7 @@ func (e *explainer) fill(r *Report, c *cohorts, ev *evidence, f found) {
 	r.Exemplars = ev.exemplars(all, ev.excess, &c.middle)
 }
 
-// link finds the causes that hold what others wait for.
+// link finds the causes that make the holders of other causes slow.
 func (r *Report) link() {
 	for i := range r.Causes {
 		h := r.Causes[i].Holder
@@ -251,7 +253,7 @@ func (r *Report) link() {
 	}
 }
 
-// runs reports whether a cause is what a holder does, or part of it.
+// runs reports whether a cause is the holder's function, or on a path inside its scope.
 func (c *Cause) runs(h *Holder) bool {
 	if c.Func == h.Self || c.Func == h.Scope {
 		return true
@@ -278,8 +280,9 @@ func (r *Report) exemplars() []*Exemplar {
 	return list
 }
 
-// Shown selects n exemplars: the most typical ones of every cause in turn, or typical slow
-// calls if no cause is named. Each call is there once. The numbers are those of the causes, from 1, or 0.
+// Shown selects up to n exemplars: the most typical ones of every cause in turn, or typical
+// slow calls if no cause is named. Each call occurs once. causes has the number of each
+// exemplar's cause, from 1, or 0 without a cause.
 func (r *Report) Shown(n int) (list []*Exemplar, causes []int) {
 	add := func(e *Exemplar, cause int) {
 		if !slices.ContainsFunc(list, func(o *Exemplar) bool { return o.Thread == e.Thread && o.Start == e.Start }) {
@@ -332,8 +335,8 @@ func (e *explainer) cause(l *lead, c *cohorts, ev *evidence, h *Holder) Cause {
 	return k
 }
 
-// mostOf returns the function below that of a new path that has most of the time, or 0 if
-// it is the same.
+// mostOf returns the function that has most of the time of a new path, or 0 if that is the
+// path's first new function.
 func (e *evidence) mostOf(l *lead) reader.FuncID {
 	if most := e.tree.steps[e.most(l.nodes[0], l.dominated)].fn; most != l.fn {
 		return most
@@ -344,7 +347,7 @@ func (e *evidence) mostOf(l *lead) reader.FuncID {
 // maxPaths is the maximum number of paths of a cause.
 const maxPaths = 5
 
-// path sums up a path of a lead.
+// path describes a path of a lead.
 func (e *evidence) path(l *lead, n node) CausePath {
 	p := CausePath{Path: e.tree.functions(n), Share: e.amounts[l.kind][n] / (e.total + e.foreignSum), Callees: l.kind == NewPath}
 	p.Usual = Amount{e.n[n], e.s[n]}
@@ -379,7 +382,8 @@ func (e *evidence) path(l *lead, n node) CausePath {
 	return p
 }
 
-// between returns where most of the calls that a lead dominates have their longest hole.
+// between returns the calls around the longest hole of most calls that a lead dominates, or
+// zeros.
 func (e *evidence) between(l *lead) [2]reader.FuncID {
 	count := make(map[[2]reader.FuncID]int)
 	for _, i := range l.dominated {

@@ -14,7 +14,7 @@ import (
 // them.
 type Instead struct {
 	Task  reader.Task
-	Share float64 // of the time in the run queue during which it is known what ran, or of interrupts
+	Share float64 // of the time in the run queue for which the running task is known, or of interrupts
 }
 
 // scheduled returns the scheduler's data about a thread, or nil.
@@ -25,7 +25,8 @@ func (e *explainer) scheduled(t reader.Thread) *sched.Thread {
 	return e.opts.Sched[t.File].Thread(t.Thread)
 }
 
-// instead returns what ran while slow calls were in the run queue, the longest first.
+// instead returns the tasks that ran while slow calls were in the run queue, the longest
+// first.
 func (e *explainer) instead(slow []rootCall) []Instead {
 	ran := make(map[reader.Task]uint64)
 	for i := range slow {
@@ -45,7 +46,7 @@ func (e *explainer) instead(slow []rootCall) []Instead {
 	return shares(ran)
 }
 
-// interruptedBy returns which interrupts ran in slow calls, the longest first.
+// interruptedBy returns the interrupts that ran in slow calls, the longest first.
 func (e *explainer) interruptedBy(slow []rootCall) []Instead {
 	ran := make(map[reader.Task]uint64)
 	for i := range slow {
@@ -60,7 +61,7 @@ func (e *explainer) interruptedBy(slow []rootCall) []Instead {
 	return shares(ran)
 }
 
-// shares orders tasks by their time, and leaves out those with the least.
+// shares orders tasks by their time, and omits all but the first maxInstead.
 func shares(ran map[reader.Task]uint64) (list []Instead) {
 	all := uint64(0)
 	for _, ticks := range ran {
@@ -79,7 +80,7 @@ func shares(ran map[reader.Task]uint64) (list []Instead) {
 // maxInstead is the maximum number of tasks in a report.
 const maxInstead = 10
 
-// wakeUp is an end of a gap that another thread of the process is known to have brought.
+// wakeUp is the end of a gap at which another thread of the process woke the waiting thread.
 type wakeUp struct {
 	gap    int // index in the gaps
 	tsc    uint64
@@ -87,20 +88,20 @@ type wakeUp struct {
 	file   int32
 }
 
-// wakers is the pass that finds what threads had open when they woke others.
+// wakers is the pass that finds which functions threads had open when they woke others.
 type wakers struct {
 	list []wakeUp // by file, thread and time
 	open []openAt // by index in list
 	role func(reader.FuncID) Role
 }
 
-// openAt is the innermost function, other than one that releases a lock or waits.
+// openAt is the innermost function with the role Runs that was open at a wake-up.
 type openAt struct {
 	fn    reader.FuncID
 	depth uint32
 }
 
-// wakeUps finds the ends of gaps that threads of the process brought.
+// wakeUps finds the gaps that end because another thread of the process woke the thread.
 func (e *explainer) wakeUps(gaps []gap, ids map[int]reader.Thread) (list []wakeUp) {
 	for i, g := range gaps {
 		id := ids[g.thread]
@@ -151,7 +152,8 @@ func (w *wakers) Merge(other *wakers) {
 	}
 }
 
-// holder returns who ended most of the time that a cause lost, if that was long enough.
+// holder returns the function whose wake-ups ended most of the time that a cause lost. It
+// returns nil if that is less than 30 %.
 func (w *wakers) holder(cause int, gaps []gap) *Holder {
 	var total, most uint64
 	for _, g := range gaps {

@@ -29,7 +29,7 @@ func scheduled(events []reader.SchedEvent) why.Options {
 	return o
 }
 
-// away are the events of a off-CPU time. woken is 0 if the thread was preempted.
+// away returns the events of an off-CPU time. woken is 0 if the thread was preempted.
 func away(out, woken, in uint64, by uint32, flags reader.SchedFlags) []reader.SchedEvent {
 	state := byte('R')
 	if woken != 0 {
@@ -170,7 +170,7 @@ func TestInterruptsAreNotNamed(t *testing.T) {
 	}
 }
 
-// With few slow calls, it shows nothing that others happened to do something at the same time.
+// With few slow calls, what other threads did at the same time proves nothing.
 func TestFewCoincidences(t *testing.T) {
 	p := newProgram(2)
 	first, second := &program{p.threads[:1]}, p.threads[1]

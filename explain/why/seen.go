@@ -2,18 +2,18 @@ package why
 
 import "github.com/xray-tools/xray/reader"
 
-// seenKey is a function that was open on threads that lost their time to the same cause.
+// seenKey is a function, and the cause to which the threads that had it open lost time.
 type seenKey uint64
 
-// keyOfSeen returns the key of a function, on threads that themselves lost the time to a
-// cause, from 1, or 0 for none.
-func keyOfSeen(fn reader.FuncID, suffer int) seenKey {
-	return seenKey(uint32(fn)) | seenKey(suffer)<<32
+// keyOfSeen returns the key of a function. cause is the number of the cause to which its
+// threads lost time, from 1, or 0 for none.
+func keyOfSeen(fn reader.FuncID, cause int) seenKey {
+	return seenKey(uint32(fn)) | seenKey(cause)<<32
 }
 
 func (k seenKey) fn() reader.FuncID { return reader.FuncID(uint32(k)) }
 
-func (k seenKey) suffer() int { return int(k &^ seenMarks >> 32) }
+func (k seenKey) cause() int { return int(k &^ seenMarks >> 32) }
 
 const (
 	seenUsed  seenKey = 1 << 63 // not an empty slot
@@ -22,15 +22,15 @@ const (
 	seenMarks         = seenUsed | seenEnds | seenSharp
 )
 
-// seen is how long a function was open in a gap.
+// seen is the time that a function was open in a gap.
 type seen struct {
 	key   seenKey // with marks
 	ticks uint64
 }
 
 // seenInGap lists the functions open in a gap, as a hash table with linear probing. All gaps
-// together see millions of functions, but nearby calls are in few gaps, whose tables stay in
-// the cache.
+// together have millions of entries, but calls near each other are in few gaps, whose tables
+// stay in the cache.
 type seenInGap struct {
 	slots  []seen
 	depths []uint64 // ticks times depth, by slot; nil if they are not wanted
@@ -98,12 +98,12 @@ func (s *seenInGap) depth(i int) uint64 {
 	return s.depths[i]
 }
 
-// without returns the table with the threads together that lost their time to any cause,
-// except causes that waits selects: these threads are left out.
+// without returns the table with one entry for each function, whatever cause its threads
+// lost time to. It omits threads that lost time to a cause that waits selects.
 func (s *seenInGap) without(waits func(cause int) bool) *seenInGap {
 	same := true
 	for i := range s.slots {
-		same = same && s.slots[i].key.suffer() == 0
+		same = same && s.slots[i].key.cause() == 0
 	}
 	if same {
 		return s
@@ -111,7 +111,7 @@ func (s *seenInGap) without(waits func(cause int) bool) *seenInGap {
 	merged := new(seenInGap)
 	for i := range s.slots {
 		o := &s.slots[i]
-		if suffer := o.key.suffer(); o.key != 0 && (suffer == 0 || !waits(suffer-1)) {
+		if cause := o.key.cause(); o.key != 0 && (cause == 0 || !waits(cause-1)) {
 			merged.add(keyOfSeen(o.key.fn(), 0)|o.key&seenMarks, o.ticks, s.depth(i), s.depths != nil)
 		}
 	}

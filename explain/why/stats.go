@@ -26,7 +26,7 @@ func binomialTail(n, k int, p float64) float64 {
 }
 
 // sameDistribution returns the probability that two samples of one distribution differ at
-// least as much, by the Kolmogorov-Smirnov test. It sorts them.
+// least as much as x and y, by the Kolmogorov-Smirnov test. It sorts both.
 func sameDistribution(x, y []float64) float64 {
 	slices.Sort(x)
 	slices.Sort(y)
@@ -57,8 +57,8 @@ func sameDistribution(x, y []float64) float64 {
 // resamples is the number of resamples of the slow calls for an interval.
 const resamples = 400
 
-// interval returns the 95 % interval of sum x / sum of excess, from slow calls resampled
-// with replacement.
+// interval returns the 95 % confidence interval of the sum of x divided by the sum of excess,
+// by resampling slow calls with replacement.
 func interval(x, excess []float64, seed uint64) (low, high float64) {
 	rng := rand.New(rand.NewPCG(seed, uint64(len(x))))
 	shares := make([]float64, resamples)

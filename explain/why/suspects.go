@@ -7,7 +7,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Suspect is what has much of the excess without proof that it is the cause.
+// Suspect is a possible cause: it has much of the excess, but is not proven to be the cause.
 type Suspect struct {
 	Kind  Kind
 	Func  reader.FuncID
@@ -16,17 +16,18 @@ type Suspect struct {
 	// Dominates is the number of slow calls that are mostly due to it.
 	Dominates int
 	Doubt     Doubt
-	// Chance is the probability that a disturbance made it, if Doubt is Preemption or
-	// Disturbance. Needed is how many slow calls would tell, or 0 if that is unknown.
+	// Chance is the probability that preemption or a disturbance is the reason, if Doubt is
+	// Preemption or Disturbance. Needed is the number of slow calls that would decide it, or 0
+	// if that is unknown.
 	Chance float64
 	Needed int
 }
 
-// Doubt is why a suspect is not proven to be a cause.
+// Doubt is the reason why a suspect is not proven to be a cause.
 type Doubt uint8
 
 const (
-	Preemption  Doubt = iota // threads may have been preempted there, which the trace does not tell
+	Preemption  Doubt = iota // threads may have been preempted there, which the trace does not show
 	Disturbance              // interrupts, page faults and the like may have been the reason
 	Variation                // usual calls differ nearly as much
 	Few                      // too few slow calls are due to it
@@ -37,11 +38,11 @@ func (d Doubt) String() string {
 	return [...]string{"preemption", "disturbance", "variation", "few calls"}[d]
 }
 
-// suspicious is the share of the excess from which something is a suspect.
+// suspicious is the minimum share of the excess of a suspect.
 const suspicious = 1. / 3
 
-// suspects returns the leads that have much of the excess, but are not causes. Preemption may
-// have most of it: leads that stand out from everything else need much of the remainder only.
+// suspects returns the leads that have much of the excess, but are not causes. For a lead
+// that stands out from everything else, much of the excess without foreign time is enough.
 func (e *evidence) suspects() (list []Suspect) {
 	for _, l := range e.leads {
 		share := l.share * e.total / (e.total + e.foreignSum)
@@ -74,8 +75,8 @@ func (e *evidence) doubt(l *lead) Doubt {
 	return Preemption
 }
 
-// needed returns how many slow calls would tell a lead that dominates nearly all of them
-// from chance, if its functions also have much of the usual time or calls.
+// needed returns how many slow calls would distinguish a lead from chance, if it dominates
+// nearly all of them and its functions also have much of the usual time or calls.
 func (e *evidence) needed(l *lead) int {
 	if l.chance <= maxChance || l.likely < dominance || l.likely >= 1 || 10*len(l.dominated) < 9*len(e.slow) {
 		return 0

@@ -45,8 +45,8 @@ func (t *tree) child(parent node, fn reader.FuncID, lock uint64) node {
 // many functions, the size of all paths together grows with the square of the depth.
 const longestPath = 256
 
-// functions returns the functions of a path, from the root. Of a long path, these are the
-// root, reader.Folded, and the innermost ones.
+// functions returns the functions of a path, from the root. A long path is shortened to the
+// root, reader.Folded, and the innermost functions.
 func (t *tree) functions(n node) []reader.FuncID {
 	var path []reader.FuncID
 	for ; n >= 0; n = t.steps[n].parent {
@@ -70,7 +70,7 @@ func (t *tree) children() [][]node {
 	return c
 }
 
-// remap adds the paths of other, and returns their numbers here.
+// remap adds the paths of other, and returns their numbers in t.
 func (t *tree) remap(other *tree) []node {
 	to := make([]node, len(other.steps))
 	for n := 1; n < len(to); n++ {

@@ -35,14 +35,15 @@ type Options struct {
 	// UsualLow and UsualHigh are the quantiles between which calls are usual. If both are
 	// 0, they are a quarter and three quarters.
 	UsualLow, UsualHigh float64
-	// UsualFrom and UsualTo are durations in ticks that take their place if UsualTo is not 0.
+	// UsualFrom and UsualTo are durations in ticks. They replace the quantiles if UsualTo is
+	// not 0.
 	UsualFrom, UsualTo uint64
-	MinShare           float64 // of a named cause; 0 means 0.05
+	MinShare           float64 // minimum share of a named cause; 0 means 0.05
 	// Role returns the effect of functions on other threads. It is called concurrently. nil
 	// means Runs for all.
 	Role func(reader.FuncID) Role
-	// Argument selects functions whose logged arguments may be what slow calls have in
-	// common. It is called concurrently. nil selects all.
+	// Argument selects functions whose logged arguments are compared: slow calls may have
+	// them in common. It is called concurrently. nil selects all.
 	Argument func(reader.FuncID) bool
 	// PathDepth limits how far below the root paths go. Deeper time belongs to the last
 	// function on the path. 0 means no limit.
@@ -57,9 +58,9 @@ type Options struct {
 	// Seed is the random seed. Equal seeds give equal reports.
 	Seed  uint64
 	Clock reader.Clock
-	// Origins are where the files of the trace are from, if they are of several machines.
-	// Their times must not overlap then: what happens on one machine is not compared with
-	// what happens on another.
+	// Origins are the origins of the trace's files, if these are from several machines. The
+	// times of such files must not overlap, so that no thread seems to wait for another
+	// machine.
 	Origins []Origin
 	// Sched are the scheduler events of each file of the trace, if they were recorded.
 	Sched []*sched.Log
@@ -73,7 +74,8 @@ type Options struct {
 // ErrNoInvocations means that no call of the root ended in the trace.
 var ErrNoInvocations = errors.New("no call of the root ended in the trace")
 
-// maxSlow limits the slow calls that are kept. Of more, a sample is drawn.
+// maxSlow is the maximum number of slow calls that are kept. If there are more, a random
+// sample is kept.
 const maxSlow = 10_000
 
 // Explain compares the slow calls of a function with its usual ones. It reads src several
@@ -144,7 +146,7 @@ func (e *explainer) rooted() calls.Options {
 	return calls.Options{Paths: true, Roots: e.opts.Root, Budget: e.budget, OffCPU: e.opts.Calls.OffCPU}
 }
 
-// facts reports whether it is known when threads were off CPU.
+// facts reports whether the trace says when threads were off CPU.
 func (e *explainer) facts() bool { return e.opts.Calls.OffCPU != nil }
 
 // microsecond returns a microsecond in ticks, or 1000 if the frequency is unknown.
@@ -155,8 +157,8 @@ func (e *explainer) microsecond() uint64 {
 	return max(1, e.opts.Clock.Frequency/1_000_000)
 }
 
-// prepare finds the start of the trace and what of it was lost, and makes the source for calls:
-// where records are missing, all calls end.
+// prepare finds the start of the trace and where records are missing, and makes the source
+// for calls, in which all calls end where records are missing.
 func (e *explainer) prepare() (err error) {
 	firsts := make([]uint64, e.opts.Calls.Shards)
 	for i := range firsts {
@@ -166,7 +168,7 @@ func (e *explainer) prepare() (err error) {
 	if p, ok := e.src.(interface {
 		EachPacked(n int, fn func(shard int, b *reader.Block) error) error
 	}); ok {
-		each = p.EachPacked // which decodes less
+		each = p.EachPacked // decodes less
 	}
 	err = each(len(firsts), func(i int, b *reader.Block) error {
 		if tsc, ok := firstTSC(b); ok {
@@ -232,9 +234,9 @@ func (e *explainer) measure() (*durations, *calls.Stats, error) {
 	return d, stats, nil
 }
 
-// plan sets the limits of the cohorts. Time in the run queue says nothing about the program,
-// so usual calls are those that are usual without it. Slow ones are those that are slow
-// with it or without it.
+// plan sets the limits of the cohorts. Foreign time, such as time in the run queue, says
+// nothing about the program, so it does not count for usual calls. Slow calls are those
+// that are slow with or without it.
 func (e *explainer) plan(d *durations) *plan {
 	o := &e.opts
 	p := &plan{
@@ -254,7 +256,7 @@ func (e *explainer) plan(d *durations) *plan {
 	own.Quantiles(q[:], o.UsualLow, 0.5, o.UsualHigh)
 	p.low, p.median, p.high = q[0], q[1], q[2]
 	if own.Approximate() && p.high-p.low <= p.high/128 {
-		// Similar durations share a value, which may be none of theirs.
+		// Similar durations share a value, which may differ from all of them.
 		p.low -= p.low / 128
 		p.high += p.high / 128
 	}
@@ -339,7 +341,7 @@ func (e *explainer) explain(d *durations) (*Report, error) {
 	return r, e.number(r.exemplars())
 }
 
-// number finds the numbers of exemplars in the unmodified trace, as other commands use them.
+// number finds the numbers of exemplars in the unmodified trace, as other commands count.
 func (e *explainer) number(list []*Exemplar) error {
 	keys := make([]invocation.Key, len(list))
 	for i, x := range list {

@@ -251,7 +251,7 @@ class ViewsTest(FleetTest):
         flat = " ".join(text.split())
         self.assertIn("checksum itself is slower", flat)
         self.assertRegex(flat, "are on hosts h5, h6, h7, h8, h9, as are")
-        self.assertRegex(flat, "5 of the 5 hosts that have nearly all of them run build")
+        self.assertRegex(flat, "5 of the 5 hosts with nearly all affected calls run build")
         self.assertIn("are on host h2, as are", flat)
 
     def test_command(self) -> None:
