@@ -100,7 +100,8 @@ type List struct {
 // Drawing is a node that draws itself for people. Data has the same contents for programs,
 // and may be nil.
 type Drawing struct {
-	// Text writes lines for a terminal of width columns. 0 means no limit. Without Text, only the page has the drawing.
+	// Text writes lines for a terminal of width columns. 0 means no limit. Without Text,
+	// only the page has the drawing.
 	Text func(w io.Writer, width int) error
 	// HTML writes an element. Without HTML, the page shows the lines of Text.
 	HTML func(w io.Writer) error

@@ -34,10 +34,10 @@
 // # Significance
 //
 // The runs of each side are resampled 10,000 times. The percentiles of the results are the
-// interval. Resamples of few runs scatter too little, so the percentiles are moved outwards
-// according to Student's distribution (T. Hesterberg, What Teachers Should Know About the
-// Bootstrap, 2015), with as many degrees of freedom as the smaller side alone has. With fewer than 3 runs on a side, blocks of time
-// are resampled instead.
+// interval. Resamples of few runs scatter too little, so the percentiles are moved
+// outwards according to Student's distribution (T. Hesterberg, What Teachers Should Know
+// About the Bootstrap, 2015), with as many degrees of freedom as the smaller side alone
+// has. With fewer than 3 runs on a side, blocks of time are resampled instead.
 //
 // In addition, a gate fails only if a permutation test finds that randomly divided runs
 // hardly ever differ as much.
