@@ -26,7 +26,7 @@ func TestResidencyOfManyThreads(t *testing.T) {
 		return stdout.String()
 	}
 	drawn := output("--cells", "10")
-	if n := strings.Count(drawn, "|~~~~~~~~~~|"); n != 1000 || !strings.Contains(drawn, "(and 2,000 threads that lived shorter; ") ||
+	if n := strings.Count(drawn, "|~~~~~~~~~~|"); n != 1000 || !strings.Contains(drawn, "(and 2,000 shorter-lived threads; ") ||
 		strings.Contains(drawn, "The time is divided") {
 		t.Errorf("drew %d threads: %.300s", n, drawn)
 	}
