@@ -279,7 +279,7 @@ func TestFirefox(t *testing.T) {
 		`"initialSelectedThreads":[0],"initialVisibleThreads":[0],`,
 		`"entries":[{"label":"Calls","format":"integer","value":3},` +
 			`{"label":"Calls that were open at the end","format":"integer","value":1},` +
-			`{"label":"Calls ended by the exit of an outer call","format":"integer","value":1},` +
+			`{"label":"Calls without an exit record","format":"integer","value":1},` +
 			`{"label":"Records lost","format":"integer","value":3}]`,
 		`"name":"main thread","processName":"process 77","isMainThread":true,"pid":"77","tid":77,
 "samples":{"weightType":"tracing-ms","length":7,

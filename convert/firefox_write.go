@@ -111,13 +111,13 @@ func (f *Firefox) about(threads []*firefoxThread) {
 		}
 	}
 	number("Calls that were open at the end", f.ends[calls.Truncated])
-	number("Calls ended by the exit of an outer call", f.ends[calls.Inferred])
+	number("Calls without an exit record", f.ends[calls.Inferred])
 	number("Calls ended by an exception or longjmp", f.ends[calls.Left])
 	if f.opts.Lost != nil {
 		number("Records lost", f.opts.Lost())
 	}
 	if f.opts.LeftOut != "" {
-		b = appendJSON(append(b, `,{"label":"Left out","format":"string","value":`...), f.opts.LeftOut)
+		b = appendJSON(append(b, `,{"label":"Omitted","format":"string","value":`...), f.opts.LeftOut)
 		b = append(b, '}')
 	}
 	if f.opts.Caveats != nil {

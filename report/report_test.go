@@ -321,7 +321,7 @@ func TestChanges(t *testing.T) {
 }
 
 func TestNumberWords(t *testing.T) {
-	for f, want := range map[float64]string{0: "0", 1: "1", 0.25: "0.25", 56.291: "56.3", -999.4: "-999", 1234567.8: "1,234,568", -5e-6: "-5e-06"} {
+	for f, want := range map[float64]string{0: "0", 1: "1", 0.25: "0.25", 56.291: "56.3", -999.4: "-999", 1234567.8: "1,234,568", -5e-6: "-5e-6"} {
 		if got := numberWords(f); got != want {
 			t.Errorf("%v: got %s, want %s", f, got, want)
 		}

@@ -434,7 +434,7 @@ func TestHTMLOfExtremes(t *testing.T) {
 	}{
 		{"nothing", "", "no calls", ""},
 		{"one", "enter 1 +5\nexit 1 +100\n", "1 call of 1 function on 1 thread in 100 ns", "0.000 µs"},
-		{"zero", "enter 1 +0\nexit 1 +0\n", "1 call of 1 function on 1 thread in 1 ns", "0.000 µs"},
+		{"zero", "enter 1 +0\nexit 1 +0\n", "1 call of 1 function on 1 thread in 0 ns", "0.000 µs"},
 		{"hours", "enter 1 +0\ntsc-wrap 36000000001001\nexit 1 +0\nenter 2 +122\nexit 2 +7\nenter 3 +0\ntsc-wrap 74654705665130\nexit 3 +0\n",
 			"3 calls of 3 functions on 1 thread in 74,655 s", "36,000.000\u2009000\u2009130 s"},
 		{"deep", deep, "4,000 calls of 1 function on 1 thread in 39.99 µs", "19.995 µs"},

@@ -86,7 +86,7 @@ async function loadCalls() {
 		}
 	});
 	for (const e of meta.events) end = Math.max(end, e.at);
-	Object.assign(calls, {n, func, start, duration, self, depth, ends, parent, thread, end: Math.max(end, 1)});
+	Object.assign(calls, {n, func, start, duration, self, depth, ends, parent, thread, last: end, end: Math.max(end, 1)});
 	if (meta.octaves) await loadSums();
 	nameFunctions();
 }

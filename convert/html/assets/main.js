@@ -174,7 +174,7 @@ async function start() {
 	readFragment();
 	fillInputs();
 	$("summary").textContent = [
-		calls.n || meta.left ? `${meta.left ? `the longest ${showCount(calls.n)} of ${plural(calls.n + meta.left, "call")}` : plural(calls.n, "call")} of ${plural(meta.functions.length, "function")} on ${plural(meta.threads.filter(t => t.calls).length, "thread")} in ${showTime(calls.end)}` :
+		calls.n || meta.left ? `${meta.left ? `the longest ${showCount(calls.n)} of ${plural(calls.n + meta.left, "call")}` : plural(calls.n, "call")} of ${plural(meta.functions.length, "function")} on ${plural(meta.threads.filter(t => t.calls).length, "thread")} in ${showTime(calls.last)}` :
 			meta.counted ? `no calls: ${showCount(meta.counted)} were only counted; see the functions view` : "no calls: none were recorded or selected",
 		...(meta.epoch ? ["from " + showDate(0)] : []), ...meta.notes,
 	].join("; ");
