@@ -67,7 +67,7 @@ func (s *sweep) edgeList() []Edge {
 }
 
 // cycles finds a shortest cycle through each edge that is in a cycle, unless a cycle found before
-// contains it. Edges of a single thread cannot deadlock.
+// contains it. It omits cycles of a single thread, which cannot deadlock.
 func cycles(edges []Edge, locks int) []Cycle {
 	out := make([][]int, locks) // edges by the lock that is held
 	for i := range edges {
