@@ -1,15 +1,14 @@
-// Package explain is the roof over the analyses that explain calls. It has no code.
+// Package explain documents the analyses below it, which explain calls. It has no code.
 //
-// Each analysis is a package that takes the calls of reader/calls and describes what it
-// found as a report:
+// Each analysis is a package that reads calls from reader/calls and reports its findings:
 //
 //	why        why the slow calls of a function are slow: compares them with usual ones
-//	slowest    the slowest calls of a function, with what they did
-//	shapes     calls of a function by what they called; the rare ones stand out
+//	slowest    the slowest calls of a function, and what they did
+//	shapes     calls of a function grouped by their call tree, to show rare ones
 //	requests   requests that go from thread to thread, and their critical paths
-//	locks      who waited for which lock, and who held it
-//	iocalls    which files and sockets calls of the C library were about, and how long they took
-//	allocations  who allocates memory, and what is live at the end
+//	locks      which threads waited for which lock, and which held it
+//	iocalls    I/O calls of the C library by file, socket and call path
+//	allocations  which call paths allocate memory, and what is live at the end
 //	residency  what each thread was doing over time
 //	diff       what changed between runs, with confidence intervals
 //

@@ -2,8 +2,8 @@
 // memory, how much is live at the end, how much is short-lived, and how much is copied because
 // a block had to move.
 //
-// An [Analysis] sees the calls of all threads in time order, see calls.InOrder, since blocks
-// are often freed by other threads than those that allocated them.
+// An [Analysis] needs the calls of all threads in time order (see calls.InOrder), because one
+// thread often frees what another allocated.
 package allocations
 
 import (
@@ -32,19 +32,19 @@ var roles = map[string]Role{
 	"mmap": Map, "mmap64": Map, "mremap": Remap, "munmap": Free,
 }
 
-// RoleOf is what a function of the C library does, by its name. It is None for others.
+// RoleOf returns the role of a function of the C library, by name, or None for other functions.
 func RoleOf(name string) Role { return roles[name] }
 
 // Options of an [Analysis].
 type Options struct {
-	// Role is what a function does.
+	// Role returns what a function does.
 	Role func(reader.FuncID) Role
 	// Thread, and From and To if it is not 0, select allocations by thread and by the start
-	// of the call, in ticks. Blocks count whoever frees them, and whenever. nil selects all
-	// threads.
+	// of the call, in ticks. It does not matter which thread frees a block, or when. nil
+	// selects all threads.
 	Thread   func(reader.Thread) bool
 	From, To uint64
-	// Short is the maximum time in ticks that a short-lived block lives.
+	// Short is the maximum lifetime of a short-lived block, in ticks.
 	Short uint64
 }
 
@@ -61,7 +61,7 @@ type block struct {
 	since uint64 // end of the call that allocated it
 }
 
-// sum is the allocations of a call path.
+// sum adds up the allocations of a call path.
 type sum struct {
 	path            calls.PathID
 	blocks, bytes   uint64
@@ -70,7 +70,7 @@ type sum struct {
 	freedBlocks     uint64
 	short           uint64 // bytes that were freed soon
 	shortBlocks     uint64
-	copies, copied  uint64 // blocks that moved, and the bytes that this copied
+	copies, copied  uint64 // blocks that moved, and the bytes that were copied
 	failed          uint64
 	ticks, maxTicks uint64
 }
@@ -132,8 +132,8 @@ func (a *Analysis) selected(t reader.Thread, start uint64) bool {
 	return chosen
 }
 
-// Calls implements calls.Sink. A call counts when it ends, except that memory is free when
-// the call begins that frees it: that is when others can get it.
+// Calls implements calls.Sink. A call counts when it ends. But memory is free as soon as
+// the call that frees it begins, because other threads may get it from then on.
 func (a *Analysis) Calls(b *calls.Batch) error {
 	a.paths = b.Paths
 	results, n := b.Results, 0
@@ -274,7 +274,7 @@ func (a *Analysis) end(old block, now uint64) {
 	}
 }
 
-// leave takes a block from those in use.
+// leave removes a block from those in use.
 func (a *Analysis) leave(old block) {
 	if s := old.sum; s != nil {
 		s.freed += old.bytes

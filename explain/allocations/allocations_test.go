@@ -95,7 +95,7 @@ func analyze(t *testing.T, l *log, opts allocations.Options) *allocations.Report
 func TestOneThread(t *testing.T) {
 	var l log
 	l.thread(1, 1000, join(enter(work),
-		call(malloc, 0x1000, 100), enter(free, 0x1000), exit(free), // 10 ticks
+		call(malloc, 0x1000, 100), enter(free, 0x1000), exit(free), // freed after 10 ticks
 		call(malloc, 0x1000, 50), // at the same address
 		call(malloc, 0, 1<<40),   // fails
 		call(mmap, ^uint64(0), 4096), call(mmap, 0x10000, 4096),

@@ -7,14 +7,14 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Path is the allocations of a call path. Times are in ticks.
+// Path has the allocations of a call path. Times are in ticks.
 type Path struct {
 	Func reader.FuncID   // the function of the C library
-	Path []reader.FuncID // without it, the outermost first
+	Path []reader.FuncID // the path without Func, the outermost first
 	Sums
 }
 
-// Sums are those of some allocations.
+// Sums adds up some allocations.
 type Sums struct {
 	// Blocks is the number of blocks, and Bytes their requested size. A block that grows in
 	// place counts again, with the bytes added.
@@ -30,16 +30,16 @@ type Sums struct {
 	Ticks, Longest uint64 // in the calls that allocate
 }
 
-// Report is the allocations of a program.
+// Report describes the allocations of a program.
 type Report struct {
 	Clock reader.Clock
 	Short uint64
 	Paths []Path // by bytes, the most first
 	Total Sums
-	// Peak is the most bytes in use at a time, PeakAt.
+	// Peak is the maximum number of bytes in use, and PeakAt its time.
 	Peak, PeakAt uint64
-	// Frees are calls that freed something, FreeTicks long in all. Of Unknown blocks, the
-	// allocation is not in the trace.
+	// Frees is the number of calls that freed a block, and FreeTicks their total time.
+	// Unknown is the number of freed blocks whose allocation is not in the trace.
 	Frees, FreeTicks, Unknown uint64
 }
 

@@ -1,9 +1,9 @@
 // Package iocalls analyzes the C library's I/O calls: which files and sockets a program used,
 // how many bytes it read and wrote, how long that took, and which call paths did it.
 //
-// The recorder records these calls with the descriptor and the result, and what a descriptor
-// stands for before the call that first uses it. [NewNames] collects these events in a first
-// pass, and [New] the calls in a second one.
+// The recorder records these calls with the descriptor and the result, and records which file
+// or socket a descriptor refers to before the call that first uses it. [NewNames] collects these events in a
+// first pass, and [New] the calls in a second one.
 package iocalls
 
 import (
@@ -45,20 +45,20 @@ var roles = map[string]Role{
 	"epoll_wait": Wait, "epoll_pwait": Wait, "epoll_pwait2": Wait, "accept": Wait, "accept4": Wait,
 }
 
-// RoleOf is what a function of the C library does, by its name. It is None for others.
+// RoleOf returns the role of a function of the C library, by name, or None for other functions.
 func RoleOf(name string) Role { return roles[name] }
 
 // Options of an [Analysis].
 type Options struct {
 	// Role is what a function does. It may be called concurrently.
 	Role func(reader.FuncID) Role
-	// Names are what descriptors stand for.
+	// Names are the files and sockets of descriptors, from a first pass.
 	Names *Names
-	// OffCPU divides times. It needs calls.Options.OffCPU.
+	// OffCPU divides times into running, blocked and queued. It needs calls.Options.OffCPU.
 	OffCPU bool
 }
 
-// sums are those of some calls.
+// sums adds up some calls.
 type sums struct {
 	count, failed, open uint64
 	read, written       uint64
@@ -97,10 +97,10 @@ func (s *sums) merge(o *sums) {
 	s.off.Add(o.off)
 }
 
-// several is the name of a path's file if there are several.
+// several stands for the file name of a path that uses several files.
 const several = "(several)"
 
-// path is the calls of a call path, which ends with the function of the C library.
+// path has the calls of a call path that ends with a function of the C library.
 type path struct {
 	sums
 	frames []reader.FuncID // without that function
@@ -109,7 +109,7 @@ type path struct {
 	file   string
 }
 
-// file is the calls for a file or socket.
+// file has the calls for a file or socket.
 type file struct {
 	sums
 	name string
@@ -126,7 +126,7 @@ type Analysis struct {
 	frames int64 // of all paths
 }
 
-// Held implements [calls.Holder]. Paths count, because each has a list of its frames.
+// Held implements [calls.Holder]. It counts paths, because each has a list of its frames.
 func (a *Analysis) Held() int64 {
 	const perPath, perFile, perFrame = 1200, 1000, 4
 	return perPath*int64(len(a.paths)+len(a.merged)) + perFile*int64(len(a.files)) + perFrame*a.frames
@@ -174,7 +174,7 @@ func (a *Analysis) add(b *calls.Batch, i int, off calls.Off, role Role, result i
 	name := ""
 	switch args := b.ArgsOf(i); {
 	case role == Open && !known && c.End <= calls.TailExited:
-		return // a function of the program of this name
+		return // a function of the program with this name
 	case role == Open && !known:
 		name = "(not opened)"
 	case role == Open && result < 0:
@@ -222,7 +222,7 @@ func (a *Analysis) Merge(o *Analysis) {
 	a.merged = append(a.merged, o.merged...)
 }
 
-// all returns the paths of all shards, those that are equal added up.
+// all returns the paths of all shards. Equal paths are added up.
 func (a *Analysis) all() []*path {
 	list := a.merged
 	for _, p := range a.paths {

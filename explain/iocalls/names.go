@@ -22,8 +22,8 @@ type naming struct {
 	name string
 }
 
-// Names are the meanings of descriptors at all times. It is an analysis that needs nothing but
-// events.
+// Names says which file or socket each descriptor refers to at any time. It is an analysis that
+// needs only events.
 type Names struct {
 	of    map[descriptor][]naming
 	bytes int64 // of the names and their lists
@@ -35,7 +35,7 @@ func (n *Names) Held() int64 {
 	return perDescriptor*int64(len(n.of)) + n.bytes
 }
 
-// NewNames returns names of no descriptor.
+// NewNames returns Names without descriptors.
 func NewNames() *Names { return &Names{of: make(map[descriptor][]naming)} }
 
 // Calls implements calls.Sink.
@@ -63,15 +63,15 @@ func (n *Names) Merge(o *Names) {
 	n.bytes += o.bytes
 }
 
-// Settle ends the collection. It comes before the first use.
+// Settle ends the collection. Call it before passing Names to [New].
 func (n *Names) Settle() {
 	for _, list := range n.of {
 		slices.SortFunc(list, func(a, b naming) int { return cmp.Or(cmp.Compare(a.tsc, b.tsc), cmp.Compare(a.name, b.name)) })
 	}
 }
 
-// used returns the name of a descriptor used by a call that began at tsc, as of the last event
-// before.
+// used returns the name of a descriptor used by a call that began at tsc, from the last event
+// before it.
 func (n *Names) used(t reader.Thread, fd int32, tsc uint64) string {
 	list := n.of[descriptor{t.File, t.Process, fd}]
 	if i := sort.Search(len(list), func(i int) bool { return list[i].tsc > tsc }); i > 0 {
@@ -80,7 +80,7 @@ func (n *Names) used(t reader.Thread, fd int32, tsc uint64) string {
 	return unnamed(fd)
 }
 
-// opened returns the name of a descriptor that a call returned at tsc, as of its first use.
+// opened returns the name of a descriptor that a call returned at tsc, from its first use.
 func (n *Names) opened(t reader.Thread, fd int32, tsc uint64) string {
 	list := n.of[descriptor{t.File, t.Process, fd}]
 	if i := sort.Search(len(list), func(i int) bool { return list[i].tsc >= tsc }); i < len(list) {

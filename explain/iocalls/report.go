@@ -7,17 +7,17 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Sums are those of some calls. Times are in ticks.
+// Sums adds up some calls. Times are in ticks.
 type Sums struct {
-	Calls  uint64 // that ended
-	Open   uint64 // that did not, whose times are part of Ticks and Longest
+	Calls  uint64 // calls that ended
+	Open   uint64 // calls that did not end; their times are part of Ticks and Longest
 	Failed uint64
 	// Read and Written are bytes.
 	Read, Written uint64
 	Ticks         uint64
 	P50, P99      uint64 // of the calls that ended
 	Longest       uint64
-	Approximate   bool // P50 and P99 are
+	Approximate   bool // P50 and P99 are approximate
 	// Blocked and Queued are the parts of Ticks in which threads were blocked and in the run
 	// queue, if Report.OffCPU is set.
 	Blocked, Queued uint64
@@ -33,13 +33,13 @@ func (s *sums) report() Sums {
 	}
 }
 
-// File is the calls for a file or socket.
+// File has the calls for a file or socket.
 type File struct {
 	Sums
 	Name string
 }
 
-// Path is the calls of a function of the C library by a call path.
+// Path has the calls of a C library function from one call path.
 type Path struct {
 	Sums
 	Func reader.FuncID
@@ -51,13 +51,13 @@ type Path struct {
 // longest first.
 type Report struct {
 	Clock reader.Clock
-	// OffCPU says that the trace tells when threads were off CPU.
+	// OffCPU says that the trace has off-CPU times.
 	OffCPU bool
 	Files  []File
 	Paths  []Path // of calls for one descriptor
 	Waits  []Path // of calls that wait for events or connections
 	Total  Sums   // of Files, without percentiles
-	Wait   Sums   // of Waits, likewise
+	Wait   Sums   // of Waits, without percentiles
 }
 
 // Report returns the results. The analysis must not be used afterwards.

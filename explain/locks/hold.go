@@ -26,7 +26,7 @@ func (h *hold) spend(selves []selfTime) {
 // hold begins a hold after a wait.
 func (s *sweep) hold(th *thread, w *wait, o *op) {
 	h := s.newHold(th, w.lock, o)
-	// Holds that last for a function and have the same depth are of the same call.
+	// Two holds that last for a function belong to the same call if their depths are equal.
 	mine := slices.IndexFunc(th.holds, func(o *hold) bool {
 		return o.lock == h.lock && !o.recursive && !o.suspended && (h.logged || h.depth > 0 && o.depth == h.depth)
 	})
@@ -55,8 +55,8 @@ func (s *sweep) hold(th *thread, w *wait, o *op) {
 	th.holds = append(th.holds, h)
 }
 
-// overtake records that others cannot have a lock any more of which h is a hold. Either
-// they are about to return from releasing it, or the release is not recorded.
+// overtake records that other holders must have released a lock, because h holds it. Either they
+// are about to return from the unlock function, or the release is not recorded.
 func (s *sweep) overtake(h *hold, now uint64) {
 	if !h.logged {
 		return // what looks like one lock may be several

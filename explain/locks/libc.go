@@ -1,7 +1,7 @@
 package locks
 
 // libc has the functions of the C library that deal with locks, by name. The recorder logs
-// the address of the lock as the first argument of each, and results.
+// their first argument, the address of the lock, and their results.
 var libc = map[string]Function{
 	"pthread_mutex_lock":      {Role: Lock, Class: "pthread_mutex"},
 	"pthread_mutex_timedlock": {Role: Lock, Class: "pthread_mutex"},

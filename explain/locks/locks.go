@@ -2,16 +2,16 @@
 // which threads held it at that time, and in which order locks are taken.
 //
 // [Analyze] makes several passes over a trace: the first finds the functions, the last
-// visits the calls of all threads in time order. With a limit on call paths, passes between
-// them find out which paths to keep.
+// visits the calls of all threads in time order. If call paths are limited, passes in
+// between decide which paths to keep.
 //
 // # Terms
 //
 // A lock is an address that lock functions log as their first argument. If they log none,
 // all calls of a lock function count as one lock.
 //
-// A wait is a call of a lock function. If lock functions call lock functions, the innermost
-// that logs its argument counts, or if none does, the outermost. A lock function that
+// A wait is a call of a lock function. If lock functions call each other, the innermost one
+// that logs its argument counts. If none does, the outermost counts. A lock function that
 // leaves through a tail call waits until the next event of its thread. If that is the call of a
 // function that logs its argument, that one counts.
 //
@@ -49,14 +49,14 @@ const (
 type Function struct {
 	Role   Role
 	Shared bool // Lock and TryLock: several holders may share the lock
-	// Class is common to the functions of the same locks, such as the methods of a class.
+	// Class is the same for all functions of the same locks, such as the methods of a class.
 	Class string
-	// Constructor says that a hold continues when the function has returned.
+	// Constructor says that a hold continues after the function returns.
 	Constructor bool
 	// OfLock says that the first logged argument of a Condition function is the lock that it
-	// releases. Without it, that is the lock that the thread took last.
+	// releases. Otherwise it releases the lock that the thread took last.
 	OfLock bool
-	// Unheld says that no thread holds what a Lock function waits for, as with a semaphore.
+	// Unheld says that no thread holds what a Lock function waits for, for example a semaphore.
 	Unheld bool
 }
 
@@ -65,7 +65,7 @@ type Options struct {
 	// Function describes functions. It is called once for each.
 	Function func(reader.FuncID) Function
 	// Thread, and From and To if it is not 0, select waits, holds and convoys by thread and
-	// by start, in ticks. What other threads do still counts. Thread is called once for
+	// by start, in ticks. Other threads still count as holders. Thread is called once for
 	// each thread. nil selects all threads.
 	Thread   func(reader.Thread) bool
 	From, To uint64
@@ -86,17 +86,17 @@ type Options struct {
 	Unmatched func(*calls.Unmatched) error
 	calls.Code
 	// Wakers are the scheduler events of the trace. With them, the thread that ended the sleep
-	// of a waiter counts as the holder where no hold is recorded. May be nil.
+	// of a waiter counts as the holder if no hold is recorded. May be nil.
 	Wakers *wakers.Logs
 	// Waited, if not nil, is called for each selected wait when it ends.
 	Waited func(*Wait)
 }
 
-// DefaultLimit is the number of locks that are kept apart by default.
+// DefaultLimit is the default of Options.Limit.
 const DefaultLimit = 10_000
 
 // Analyze analyzes the locks of a trace. Memory grows with locks, call paths to them, and
-// open calls, not with the trace's length. The error is that of reading.
+// open calls, not with the trace's length. Errors are those of reading the trace.
 func Analyze(t *reader.Trace, opts Options) (*Report, *calls.Stats, error) {
 	if opts.Shards <= 0 {
 		opts.Shards = runtime.GOMAXPROCS(0)
@@ -134,7 +134,7 @@ func Analyze(t *reader.Trace, opts Options) (*Report, *calls.Stats, error) {
 	return s.report(), stats, nil
 }
 
-// discard is a sink for runs that need none.
+// discard is a sink that ignores all calls.
 type discard struct{}
 
 func (discard) Calls(*calls.Batch) error { return nil }
@@ -206,7 +206,7 @@ func (s byTime) Each(_ int, fn func(int, *reader.Block) error) error {
 }
 
 // steady makes the time of threads continue where their clocks step back, as package calls
-// does, so that windows and calls agree on times.
+// does, so windows and calls agree on times.
 type steady struct{ threads []*steadyThread }
 
 type steadyThread struct {

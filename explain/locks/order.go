@@ -19,7 +19,7 @@ type Edge struct {
 
 	held, taken         *lock
 	heldPath, takenPath calls.PathID
-	several             bool // done by several threads
+	several             bool // several threads did it
 }
 
 // Cycle is a cycle of locks, each taken while the previous one was held. Edges[i] leads
@@ -28,7 +28,7 @@ type Cycle struct{ Edges []Edge }
 
 type edgeKey struct{ held, taken int }
 
-// order records what a thread holds when it acquires a lock.
+// order records which locks a thread holds when it acquires another.
 func (s *sweep) order(th *thread, h *hold) {
 	if !h.chosen {
 		return
@@ -66,8 +66,8 @@ func (s *sweep) edgeList() []Edge {
 	return list
 }
 
-// cycles finds a shortest cycle through every edge that is in a cycle and in none of those
-// found before. What only one thread did cannot deadlock.
+// cycles finds a shortest cycle through each edge that is in a cycle, unless a cycle found before
+// contains it. It omits cycles of a single thread, which cannot deadlock.
 func cycles(edges []Edge, locks int) []Cycle {
 	out := make([][]int, locks) // edges by the lock that is held
 	for i := range edges {

@@ -18,9 +18,9 @@ const (
 	opAcquire                  // the wait is over
 	opTry                      // a TryLock function returned
 	opRelease                  // an Unlock function returned
-	opScopeEnd                 // the function ended for which a hold lasts
+	opScopeEnd                 // the function that a hold lasts for ended
 	opSuspend                  // a wait for a condition begins
-	opResume                   // and ends
+	opResume                   // a wait for a condition ends
 )
 
 // op is what a thread did to a lock at a time. The kind determines which fields count.
@@ -53,8 +53,8 @@ type recognizer struct {
 	scopes  []calls.PathID // by call path: who wants the lock that the last function takes
 }
 
-// openCall is an open call. It takes what depends on the calls around it from the open
-// calls, not from call paths, which may be folded.
+// openCall is an open call. Properties that depend on the calls around it come from the
+// open calls, not from call paths, which may be folded.
 type openCall struct {
 	role             Role
 	through          bool         // an outer function wants the locks that are taken in it
@@ -67,16 +67,16 @@ type openCall struct {
 type reading struct {
 	calls   []openCall // the outermost first
 	open    []lockCall // open calls of Lock functions
-	waiting int        // one more than the index in open of the one that waits; 0 for none
-	// tail is the acquisition or the release that waits for the thread's next event, or nil:
-	// the function left through a tail call.
+	waiting int        // index in open of the call that waits, plus one; 0 for none
+	// tail is an acquisition or a release that waits for the thread's next event, because the
+	// function left through a tail call. It may be nil.
 	tail     *op
 	given    bool   // the open Unlock functions have already released a lock,
 	released uint64 // in a call that began then
 	conds    int    // open calls of Condition functions
 	scopes   []scope
 	// held is a lower bound of the number of locks held. While it is not 0, self times of
-	// calls that began since are added up.
+	// calls that began since then are added up.
 	held  int
 	since uint64
 	self  map[reader.FuncID]uint64
@@ -203,8 +203,8 @@ func (r *recognizer) passTail(th *reading, now uint64) {
 	r.acquire(th, o)
 }
 
-// passTo ends the call of a function without an argument in favor of the function that is
-// called now and has one.
+// passTo replaces the call of a function without an argument by that of the function that is
+// called next and has one.
 func (r *recognizer) passTo(th *reading, o *calls.Open) {
 	role := r.function(o.Func).Role
 	switch t := th.tail; {
@@ -265,8 +265,8 @@ func (r *recognizer) ended(b *calls.Batch, th *reading, c *calls.Call, args []ca
 	case Lock:
 		r.lockEnded(th, c, next, failed)
 	case TryLock:
-		// The unlock will show whether it got the lock. One inside a Lock function belongs
-		// to that.
+		// The unlock will show whether it got the lock. A TryLock inside a Lock function
+		// is part of that.
 		if !failed && !ended.inLock && c.End <= calls.Continued {
 			next.kind = opTry
 			r.emit(th, next)
@@ -318,7 +318,7 @@ func (r *recognizer) lockEnded(th *reading, c *calls.Call, next op, failed bool)
 }
 
 // unlockEnded handles the end of an Unlock function's call. Of nested ones, the innermost
-// counts that logs its argument, or otherwise the outermost.
+// that logs its argument counts. If none does, the outermost counts.
 func (r *recognizer) unlockEnded(th *reading, c *calls.Call, next op, inner bool) {
 	given := th.given && th.released >= c.Start
 	th.given = inner && (th.given || next.logged)
@@ -365,7 +365,7 @@ func (r *recognizer) acquire(th *reading, o op) {
 	th.held++
 }
 
-// finish ends the waits that would have ended with the next event.
+// finish ends the waits that would have ended at the next event.
 func (r *recognizer) finish() {
 	for _, th := range r.threads {
 		if th != nil && th.tail != nil {

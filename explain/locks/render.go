@@ -53,7 +53,7 @@ func (r *Report) Body(names symbolize.Names, v View) []report.Node {
 	return append(body, d.edges("order", r.Edges).Titled("Locks taken while holding another").Top(v.Paths), d.stuck(), report.Notes(d.notes()))
 }
 
-// head is the report in a sentence.
+// head returns the report's summary.
 func (d *describer) head() string {
 	if d.NoFunctions {
 		return "xray recognized no lock function among the called functions. Name lock functions with --lock REGEXP."
@@ -146,7 +146,7 @@ func timeColumns(sum, one string, of func(*numbered) *Times) []report.Column[num
 	}
 }
 
-// details are what people see of a lock below the table.
+// details returns the paragraphs and tables of a lock, for people.
 func (d *describer) details(l *LockReport) []report.Node {
 	body := []report.Node{d.waitPaths(l), d.holdPaths(l)}
 	if l.Holds.Count > 0 {
@@ -234,7 +234,7 @@ func convoys(l *LockReport) *report.TableNode {
 	)
 }
 
-// cycles are tables of edges for people, and one table of such tables for programs.
+// cycles returns tables of edges for people, and one table of such tables for programs.
 func (d *describer) cycles() []report.Node {
 	section := &report.Section{Title: "Lock orders that can deadlock"}
 	for i := range d.Cycles {
@@ -277,7 +277,7 @@ func (d *describer) stuck() report.Node {
 	).Titled("Waits that last until the end of the trace")
 }
 
-// notes say how far to trust the report.
+// notes returns the limits of the report.
 func (d *describer) notes() []string {
 	var list []string
 	add := func(n uint64, one, many, what string) {

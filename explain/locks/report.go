@@ -23,14 +23,14 @@ type Report struct {
 	Stuck []Open
 
 	NoFunctions bool   // no lock function is called
-	Dropped     bool   // there are more locks than are kept apart
+	Dropped     bool   // there are more locks than Options.Limit
 	Gaps        uint64 // holds without a recorded end: they end when the lock is taken again, or do not count
 	Orphans     uint64 // calls of unlock functions for locks without a recorded holder
-	Handed      uint64 // locks released by another thread than the one that took them
+	Handed      uint64 // locks released by a thread other than the one that took them
 
-	// Wakers says that the trace has scheduler events. Woken is the number of waits of which
-	// some time is charged to the thread that woke the waiter, because no hold of another is
-	// recorded, or the record is wrong, and that time.
+	// Wakers says that the trace has scheduler events. Woken counts the waits with time
+	// charged to the thread that woke the waiter, and that time. This happens if no hold of
+	// another thread is recorded, or if the record is wrong.
 	Wakers bool
 	Woken  struct{ Count, Ticks uint64 }
 }
@@ -46,8 +46,8 @@ type LockReport struct {
 	Queuing quantile.Sum
 	Tries   uint64 // acquisitions by TryLock functions, as far as unlocks show them
 	Holds   Times
-	// Contended is the number of waits of more than a microsecond and 5 times the median of
-	// those for a free lock.
+	// Contended is the number of waits that took more than a microsecond and more than 5 times
+	// the median wait for a free lock.
 	Contended uint64
 	// WaitPaths and HoldPaths are the call paths that wanted the lock, the longest sums
 	// first.
@@ -83,8 +83,7 @@ type Times struct {
 type PathReport struct {
 	Path                  []reader.FuncID // from the outermost call on; empty outside of all calls
 	Count, Ticks, Longest uint64
-	// Self says how the time of holds was spent, longest first, by functions called during the
-	// hold. The rest was spent in the last function of Path. If there are more than 64,
+	// Self is the time of holds spent in functions called during the hold, the longest first. The rest was spent in the last function of Path. If there are more than 64,
 	// reader.Folded stands for the others.
 	Self []SelfReport
 }
@@ -109,8 +108,8 @@ type Convoy struct {
 	Start, Ticks uint64
 	Waits        int // that were part of it
 	Most         int // at a time
-	// First is the thread that was waiting when it began, and Holder the one that it waited
-	// for, if Held.
+	// First is the thread that was waiting when it began, and Holder the thread that it
+	// waited for, if Held.
 	First, Holder reader.Thread
 	Held          bool
 	Path          []reader.FuncID // of the hold
@@ -118,11 +117,11 @@ type Convoy struct {
 	holder calls.PathID
 }
 
-// Blame says how long waits of a path met holds of another.
+// Blame is the time that a path waited while another path held the lock.
 type Blame struct {
 	Waiter, Holder []reader.FuncID
 	Ticks          uint64
-	ByWaker        uint64 // of Ticks: the holder is known only because it woke the waiter
+	ByWaker        uint64 // part of Ticks for which the holder is known only because it woke the waiter
 }
 
 // Open is a wait that lasts until the end of the trace.

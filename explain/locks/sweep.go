@@ -36,11 +36,11 @@ type sweep struct {
 	gaps   uint64 // holds without a recorded end
 	orphan uint64 // locks released without a recorded holder
 	handed uint64 // locks released by another thread
-	// byID numbers the threads, and woke says what a thread had open when it woke another;
-	// only with Options.Wakers.
+	// byID numbers the threads. woke has the open call of a thread when it woke another.
+	// Both only with Options.Wakers.
 	byID map[reader.Thread]int
 	woke func(thread int, tsc uint64) calls.PathID
-	// byWaker are the waits of which some time is charged to the waker, and that time.
+	// byWaker counts the waits with time charged to the waker, and that time.
 	byWaker struct{ count, ticks uint64 }
 }
 
@@ -61,7 +61,7 @@ type lock struct {
 	longestSet bool
 
 	waiters []*wait
-	holders []*hold // who keep others waiting, the earliest first
+	holders []*hold // holds that keep others waiting, the earliest first
 	now     uint64  // time up to which waiters were charged
 	convoy  Convoy  // while there are two or more waiters
 	convoys []Convoy
@@ -77,7 +77,7 @@ type pathSum struct {
 	self                  []selfTime // of holds, by function
 }
 
-// thread is what a thread does with locks.
+// thread is the state of a thread.
 type thread struct {
 	id     reader.Thread
 	chosen bool
@@ -95,7 +95,7 @@ type wait struct {
 	shared bool
 	chosen bool
 	blame  map[calls.PathID]charged // by holder
-	sleeps []sched.Off              // that are not over, if they are known
+	sleeps []sched.Off              // off-CPU times that are not over, if known
 	sleep  *sleep                   // the latest one that is not settled, or nil
 }
 
@@ -109,7 +109,7 @@ type hold struct {
 	depth  uint32 // see op
 	shared bool
 	chosen bool
-	// recursive: the thread held the lock already; suspended: it waits for a condition.
+	// recursive: the thread already held the lock. suspended: it waits for a condition.
 	recursive, suspended bool
 	// overtaken is the time when another thread got the lock, or 0.
 	overtaken uint64
@@ -324,7 +324,7 @@ func (s *sweep) endConvoy(l *lock, now uint64) {
 	}
 }
 
-// charge attributes the waiting up to now to the holder of a lock.
+// charge attributes the waiting time up to now to the holder of a lock.
 func (s *sweep) charge(l *lock, now uint64) {
 	from := min(now, l.now)
 	l.now = max(l.now, now)
@@ -350,8 +350,8 @@ func (w *wait) charge(holder calls.PathID, c charged) {
 	w.blame[holder] = w.blame[holder].plus(c)
 }
 
-// holderFor returns who keeps a thread waiting: of several, the one that has held the lock
-// longest.
+// holderFor returns the hold that keeps a thread waiting. Of several, it is the one that began
+// first.
 func (l *lock) holderFor(w *wait) *hold {
 	for _, h := range l.holders {
 		if h.thread != w.thread && !(h.shared && w.shared) {

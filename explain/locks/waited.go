@@ -8,7 +8,7 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// Wait is one wait of a thread, which finally got the lock.
+// Wait is a wait that ended with the thread getting the lock.
 type Wait struct {
 	Thread       reader.Thread
 	Start, Ticks uint64

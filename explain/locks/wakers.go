@@ -9,22 +9,23 @@ import (
 	"github.com/xray-tools/xray/reader/sched"
 )
 
-// Scheduler events tell which thread ended the sleep of a waiter. It had the lock up to then,
-// whatever the trace says of its calls. Records of holds are better for the time before:
-// several threads may take the lock while another sleeps. So the waker is charged for
+// Scheduler events tell which thread ended the sleep of a waiter. That thread
+// had the lock until then, even if its calls do not show it. Recorded holds are more accurate
+// for the time before, because several threads may take the lock while another sleeps. So the
+// waker is charged for
 
-//   - the time since its hold began, if that is recorded, and for the time between the end
-//     of that hold and the wake-up;
+//   - the time since its hold began, if that is recorded, and the time between the end of
+//     that hold and the wake-up;
 //   - the time without a recorded holder, if its hold is not recorded;
 //   - the time of a hold that began before the sleep and never ended, if the waiter got the
 //     lock when it was woken: the release of that hold is not recorded;
-//   - all of the sleep, if locks are not told apart by address: the holder may have had
-//     another one.
+//   - all of the sleep, if locks have no addresses: a recorded holder may have had another
+//     lock.
 
 // charged is time for which a holder is charged.
 type charged struct {
 	ticks   uint64
-	byWaker uint64 // of these, because it woke the waiter, and not by its recorded hold
+	byWaker uint64 // part of ticks that is charged because the holder woke the waiter, not by a recorded hold
 }
 
 func (c charged) plus(o charged) charged { return charged{c.ticks + o.ticks, c.byWaker + o.byWaker} }
@@ -35,7 +36,7 @@ type sleep struct {
 	waker      reader.Thread
 	own        *hold // the latest recorded hold of the waker, or nil
 	free       uint64
-	// others are the recorded holders so far. The last one has the lock still.
+	// others are the recorded holders so far. The last one still has the lock.
 	others    map[calls.PathID]uint64
 	last      *hold
 	lastTicks uint64
@@ -47,7 +48,7 @@ func (s *sweep) next(w *wait, now uint64) (*sched.Off, reader.Thread) {
 	for ; len(w.sleeps) > 0; w.sleeps = w.sleeps[1:] {
 		o := &w.sleeps[0]
 		if o.State != 'S' || o.Woken <= now {
-			continue // it waited for a CPU, or in the kernel for something else
+			continue // it waited for a CPU, or for something else in the kernel
 		}
 		if waker, by := s.opts.Wakers.Waker(w.thread.id, o); by == wakers.Thread && waker != w.thread.id {
 			return o, waker
@@ -86,7 +87,7 @@ func (w *wait) asleep(ticks uint64) {
 	p := w.sleep
 	if i := slices.IndexFunc(w.holders, func(h *hold) bool { return h.thread.id == p.waker && !(h.shared && w.shared) }); i >= 0 {
 		p.pass()
-		p.own, p.free = w.holders[i], 0 // who had the lock before it is not known
+		p.own, p.free = w.holders[i], 0 // it is not known which thread had the lock before
 		w.charge(p.own.path, charged{ticks: ticks})
 		return
 	}
@@ -116,7 +117,7 @@ func (p *sleep) pass() {
 }
 
 // settle charges the holders for the latest sleep of a wait. got says that the thread did not
-// sleep again, and has the lock now.
+// sleep again and has the lock.
 func (s *sweep) settle(w *wait, got bool) {
 	p := w.sleep
 	if p == nil {
@@ -179,7 +180,7 @@ func (s *sweep) countWakers(w *wait, now uint64) {
 	}
 }
 
-// wakeups finds out what a thread has open when it wakes others.
+// wakeups finds the open call of a thread when it wakes others.
 type wakeups struct {
 	times []uint64 // TSCs, ascending
 	paths []calls.PathID
@@ -203,7 +204,8 @@ func (th *reading) caller() calls.PathID {
 	return 0
 }
 
-// wokeIn returns what a thread had open when it woke another, apart from lock functions.
+// wokeIn returns the path of the innermost call that a thread had open when it woke another,
+// apart from lock functions.
 func (r *recognizer) wokeIn(thread int, tsc uint64) calls.PathID {
 	th := r.threads[thread]
 	i, ok := slices.BinarySearch(th.wakeups.times, tsc)

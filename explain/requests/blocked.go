@@ -17,17 +17,17 @@ type Blocked struct {
 	Start, End uint64
 	Func       reader.FuncID // the innermost call; 0 if there was none, or it is not known
 	By         wakers.By     // what ended it
-	// If By is Thread: the thread, its innermost call, and the request that it worked on, if
-	// that is among those of the set.
+	// If By is Thread: the thread, its innermost call, and the request that it worked on, if the
+	// set has it.
 	Waker      reader.Thread
 	WakerFunc  reader.FuncID
 	WakerOwner *Request
 }
 
-// mostBlocked limits the times of a request: the longest are kept.
+// mostBlocked is the maximum number of Blocked of a request. The longest are kept.
 const mostBlocked = 1000
 
-// blocked returns the longest times in which threads slept in a request, by start.
+// blocked returns the longest times in which threads slept in a request, ordered by start.
 func (r *Request) blocked() []*Blocked {
 	var list []*Blocked
 	byLength := func(a, b *Blocked) int {
@@ -65,15 +65,15 @@ type Sleeps struct {
 	threads map[reader.Thread]*sleepers
 }
 
-// sleepers are the times that a thread slept, and those that it ended, in the order of time.
+// sleepers has the times that a thread slept, and those that it ended, ordered by time.
 type sleepers struct {
 	slept   []*Blocked
 	ended   []*Blocked
-	pending []*Blocked // of those ended up to the end of the latest call: those in no call so far
+	pending []*Blocked // ended by the end of the latest call, and in no call so far
 }
 
-// NewSleeps returns the times of the requests that are shown, and which requests of the set
-// they waited for. It is nil if the trace has no scheduler events.
+// NewSleeps returns the sleep times of the requests that are shown, and which requests of the
+// set they waited for. It is nil if the trace has no scheduler events.
 func NewSleeps(set *Set, shown []*Request) *Sleeps {
 	s := &Sleeps{make(map[*Request][]*Blocked), make(map[reader.Thread]*sleepers)}
 	thread := func(id reader.Thread) *sleepers {
@@ -119,7 +119,7 @@ func (t *sleepers) own(r *Request, s *Segment) {
 	}
 }
 
-// find finds the innermost calls of those that slept and of those that woke them.
+// find finds the innermost calls of the threads that slept and of those that woke them.
 func (s *Sleeps) find(b *calls.Batch) {
 	if s == nil || s.threads[b.Thread] == nil {
 		return

@@ -14,11 +14,11 @@ import (
 // Request is the work for a key, up to a long pause.
 type Request struct {
 	Key, Class string
-	// Number is its position among the requests of the key, by time, from 1.
+	// Number is its position among the requests with the same key, by time, from 1.
 	Number     int
 	Start, End uint64 // TSC of the first and the last segment
-	// Segments are ordered by start. Segments inside others of their thread are part of
-	// those.
+	// Segments are ordered by start. A segment inside another one of its thread is
+	// part of that.
 	Segments []Segment
 	Cut      bool // the trace ended before the request
 
@@ -26,10 +26,10 @@ type Request struct {
 	off    []calls.Off  // of the parts of Path, if Set.OffKnown
 }
 
-// Duration is in ticks.
+// Duration returns the time from Start to End, in ticks.
 func (r *Request) Duration() uint64 { return r.End - r.Start }
 
-// Threads is how many threads worked on it.
+// Threads returns the number of threads that worked on it.
 func (r *Request) Threads() int {
 	seen := make(map[int]bool)
 	for i := range r.Segments {
@@ -40,9 +40,9 @@ func (r *Request) Threads() int {
 
 // Choice selects requests.
 type Choice struct {
-	// Pause is the time without a segment, in ticks, after which a key that returns in the
-	// function that the request began with is another request. 0 means ten times the median
-	// duration.
+	// Pause is the minimum time between two requests with the same key, in ticks. After it,
+	// a segment starts a new request if its function is the one that the request began with.
+	// 0 means ten times the median duration.
 	Pause uint64
 	// Thread, From and To select requests by the thread and time of their start, in ticks.
 	// If To is 0, there is no upper limit. A nil Thread selects all threads.
@@ -61,7 +61,7 @@ type Set struct {
 	Cut      int
 	Threads  int // that worked on requests
 	Segments int
-	Reused   int // keys that several requests had
+	Reused   int // keys of more than one request
 	// Every says that only the requests of one in Every keys were kept. 1 means all.
 	Every   uint64
 	Outside uint64 // events with a key that were recorded outside of all calls
@@ -70,7 +70,7 @@ type Set struct {
 	OffKnown bool
 }
 
-// Requests makes requests of the segments. The collector must not be used afterwards.
+// Requests groups the segments into requests. The collector must not be used afterwards.
 func (c *Collector) Requests(choice Choice) *Set {
 	list := c.segments
 	slices.SortFunc(list, func(a, b Segment) int { return cmp.Or(cmp.Compare(a.Key, b.Key), a.compare(&b)) })
@@ -146,7 +146,7 @@ func split(group []Segment, pause uint64, f func([]Segment)) {
 	f(group[from:])
 }
 
-// newRequest makes a request of the segments of a key.
+// newRequest makes a request from the segments of a key.
 func newRequest(segments []Segment, number int) Request {
 	r := Request{Key: segments[0].Key, Number: number, Start: segments[0].Start, Segments: make([]Segment, 0, len(segments))}
 	covered := make(map[int]uint64) // by thread: end of the segments so far

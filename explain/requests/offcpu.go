@@ -8,11 +8,11 @@ import (
 )
 
 // Waits is a pass that finds the off-CPU times on the critical paths of requests.
-// It is an analysis, and needs calls.Options.OffCPU and no filter. All shards share one:
-// each thread is seen by one of them.
+// It is an analysis, and needs calls.Options.OffCPU and no filter. All shards share one,
+// because each thread belongs to one shard.
 //
-// Records tell how long a thread was off CPU between two of them. The time counts
-// as the last before the thread noticed, first blocked, then in the run queue.
+// A record tells how long the thread was off CPU since the previous one. That time is assumed
+// to end at the record: the thread is first blocked, then in the run queue.
 type Waits struct{ threads map[int]*stretches }
 
 // stretches are the parts of critical paths on a thread.
@@ -27,8 +27,8 @@ type stretch struct {
 	off        *calls.Off
 }
 
-// NewWaits returns an empty pass over the requests of a set. Reports of the set have the times
-// when the pass is over.
+// NewWaits returns an empty pass over the requests of a set. After the pass, reports of
+// the set have the times.
 func NewWaits(set *Set) *Waits {
 	w := &Waits{make(map[int]*stretches)}
 	set.OffKnown = true

@@ -24,8 +24,8 @@ const (
 // String returns the name in reports.
 func (k Kind) String() string { return [...]string{"run", "queue", "handoff"}[k] }
 
-// Step is the key by which the time of requests is added up: the run of a function, or the
-// time between two.
+// Step is the key by which times of requests are added up: the run of a function, or the time
+// between two functions.
 type Step struct {
 	Kind     Kind
 	From, To reader.FuncID // From is 0 for runs
@@ -44,7 +44,7 @@ type Part struct {
 // Path returns the critical path of a request: if a part of it had been shorter, the
 // request would have ended sooner. It is found backwards from the end. From the start of a
 // segment, it continues with the segment that was running then, or that had ended last.
-// From where a segment was woken by another segment of the request, it continues with that.
+// From where another segment of the request woke a segment, it continues with the waker.
 // Parts follow each other without gaps, from the start of the request to its end.
 func (r *Request) Path() []Part {
 	last := r.lastEnds()
@@ -60,7 +60,7 @@ func (r *Request) Path() []Part {
 		}
 		parts = append(parts, Part{Step: Step{Kind: Run, To: cur.Func}, Start: cur.Start, End: now, Segment: at})
 		now = cur.Start
-		// Segments that began before.
+		// Segments that began earlier.
 		before := at
 		for before > 0 && r.Segments[before-1].Start == now {
 			before--
@@ -150,8 +150,8 @@ func (f *follower) at(t reader.Thread, tsc uint64) int {
 	return list[i]
 }
 
-// lastEnds returns, for each segment, which of the segments up to it ends last, and of
-// several the latest.
+// lastEnds returns, for each segment, which of the segments up to it ends last. If several do, it is
+// the latest.
 func (r *Request) lastEnds() []int {
 	last := make([]int, len(r.Segments))
 	for i := range r.Segments {

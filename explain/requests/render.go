@@ -67,7 +67,7 @@ func (r *Report) head() string {
 	return text + "."
 }
 
-// notes say how far to trust the numbers.
+// notes returns the limits of the numbers.
 func (r *Report) notes() []string {
 	var notes []string
 	add := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
@@ -87,7 +87,7 @@ func (r *Report) notes() []string {
 	return notes
 }
 
-// quantiles are columns about durations.
+// quantiles returns columns for durations.
 func quantiles[T any](of func(*T) *Quantiles) []report.Column[T] {
 	approximate := func(r *T) bool { return of(r).Approximate }
 	return []report.Column[T]{
@@ -126,7 +126,7 @@ func spent(k Kind) func(*sums) uint64 {
 	return func(s *sums) uint64 { return s.sum().times[k] }
 }
 
-// all are the requests, for programs.
+// all returns a table of the requests, for programs.
 func (r *Report) all() *report.TableNode {
 	list := make([]sums, len(r.Requests))
 	for i := range list {
@@ -163,7 +163,7 @@ func (r *Report) classes(v View) report.Node {
 	return report.Table("classes", r.Classes, columns...).Titled("Classes").Top(v.Rows)
 }
 
-// stepColumns say which step a row is about.
+// stepColumns returns the columns that name the step of a row.
 func stepColumns[T any](of func(*T) *Step) []report.Column[T] {
 	return []report.Column[T]{
 		report.String("kind", func(r *T) string { return of(r).Kind.String() }).Titled(""),
@@ -178,7 +178,7 @@ func stepColumns[T any](of func(*T) *Step) []report.Column[T] {
 	}
 }
 
-// queue says that a thread worked on another request.
+// queue returns a function that reports whether the step of a row is a Queue.
 func queue[T any](of func(*T) *Step) func(*T) bool {
 	return func(r *T) bool { return of(r).Kind == Queue }
 }

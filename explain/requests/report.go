@@ -19,7 +19,7 @@ type Rule struct {
 	Text     string // as reports show it
 }
 
-// Report is the sums over requests. Times are in ticks.
+// Report sums up requests. Times are in ticks.
 type Report struct {
 	Clock reader.Clock
 	*Set
@@ -32,7 +32,7 @@ type Report struct {
 	Shown []*Request
 }
 
-// Quantiles are those of a number of durations. If Approximate, their relative error is at
+// Quantiles describes durations. If Approximate is set, the relative error of percentiles is at
 // most quantile.RelativeError.
 type Quantiles struct {
 	Count                    uint64
@@ -49,17 +49,17 @@ func quantilesOf(s *quantile.Sample) Quantiles {
 	return q
 }
 
-// Class is the requests of a class.
+// Class sums up the requests of a class.
 type Class struct {
 	Name string
 	Quantiles
-	Slow int // slow ones among them
+	Slow int // number of slow requests
 }
 
-// StepRow is a step of requests.
+// StepRow sums up a step over requests.
 type StepRow struct {
 	Step
-	// Of the time of the step in requests that take it, on the critical path.
+	// The time of the step on the critical path, over the requests that have it.
 	Quantiles
 	Time quantile.Sum
 	Off  calls.Off // of Time, if Set.OffKnown
@@ -103,7 +103,7 @@ func (s *Set) Report(c reader.Clock, rule Rule) *Report {
 	return r
 }
 
-// bounds are the durations of slow and usual requests.
+// bounds returns the ranges of durations of slow and usual requests.
 type bounds struct{ low, high, slow uint64 }
 
 func (b *bounds) isSlow(r *Request) bool { return r.Duration() >= b.slow }

@@ -5,13 +5,13 @@
 // say where keys come from. The steps are:
 //
 //  1. [Collector], an analysis, collects segments. If there are too many, it keeps those
-//     of some of the keys; the choice depends only on the keys.
+//     of some keys. The choice depends only on the keys.
 //  2. [Collector.Requests] groups the segments by key. A key that reappears after a long
 //     pause is a new request.
 //  3. Each request is divided along its critical path, see [Request.Path], into runs,
-//     queues and handoffs, which add up to its duration.
-//  4. [Set.Report] sums up. [Trees], a second pass, finds what was called in the
-//     segments of a few requests.
+//     queues and handoffs that add up to its duration.
+//  4. [Set.Report] sums up the requests. [Trees], a second pass, finds the calls made in
+//     the segments of a few requests.
 package requests
 
 import (
@@ -50,7 +50,7 @@ type Options struct {
 	// ClassArg takes the class from a logged argument of IDFunc, from 1. 0 means none.
 	ClassArg int
 
-	// Always is a key that is always kept, or "".
+	// Always is a key to keep in any case, or "".
 	Always string
 	// Most is the maximum number of segments. 0 means MaxSegments.
 	Most int
@@ -71,7 +71,7 @@ type Segment struct {
 	Cut bool
 }
 
-// compare orders by start, with outer segments before inner ones.
+// compare orders by start, outer segments before inner ones.
 func (s *Segment) compare(o *Segment) int {
 	return cmp.Or(cmp.Compare(s.Start, o.Start), cmp.Compare(s.Index, o.Index), cmp.Compare(o.End, s.End))
 }
@@ -168,7 +168,7 @@ func (c *Collector) Calls(b *calls.Batch) error {
 	return nil
 }
 
-// event takes what an event says about the call that it was recorded in.
+// event handles an event.
 func (c *Collector) event(t *thread, e *calls.Event) {
 	t.last = max(t.last, e.TSC)
 	if e.Kind != reader.Custom {
@@ -216,8 +216,8 @@ func (c *Collector) event(t *thread, e *calls.Event) {
 	}
 }
 
-// capture returns what the first group of an expression matches, or the whole match if it has
-// no group.
+// capture returns the match of an expression's first group, or the whole match if it has no
+// group.
 func capture(re *regexp.Regexp, data []byte) ([]byte, bool) {
 	m := re.FindSubmatch(data)
 	if m == nil {
@@ -295,7 +295,7 @@ func (c *Collector) endMark(t *thread, at uint64, cut bool) {
 	c.add(t, Segment{Key: m.key, Class: m.class, Func: fn, Start: m.since, End: at, Cut: cut})
 }
 
-// add adds a segment, if its key is kept.
+// add adds a segment if its key is kept.
 func (c *Collector) add(t *thread, s Segment) {
 	s.Thread, s.Index = t.id, t.index
 	if t.ended.key != "" && t.ended.key != s.Key && t.ended.at <= s.Start {
@@ -310,7 +310,7 @@ func (c *Collector) add(t *thread, s Segment) {
 	c.shrink()
 }
 
-// class returns a name that is stored once. There are few, as a rule.
+// class returns a name that is stored once. There are usually few.
 func (c *Collector) class(name string) string {
 	if s, ok := c.classes[name]; ok {
 		return s

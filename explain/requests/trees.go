@@ -9,7 +9,7 @@ import (
 )
 
 // Trees is the second pass. It finds the calls made in the segments of some requests. It is an
-// analysis, and needs calls.Options.Paths and no filter. Memory grows with the segments, and
+// analysis, and needs calls.Options.Paths and no filter. Memory grows with the segments and
 // the different paths in each.
 type Trees struct {
 	threads map[int][]*tree
@@ -30,7 +30,7 @@ type tree struct {
 	sums  map[calls.PathID]*Call
 }
 
-// Call is all calls of one path in a segment.
+// Call sums up the calls of one path in a segment.
 type Call struct {
 	Func               reader.FuncID
 	Depth              int // in the segment
@@ -41,7 +41,8 @@ type Call struct {
 	Off calls.Off
 }
 
-// NewTrees returns an empty pass over the segments of requests. sleeps are theirs, or nil.
+// NewTrees returns an empty pass over the segments of requests. sleeps has their sleep times, or is
+// nil.
 func NewTrees(shown []*Request, sleeps *Sleeps) *Trees {
 	t := &Trees{threads: make(map[int][]*tree), trees: make(map[place]*tree), sleeps: sleeps}
 	for _, r := range shown {
@@ -64,7 +65,7 @@ func (t *Trees) Calls(b *calls.Batch) error {
 	if len(list) == 0 || len(b.Calls) == 0 {
 		return nil
 	}
-	// Calls come in the order of their ends.
+	// Calls arrive in the order in which they end.
 	from := b.Calls[0].Start + b.Calls[0].Duration
 	for _, tr := range list {
 		if tr.end < from {
@@ -112,7 +113,7 @@ func (t *tree) add(c *calls.Call, off calls.Off) {
 func (t *Trees) Merge(o *Trees) {
 	for p, tr := range o.trees {
 		if tr.paths != nil {
-			t.trees[p] = tr // a thread is seen by one shard
+			t.trees[p] = tr // each thread belongs to one shard
 		}
 	}
 }

@@ -67,8 +67,8 @@ type line struct {
 	noSelf bool
 }
 
-// lines lists a segment and the calls in it. The call that is the segment has no line of its
-// own.
+// lines lists a segment and the calls in it. The segment's own call has no separate
+// line.
 func (w *waterfall) lines(s *Segment) []line {
 	head := line{Call: Call{Func: s.Func, First: s.Start, Calls: 1, Total: s.End - s.Start}, of: s, noSelf: true}
 	var tree []Call
@@ -87,7 +87,7 @@ func (w *waterfall) lines(s *Segment) []line {
 	return list
 }
 
-// segments are the lines of all segments, for programs.
+// segments returns the lines of all segments, for programs.
 func (w *waterfall) segments() *report.TableNode {
 	var list []line
 	for i := range w.q.Segments {
@@ -105,7 +105,7 @@ func (w *waterfall) segments() *report.TableNode {
 	)
 }
 
-// path is the critical path, for programs.
+// path returns the critical path, for programs.
 func (w *waterfall) path() *report.TableNode {
 	columns := append(stepColumns(func(p *Part) *Step { return &p.Step }),
 		report.Moment("start", func(p *Part) uint64 { return p.Start }),
@@ -117,7 +117,7 @@ func (w *waterfall) path() *report.TableNode {
 	return report.Table("critical_path", w.parts, columns...)
 }
 
-// pathWords is the critical path as a sentence, without what takes hardly any time.
+// pathWords returns the critical path as a sentence, without steps that take little time.
 func (w *waterfall) pathWords() string {
 	if len(w.parts) < 2 {
 		return ""
@@ -137,8 +137,8 @@ func (w *waterfall) pathWords() string {
 	return "Critical path: " + strings.Join(words, ", ") + "."
 }
 
-// blocked are the times in which the threads slept, and what ended them: all for programs, and
-// those that take a share for people.
+// blocked returns the times in which the threads slept, and what ended them: all for programs,
+// and only the longer ones for people.
 func (w *waterfall) blocked() []report.Node {
 	all := w.v.Sleeps.of[w.q]
 	table := func(list []*Blocked) *report.TableNode {
@@ -167,7 +167,7 @@ func (w *waterfall) small(ticks uint64) bool {
 	return float64(ticks) < w.v.MinShare*float64(w.q.Duration())
 }
 
-// widestBar is how wide the bars of a waterfall are at most. On a narrow terminal they take a
+// widestBar is the maximum width of a waterfall's bars. On a narrow terminal they take a
 // quarter of it.
 const widestBar = 40
 

@@ -16,7 +16,7 @@ const MaxCells = 2 << 20
 type Life struct{ First, Last uint64 }
 
 // Lives returns the lives of the selected threads of a trace. A nil thread selects all. It
-// takes a pass.
+// reads the trace once.
 func Lives(t *reader.Trace, thread func(reader.Thread) bool) ([]Life, error) {
 	type clock struct {
 		Life
@@ -38,7 +38,7 @@ func Lives(t *reader.Trace, thread func(reader.Thread) bool) ([]Life, error) {
 		}
 		mu.Unlock()
 		for i := range b.Events {
-			// As in package calls, no time passes where the clock goes back.
+			// As in package calls, no time passes when the clock steps back.
 			now := b.Events[i].TSC + th.offset
 			if now < th.Last {
 				th.offset += th.Last - now

@@ -65,7 +65,7 @@ type threadRun struct {
 	thread reader.Thread
 }
 
-// runs are the runs of all threads, with one thread at a time in memory.
+// runs returns a table of the runs of all threads. Only one thread's runs are in memory at a time.
 func (r *Report) runs() report.Node {
 	of := func(i int) []Run {
 		return slices.DeleteFunc(r.Threads[i].Runs(), func(run Run) bool { return run.State == None })
@@ -98,7 +98,7 @@ func (r *Report) runs() report.Node {
 	)
 }
 
-// threads are the rows of the strips that people see.
+// threads returns a table of the threads, for programs. People see them as strips.
 func (r *Report) threads() report.Node {
 	ticks := func(s State) report.Column[Thread] {
 		return report.Time(s.String(), func(t *Thread) uint64 { return t.Ticks[s] })
@@ -122,7 +122,7 @@ func (r *Report) functions(v View) report.Node {
 	return report.Table("functions", r.Funcs, r.functionColumns(alive)...).Top(v.Top)
 }
 
-// functionColumns are the columns of functions in a given time of threads.
+// functionColumns returns the columns of functions, relative to a given time of threads.
 func (r *Report) functionColumns(alive uint64) []report.Column[Func] {
 	return []report.Column[Func]{
 		report.Count("count", func(f *Func) uint64 { return f.Count }).Titled("calls"),
@@ -172,14 +172,14 @@ func (r *Report) stalls() report.Node {
 	)
 }
 
-// strips draws what the threads did.
+// strips draws the states of threads over time.
 type strips struct {
 	*Report
 	names symbolize.Names
 	view  View
 }
 
-// shown returns the states that have any time, or are always shown.
+// shown returns the states to show. Other is shown only if a thread has time in it.
 func (s *strips) shown() []State {
 	list := []State{Busy, Waiting, Silent, Absent}
 	if s.OffCPU {
@@ -254,7 +254,7 @@ func (s *strips) draw(w io.Writer, width int) error {
 	return err
 }
 
-// maxStrips limits the threads that are drawn.
+// maxStrips is the maximum number of threads that are drawn.
 const maxStrips = 1000
 
 // longest returns the indices of the threads that lived longest, in order.

@@ -23,7 +23,7 @@ type Report struct {
 	// Silences are the functions in which nothing was recorded for longer than the
 	// gap, the longest sums first.
 	Silences []Silence
-	// Stalls are the longest ones, the longest first. Stalled is the sum of all.
+	// Stalls has the longest stalls, the longest first. Stalled is the sum of all.
 	Stalls  []Stall
 	Stalled Sum
 	// FineCell is the precision of the times of stalls.
@@ -34,7 +34,7 @@ type Report struct {
 type Thread struct {
 	Thread      reader.Thread
 	First, Last uint64         // of records, within the selected time
-	Recorded    uint64         // of that time
+	Recorded    uint64         // the part of that time that was recorded
 	Ticks       [states]uint64 // by State
 	Funcs       []Func         // functions that are shown, the longest sums first
 	from        *Analysis
@@ -51,7 +51,7 @@ type Func struct {
 
 func (f *Func) id() *reader.FuncID { return &f.Func }
 
-// Run is a run of cells in which a thread mostly did the same.
+// Run is a run of cells in which a thread was mostly in the same state.
 type Run struct {
 	State        State
 	Func         reader.FuncID // the function that is shown if Busy, Silent or Waiting in one; otherwise 0
@@ -74,7 +74,7 @@ type Silence struct {
 	Sum
 }
 
-// Stall is a time in which many threads are silent.
+// Stall is a time in which at least two threads, and half of the live ones, are silent.
 type Stall struct {
 	Start, Ticks  uint64
 	Silent, Alive int // numbers of threads when most were silent
@@ -133,7 +133,7 @@ func (a *Analysis) threadReport(th *thread) Thread {
 	t.Ticks[Other] = open - min(open, th.ticks[Busy]+th.ticks[Silent]+th.ticks[Queued]+th.ticks[Waiting])
 	t.Recorded = a.recorded(th.id, t.First, t.Last)
 	t.Ticks[Absent] = t.Recorded - min(t.Recorded, open)
-	// In place: there may be a list for each of many threads.
+	// In place, because many threads may have a list each.
 	t.Funcs = slices.DeleteFunc(th.funcs.list, func(f Func) bool { return f.Count == 0 })
 	th.funcs.list = t.Funcs
 	sortFuncs(t.Funcs)
@@ -184,7 +184,7 @@ func (t *Thread) Runs() []Run {
 	return runs
 }
 
-// run returns what a cell from start to end mostly is, for a thread that lives from first
+// run returns the main state of a cell from start to end, for a thread that lives from first
 // to last.
 func (c *cell) run(start, end, first, last uint64) Run {
 	r := Run{Start: start, Ticks: end - start, Cells: 1}
@@ -197,7 +197,7 @@ func (c *cell) run(start, end, first, last uint64) Run {
 	ticks[Busy] = c.looked - min(c.looked, c.idle)
 	ticks[Other] = c.open - min(c.open, ticks[Busy]+c.waiting+c.silent+c.queued)
 	ticks[Absent] = to - from - min(to-from, c.open)
-	// Of equally common states, the more informative one counts.
+	// If states are equally common, the more informative one counts.
 	for s := Absent; s < states; s++ {
 		if r.State == None || ticks[s] >= ticks[r.State] && ticks[s] > 0 {
 			r.State = s
@@ -209,7 +209,7 @@ func (c *cell) run(start, end, first, last uint64) Run {
 	return r
 }
 
-// stalls finds the times in which half of the threads are silent.
+// stalls finds the stalls.
 func (a *Analysis) stalls(r *Report) {
 	if a.quiet == nil {
 		return

@@ -56,27 +56,27 @@ type Options struct {
 	// From and To limit the time. Calls that cross a limit are cut. To is not less than
 	// From.
 	From, To uint64
-	// Func selects the functions that are shown: of nested ones, the outermost. Nil selects
-	// all. Wait selects functions that wait, and may be nil. Both are called once for each
+	// Func selects the functions that are shown: if they are nested, the outermost. nil
+	// selects all. Wait selects functions that wait, and may be nil. Both are called once for each
 	// function and shard, concurrently.
 	Func, Wait func(reader.FuncID) bool
 	// OffCPU takes waiting times from calls.Options.OffCPU instead of Wait. It needs
 	// calls.Options.Paths.
 	OffCPU bool
-	// Recorded, if not nil, returns how much of a time was recorded in a file: recordings may have
+	// Recorded, if not nil, returns how many ticks of a time a file covers. Recordings may consist of
 	// windows.
 	Recorded func(file int32, from, to uint64) uint64
 	Gap      uint64 // a thread is silent after this time without a record
 	Cells    int    // number of cells, at least 1
-	Top      int    // number of gaps and stalls that are kept, the longest ones
+	Top      int    // number of the longest gaps and stalls to keep
 }
 
 // fineCells is the maximum number of cells for finding stalls.
 const fineCells = 1 << 20
 
 // Analysis is a calls.Analysis. It needs calls.Options.Paths or Opens, with the same
-// results, and a filter may only select threads. Paths takes half the time, but refuses a
-// trace of more than a million call paths with [ErrPaths]. Memory grows with threads, and
+// results, and a filter may only select threads. Paths takes half the time, but fails
+// with [ErrPaths] if the trace has more than a million call paths. Memory grows with threads, and
 // by 72 bytes with each cell in which a thread lives; see [FitCells].
 type Analysis struct {
 	opts    Options
@@ -100,7 +100,7 @@ const maxPaths = 1 << 20
 
 // pathInfo describes a call path.
 type pathInfo struct {
-	looked, top bool // it has a function that is shown; the last one is the first of them
+	looked, top bool // the path has a function that is shown; its last function is the first of them
 	waits, rest bool // the same for functions that wait
 }
 
@@ -131,18 +131,18 @@ type thread struct {
 	before      reader.FuncID // the outermost call that ended last
 	ticks       [states]uint64
 	funcs       byFunc[Func]
-	waited      uint64 // in functions that are shown, since the latest that ended
+	waited      uint64 // in functions that are shown, since the end of the latest one
 	silent      uint64 // in the same
 	queued      uint64 // in the same
-	cells       []cell // from firstCell on, as far as the thread did anything
+	cells       []cell // from firstCell to the last one in which the thread did anything
 	firstCell   int
 	now         int // the cell of now
 	nowFuncs    byFunc[funcTicks]
-	held        int64      // what Analysis.held has of the thread
+	held        int64      // the thread's part of Analysis.held
 	open        []pathInfo // of the open calls, the outermost first; with calls.Options.Opens
 }
 
-// level is the calls made at a depth, from within the same call.
+// level describes the calls made at a depth, from within the same call.
 type level struct {
 	any        bool
 	first, end uint64 // start of the first, end of the last
@@ -155,7 +155,7 @@ type funcTicks struct {
 
 func (f *funcTicks) id() *reader.FuncID { return &f.fn }
 
-// cell is what a thread did in a part of the time, in ticks.
+// cell is the time that a thread spent in each state during a part of the trace, in ticks.
 type cell struct {
 	open, looked, waiting, silent, queued uint64
 	idle                                  uint64 // of looked, waiting, silent or queued
@@ -206,8 +206,8 @@ func (a *Analysis) thread(b *calls.Batch) *thread {
 	return th
 }
 
-// cell returns the cell with this number. Many threads of a large trace live in few of
-// them. An outer call ends after its callees, and may begin cells before them.
+// cell returns the cell with this number. In a large trace, many threads live in few
+// cells. An outer call ends after its callees, and may begin cells before them.
 func (th *thread) cell(i int) *cell {
 	switch n := len(th.cells); {
 	case n == 0:
@@ -261,7 +261,7 @@ func (a *Analysis) measure(th *thread) {
 	th.held = held
 }
 
-// offUntil adds the off-CPU times that end up to a time, and returns the others.
+// offUntil adds the off-CPU times that end by a time, and returns the others.
 func (a *Analysis) offUntil(th *thread, gaps []calls.Gap, tsc uint64) []calls.Gap {
 	for ; len(gaps) > 0 && gaps[0].To <= tsc; gaps = gaps[1:] {
 		g := &gaps[0]
@@ -302,7 +302,7 @@ func (a *Analysis) replay(b *calls.Batch, th *thread) {
 		func(*calls.Event) {})
 }
 
-// call adds a call that ended, after those that it made. in and around are the paths of the
+// call adds a call that ended, after the calls that it made. in and around are the paths of the
 // call and of its caller.
 func (a *Analysis) call(th *thread, c *calls.Call, in, around pathInfo) {
 	end := c.Start + c.Duration

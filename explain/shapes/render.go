@@ -84,7 +84,7 @@ func (r *Report) head(shown int) report.Paragraph {
 	return report.Paragraph(text)
 }
 
-// differences are the differences of a shape, for programs.
+// differences returns a table of the differences of a shape, for programs.
 func differences(s *Shape) *report.TableNode {
 	return report.Table("differences", s.Differences,
 		report.Path("path", func(d *Difference) []reader.FuncID { return d.Path }),
@@ -96,8 +96,8 @@ func differences(s *Shape) *report.TableNode {
 // mostWords limits the differences in a text.
 const mostWords = 6
 
-// words describes the differences of a shape, for example "+ recompute, hashKey 512x (1x)". A function
-// that is in several differences is named with its caller.
+// words describes the differences of a shape, for example "+ recompute, hashKey 512x (1x)". If a
+// function is in several differences, its caller is named too.
 func words(list []Difference, names symbolize.Names) string {
 	times := make(map[reader.FuncID]int)
 	for _, d := range list {

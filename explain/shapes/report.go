@@ -13,11 +13,11 @@ type Report struct {
 	Clock       reader.Clock
 	Invocations uint64 // of all shapes
 	Threads     int
-	// Full says that there were more shapes than the limit, which Shapes has. They
-	// include all with more than Invocations/limit.
+	// Full says that there were more shapes than the limit. Shapes then has as many as the
+	// limit, including every shape with more than Invocations/limit invocations.
 	Full bool
-	// Shapes begin with the most common one. The others are ordered from the rarest
-	// on, and equally rare ones by their median, the longest first.
+	// Shapes begin with the most common one. The others follow from the rarest up,
+	// equally rare ones by median, the longest first.
 	Shapes []Shape
 }
 
@@ -25,10 +25,10 @@ type Report struct {
 type Shape struct {
 	ID uint64 // equal in all traces of a program
 	// Count is the number of invocations with the shape. It may be too high by up to Error.
-	// Median and P99 are of Count less Error of them, and so is the earliest one.
+	// Median, P99 and the earliest invocation cover only Count-Error of them.
 	Count, Error uint64
 	Median, P99  uint64
-	Approximate  bool // of Median and P99
+	Approximate  bool // Median and P99 are approximate
 	// The earliest invocation.
 	Thread          reader.Thread
 	Start, Duration uint64
@@ -37,13 +37,13 @@ type Shape struct {
 }
 
 // Difference says that a shape calls a path more or less often than the most common shape.
-// Paths below one that only one of them has are omitted, and so are those that change with
-// their caller.
+// It omits paths below one that only one of the shapes has. Without Options.ExactCounts, it
+// also omits paths whose number of calls changes by the same factor as their caller's.
 type Difference struct {
-	Path []reader.FuncID // from the root on
+	Path []reader.FuncID // from the root down
 	// Calls and Usual are the numbers of calls here and in the most common shape, or 0.
-	// They are lower bounds, and the number is less than twice as high, unless
-	// Options.ExactCounts is set.
+	// Without Options.ExactCounts they are lower bounds, and the exact number is less than
+	// twice as high.
 	Calls, Usual uint64
 }
 
@@ -55,7 +55,7 @@ func (a *Analysis) Report(c reader.Clock) *Report {
 		return r
 	}
 	count := func(hash uint64) uint64 { return a.shapes[hash].count() }
-	// Of equally common ones, MaxFunc takes the earliest.
+	// If several are equally common, MaxFunc takes the earliest.
 	usual := slices.MaxFunc(hashes, func(x, y uint64) int { return cmp.Compare(count(x), count(y)) })
 	for _, hash := range hashes {
 		s := a.shapes[hash]

@@ -38,12 +38,12 @@ type Options struct {
 	Limit int
 	// Replace lets a new shape replace the rarest if there is no room, as in the
 	// Space-Saving algorithm: see Shape.Error. The result depends on the order of the
-	// invocations, so it needs a run with one shard.
+	// invocations, so use one shard.
 	Replace bool
 }
 
 // Analysis counts shapes. It is a calls.Analysis, and needs calls.Options.Paths and no
-// filter. Memory grows with different paths and with shapes.
+// filter. Memory grows with the number of different paths and shapes.
 type Analysis struct {
 	*invocation.Tracker
 	opts    Options
@@ -54,10 +54,10 @@ type Analysis struct {
 	threads map[int]bool
 }
 
-// shape is all invocations of one shape, since it replaced another.
+// shape holds the invocations of a shape since it replaced another.
 type shape struct {
 	hash      uint64
-	before    uint64 // invocations of those that it replaced
+	before    uint64 // invocations of the shapes that it replaced
 	durations quantile.Sample
 	steps     []step
 	example   invocation.Invocation // the earliest
@@ -133,10 +133,10 @@ func (a *Analysis) room(hash uint64) *shape {
 }
 
 // Full reports whether there were more shapes than the limit. Without Options.Replace, the
-// analysis does not contain the others, and should be repeated with it.
+// analysis omits the others: repeat it with Options.Replace.
 func (a *Analysis) Full() bool { return a.full }
 
-// rarest has the shape with the fewest invocations on top.
+// rarest is a heap with the shape with the fewest invocations on top.
 type rarest []*shape
 
 func (r rarest) Len() int           { return len(r) }
