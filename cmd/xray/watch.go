@@ -235,6 +235,8 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
+var errEnded = errors.New("the program ended before xray could watch it")
+
 // program runs a program and watches it.
 func (w *watching) program(ctx context.Context, args []string) error {
 	path, err := exec.LookPath(args[0])
@@ -260,7 +262,7 @@ func (w *watching) program(ctx context.Context, args []string) error {
 		go func() {
 			err := w.family(watched, fmt.Sprint(pid))
 			if p, dead := recorder.Dial(fmt.Sprint(pid)); err != nil && !w.isWatched() && (dead != nil || !p.Alive()) {
-				err = errors.New("the program ended before xray could watch it")
+				err = errEnded
 			}
 			if err != nil && watched.Err() == nil {
 				w.Say("%v", err) // now, because the program may run for a long time
@@ -275,8 +277,11 @@ func (w *watching) program(ctx context.Context, args []string) error {
 	}
 	cancel()
 	err = <-ended
-	if err == nil || w.isWatched() {
+	if w.isWatched() {
 		w.summary()
+	} else if err == nil || !errors.As(err, new(exitStatus)) {
+		w.Say("%v", errEnded)
+		err = exitStatus(1)
 	}
 	if err != nil && status == 0 {
 		return err
