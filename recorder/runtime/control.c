@@ -22,8 +22,8 @@
 #include "objects.h"
 #include "offcpu.h"
 #include "output.h"
-#include "rawthread.h"
 #include "syscall.h"
+#include "threads.h"
 #include "trace.h"
 #include "window.h"
 
@@ -785,13 +785,12 @@ static struct server {
 	uint32_t visiting;   /* the thread ends when it is no longer needed */
 	uint32_t heritable;  /* a forked child may start the thread too */
 	int32_t error;       /* the reason for a failure */
-	uint32_t tid;
 	uint32_t pid;        /* of the process that has the thread */
 	uint32_t raw;        /* libc does not know the thread */
 	uint32_t ordinary;   /* libc has to know it */
 	uint32_t errand;     /* makes the thread adopt credentials; a futex */
 	struct credentials credentials;
-	pthread_t thread;
+	struct xr_pthread thread;
 } server = {.listening = {.fd = -1}};
 
 enum { POSTED = 1, TAKEN };
@@ -1199,8 +1198,7 @@ static void run_errand(void)
 	xr_sys2(SYS_setgroups, r->ngroups, (intptr_t)r->groups);
 	xr_sys3(SYS_setresgid, r->gids[0], r->gids[1], r->gids[2]);
 	xr_sys3(SYS_setresuid, r->uids[0], r->uids[1], r->uids[2]);
-	__atomic_store_n(&server.errand, 0, __ATOMIC_RELEASE);
-	xr_sys3(SYS_futex, (intptr_t)&server.errand, FUTEX_WAKE_PRIVATE, INT32_MAX);
+	xr_set_word(&server.errand, 0);
 }
 
 static void serve_all(void)
@@ -1231,21 +1229,8 @@ static void serve_all(void)
 	}
 }
 
-static void set_state(uint32_t state)
-{
-	__atomic_store_n(&server.state, state, __ATOMIC_RELEASE);
-	xr_sys3(SYS_futex, (intptr_t)&server.state, FUTEX_WAKE_PRIVATE, INT32_MAX);
-}
-
 static void run_thread(void)
 {
-	/* All signals belong to the program, except two of libc. With these, libc makes every
-	 * thread change its user, and ends threads. In a forked child they are blocked here. */
-	uint64_t blocked = ~(1ull << (32 - 1) | 1ull << (33 - 1));
-	xr_restore_signals(server.raw ? ~0ull : blocked);
-	xr_sys6(SYS_prctl, 15 /* PR_SET_NAME */, (intptr_t)"xray-ctl", 0, 0, 0, 0);
-	server.tid = xr_sys0(SYS_gettid);
-	xr_unsealed = 1;
 	for (uint64_t until = xr_clock_ns(CLOCK_MONOTONIC) + FORK_DELAY; server.delayed; run_errand()) {
 		uint64_t now = xr_clock_ns(CLOCK_MONOTONIC);
 		if (now >= until)
@@ -1261,44 +1246,25 @@ static void run_thread(void)
 		xr_leave_table();
 	server.error = begin_listening(server.where);
 	if (server.error) {
-		set_state(FAILED);
+		xr_set_word(&server.state, FAILED);
 		return;
 	}
-	set_state(SERVING);
+	xr_set_word(&server.state, SERVING);
 	serve_all();
 	if (!is_leaving() && xr_windows_on()) { /* without this thread, nothing would close the window */
 		xr_lock(XR_LOCK_CONTROL);
 		xr_windows_end();
 		xr_unlock(XR_LOCK_CONTROL);
 	}
-	if (server.raw)
-		xr_loader_dismiss();
 	for (int i = 0; i < CLIENTS; i++)
 		hang_up(&server.clients[i]);
 	xr_release(&server.listening);
+	xr_loader_dismiss(); /* last: a client that hangs up may end a recording, which needs the loader */
 	if (server.visiting && !is_leaving()) {
-		pthread_detach(server.thread);
+		pthread_detach(server.thread.thread);
 		server.where = NULL;
-		set_state(NONE);
+		xr_set_word(&server.state, NONE);
 	}
-}
-
-static void *run_pthread(void *none)
-{
-	run_thread();
-	return none;
-}
-
-/* Starts a thread of libc. */
-static int start_pthread(void)
-{
-	pthread_attr_t attr;
-	if (pthread_attr_init(&attr))
-		return ENOMEM;
-	pthread_attr_setstacksize(&attr, XR_PTHREAD_STACK);
-	int err = pthread_create(&server.thread, &attr, run_pthread, NULL);
-	pthread_attr_destroy(&attr);
-	return err;
 }
 
 /* Returns whether libc has to know the thread: unless functions of ours replace some of libc's, or if
@@ -1308,7 +1274,6 @@ static int needs_pthread(void)
 	return !&xr_interposes || server.visiting || server.ordinary || xr_has_late_objects() || xr_has_gcc_objects();
 }
 
-/* Starts the thread with all signals blocked, because they belong to the program. */
 static int start_thread(void)
 {
 	for (int i = 0; i < CLIENTS; i++)
@@ -1317,25 +1282,15 @@ static int start_thread(void)
 	server.leave = server.errand = 0;
 	server.pid = xr_sys0(SYS_getpid);
 	server.state = STARTING;
-	uint64_t signals = xr_block_signals();
-	struct xr_thread *t = xr_mute();
 	server.raw = !needs_pthread();
 	int err = server.raw ? xr_raw_thread_start(run_thread) : 0;
 	if (err || !server.raw) {
 		server.raw = 0;
-		err = start_pthread();
+		err = xr_pthread_start(&server.thread, run_thread);
 	}
-	xr_unmute(t);
-	xr_restore_signals(signals);
 	if (err)
 		server.state = NONE;
-	return -err;
-}
-
-static void await_state(uint32_t not)
-{
-	while (__atomic_load_n(&server.state, __ATOMIC_ACQUIRE) == not)
-		xr_sys4(SYS_futex, (intptr_t)&server.state, FUTEX_WAIT_PRIVATE, not, 0);
+	return err;
 }
 
 int xr_control_start(const char *where)
@@ -1354,7 +1309,7 @@ int xr_control_start(const char *where)
 	int err = start_thread();
 	if (err)
 		return err;
-	await_state(STARTING);
+	xr_await_change(&server.state, STARTING);
 	return server.state == FAILED ? server.error : 0;
 }
 
@@ -1380,7 +1335,7 @@ static void wake(void)
 
 static void end_thread(void)
 {
-	await_state(STARTING);
+	xr_await_change(&server.state, STARTING);
 	__atomic_store_n(&server.leave, 1, __ATOMIC_RELEASE);
 	if (server.state == SERVING)
 		wake();
@@ -1388,11 +1343,8 @@ static void end_thread(void)
 		xr_raw_thread_join();
 		xr_loader_end_help();
 	} else {
-		pthread_join(server.thread, NULL);
+		xr_pthread_join(&server.thread);
 	}
-	/* The thread counts as part of the process until the kernel has removed it. */
-	while (xr_sys3(SYS_tgkill, xr_sys0(SYS_getpid), server.tid, 0) != -ESRCH)
-		xr_sys0(SYS_sched_yield);
 	server.state = NONE;
 }
 
@@ -1451,9 +1403,16 @@ void xr_control_forked(void)
 
 int xr_control_is_raw(void) { return server.raw && server.state != NONE; }
 
+/* Returns whether the caller may turn to the raw thread. A child of vfork shares this memory, but not
+ * the thread. */
+static int can_reach_raw(void)
+{
+	return xr_control_is_raw() && !xr_is_sealed() && server.pid == (uint32_t)xr_sys0(SYS_getpid);
+}
+
 void xr_control_see_objects(void)
 {
-	if (!xr_control_is_raw() || xr_is_sealed() || server.pid != (uint32_t)xr_sys0(SYS_getpid))
+	if (!can_reach_raw())
 		return;
 	xr_lock(XR_LOCK_PAUSE);
 	server.ordinary = 1;
@@ -1478,8 +1437,7 @@ static void await_errand(uint64_t until)
 
 void xr_control_follow_credentials(void)
 {
-	/* A child of vfork shares this memory, but not the thread. */
-	if (!xr_control_is_raw() || xr_is_sealed() || server.pid != (uint32_t)xr_sys0(SYS_getpid))
+	if (!can_reach_raw())
 		return;
 	uint64_t signals = xr_block_signals();
 	xr_lock(XR_LOCK_PAUSE);

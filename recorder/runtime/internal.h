@@ -558,9 +558,7 @@ void xr_control_resume(void);
 void xr_control_wanted(void);
 /* interpose.c: defined where the program's calls reach that file. */
 extern char xr_interposes __attribute__((weak));
-/* The size of the stacks of the recorder's threads in libc, which no thread of the program is likely to have. */
-#define XR_PTHREAD_STACK (33 << 12)
-/* Returns whether libc does not know the control thread. See rawthread.h. */
+/* Returns whether libc does not know the control thread. See threads.h. */
 int xr_control_is_raw(void);
 /* Makes sure that the control thread sees objects that the program opens, and may touch them. The
  * caller holds no lock. */

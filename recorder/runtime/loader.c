@@ -5,16 +5,13 @@
  * where the lock is, and a child that has it locked never asks for the list again. */
 #define _GNU_SOURCE
 #include <link.h>
-#include <linux/futex.h>
-#include <pthread.h>
 #include <unistd.h>
 
 #include "descriptors.h"
 #include "internal.h"
-#include "libcalls.h"
 #include "objects.h"
-#include "rawthread.h"
 #include "syscall.h"
+#include "threads.h"
 
 /* A recursive mutex of glibc. */
 struct mutex {
@@ -115,7 +112,7 @@ static int call_locked(struct dl_phdr_info *info, size_t size, void *arg)
 
 /* A thread of libc, which does with the loader locked what a raw thread wants done. */
 static struct {
-	pthread_t thread;
+	struct xr_pthread thread;
 	uint32_t on;   /* there is the thread */
 	uint32_t word; /* a futex: one of the following */
 	struct locked *work;
@@ -125,63 +122,36 @@ enum { IDLE, BUSY, LEAVING };
 
 int xr_loader_is_helped(void) { return __atomic_load_n(&helper.on, __ATOMIC_ACQUIRE); }
 
-static void set_word(uint32_t word)
+static void help(void)
 {
-	__atomic_store_n(&helper.word, word, __ATOMIC_RELEASE);
-	xr_sys3(SYS_futex, (intptr_t)&helper.word, FUTEX_WAKE_PRIVATE, INT32_MAX);
-}
-
-static uint32_t await_change(uint32_t from)
-{
-	uint32_t word;
-	while ((word = __atomic_load_n(&helper.word, __ATOMIC_ACQUIRE)) == from)
-		xr_sys4(SYS_futex, (intptr_t)&helper.word, FUTEX_WAIT_PRIVATE, from, 0);
-	return word;
-}
-
-static void *help(void *none)
-{
-	uint64_t blocked = ~(1ull << (32 - 1) | 1ull << (33 - 1)); /* see run_thread in control.c */
-	xr_restore_signals(blocked);
-	xr_sys6(SYS_prctl, 15 /* PR_SET_NAME */, (intptr_t)"xray-ctl", 0, 0, 0, 0);
-	xr_unsealed = 1;
 	xr_leave_table();
-	while (await_change(IDLE) == BUSY) {
+	while (xr_await_change(&helper.word, IDLE) == BUSY) {
 		dl_iterate_phdr(call_locked, helper.work);
-		set_word(IDLE);
+		xr_set_word(&helper.word, IDLE);
 	}
-	return none;
 }
 
 void xr_loader_help(void)
 {
-	pthread_attr_t attr;
-	if (xr_loader_is_helped() || pthread_attr_init(&attr))
+	if (xr_loader_is_helped())
 		return;
 	helper.word = IDLE;
-	uint64_t signals = xr_block_signals();
-	struct xr_thread *t = xr_mute();
-	pthread_attr_setstacksize(&attr, XR_PTHREAD_STACK);
-	int err = pthread_create(&helper.thread, &attr, help, NULL);
-	pthread_attr_destroy(&attr);
-	xr_unmute(t);
-	xr_restore_signals(signals);
-	if (!err)
+	if (!xr_pthread_start(&helper.thread, help))
 		__atomic_store_n(&helper.on, 1, __ATOMIC_RELEASE);
 }
 
 void xr_loader_dismiss(void)
 {
 	if (xr_loader_is_helped())
-		set_word(LEAVING);
+		xr_set_word(&helper.word, LEAVING);
 }
 
 void xr_loader_end_help(void)
 {
 	if (!xr_loader_is_helped())
 		return;
-	set_word(LEAVING);
-	pthread_join(helper.thread, NULL);
+	xr_loader_dismiss();
+	xr_pthread_join(&helper.thread);
 	helper.on = 0;
 }
 
@@ -221,8 +191,8 @@ void xr_with_loader(void (*what)(void *arg), void *arg)
 		what(arg);
 	} else {
 		helper.work = &l;
-		set_word(BUSY);
-		await_change(BUSY);
+		xr_set_word(&helper.word, BUSY);
+		xr_await_change(&helper.word, BUSY);
 	}
 	xr_unlock(XR_LOCK_LOADER);
 	xr_restore_signals(signals);

@@ -39,7 +39,7 @@ extern uint64_t xr_last_scan;
  * the child does not have. */
 void xr_with_loader(void (*what)(void *arg), void *arg);
 /* Returns whether the caller cannot lock the loader. Then xr_with_loader calls what(arg) without, and
- * what may not touch late objects. See rawthread.h. */
+ * what may not touch late objects. See threads.h. */
 int xr_loader_is_barred(void);
 /* Starts a thread of libc, unless there is one, that locks the loader for the raw thread. */
 void xr_loader_help(void);

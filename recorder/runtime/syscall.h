@@ -4,6 +4,7 @@
 #ifndef XRAY_RECORDER_SYSCALL_H
 #define XRAY_RECORDER_SYSCALL_H
 
+#include <linux/futex.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/mman.h>
@@ -90,6 +91,22 @@ static inline uint64_t xr_clock_ns(clockid_t clock)
 	struct timespec t = {0, 0};
 	xr_sys2(SYS_clock_gettime, clock, (intptr_t)&t);
 	return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
+
+/* Stores a value in a futex and wakes all waiters. */
+static inline void xr_set_word(uint32_t *word, uint32_t value)
+{
+	__atomic_store_n(word, value, __ATOMIC_RELEASE);
+	xr_sys3(SYS_futex, (intptr_t)word, FUTEX_WAKE_PRIVATE, INT32_MAX);
+}
+
+/* Waits until a futex has another value than from, and returns that. */
+static inline uint32_t xr_await_change(uint32_t *word, uint32_t from)
+{
+	uint32_t value;
+	while ((value = __atomic_load_n(word, __ATOMIC_ACQUIRE)) == from)
+		xr_sys4(SYS_futex, (intptr_t)word, FUTEX_WAIT_PRIVATE, from, 0);
+	return value;
 }
 
 /* Sleeps. A signal may end the sleep early. */

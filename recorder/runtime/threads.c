@@ -1,11 +1,11 @@
-/* A thread created by clone alone. See rawthread.h. */
+/* The recorder's threads. */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <linux/futex.h>
 #include <sched.h>
 
-#include "rawthread.h"
+#include "libcalls.h"
 #include "syscall.h"
+#include "threads.h"
 
 /* The start of the thread control block, which compilers and the ABI use. The rest is private to
  * libc. */
@@ -31,6 +31,8 @@ static struct {
 	char *map;
 	struct head *head;
 	uint32_t alive; /* the thread ID; the kernel clears it and wakes waiters when the thread ends */
+	uint32_t tid;
+	void (*run)(void);
 } thread;
 
 int64_t xr_clone(uint64_t flags, void *stack, uint32_t *parent_tid, uint32_t *child_tid, void *tls, void (*run)(void));
@@ -96,24 +98,89 @@ static int prepare(void)
 	return 0;
 }
 
-int xr_raw_thread_start(void (*run)(void))
+/* All signals belong to the program. They are blocked, except two of libc in its own threads: with
+ * these, libc makes every thread change its user, and ends threads. In a forked child they are blocked
+ * at the start. */
+static void begin(uint32_t *tid, uint64_t blocked)
 {
-	xr_raw_thread_join();
-	int err = prepare();
-	if (err)
-		return err;
-	int64_t tid = xr_clone(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS |
-		CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID,
-		thread.map + STACK, &thread.alive, &thread.alive, thread.head, run);
-	return tid < 0 ? tid : 0;
+	xr_restore_signals(blocked);
+	xr_sys6(SYS_prctl, 15 /* PR_SET_NAME */, (intptr_t)"xray-ctl", 0, 0, 0, 0);
+	*tid = xr_sys0(SYS_gettid);
+	xr_unsealed = 1;
 }
 
-void xr_raw_thread_join(void)
+/* Not FUTEX_WAIT_PRIVATE, because the kernel does not wake that way. */
+static void await_end(void)
 {
 	for (uint32_t tid; (tid = __atomic_load_n(&thread.alive, __ATOMIC_ACQUIRE));)
 		xr_sys4(SYS_futex, (intptr_t)&thread.alive, FUTEX_WAIT, tid, 0);
 }
 
+/* A thread that has ended counts as part of the process until the kernel has removed it. */
+static void await_removal(uint32_t tid)
+{
+	while (xr_sys3(SYS_tgkill, xr_sys0(SYS_getpid), tid, 0) != -ESRCH)
+		xr_sys0(SYS_sched_yield);
+}
+
+static void run_raw(void)
+{
+	begin(&thread.tid, ~0ull);
+	thread.run();
+}
+
+int xr_raw_thread_start(void (*run)(void))
+{
+	await_end();
+	int err = prepare();
+	if (err)
+		return err;
+	thread.run = run;
+	uint64_t signals = xr_block_signals();
+	int64_t tid = xr_clone(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS |
+		CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID,
+		thread.map + STACK, &thread.alive, &thread.alive, thread.head, run_raw);
+	xr_restore_signals(signals);
+	return tid < 0 ? tid : 0;
+}
+
+void xr_raw_thread_join(void)
+{
+	await_end();
+	await_removal(thread.tid);
+}
+
 void xr_raw_thread_forked(void) { thread.alive = 0; }
 
 int xr_is_raw_thread(void) { return thread.head && caller() == thread.head; }
+
+static void *run_pthread(void *arg)
+{
+	struct xr_pthread *t = arg;
+	begin(&t->tid, ~(1ull << (32 - 1) | 1ull << (33 - 1)));
+	t->run();
+	return NULL;
+}
+
+int xr_pthread_start(struct xr_pthread *t, void (*run)(void))
+{
+	enum { STACK_SIZE = 33 << 12 }; /* which no thread of the program is likely to have */
+	pthread_attr_t attr;
+	if (pthread_attr_init(&attr))
+		return -ENOMEM;
+	pthread_attr_setstacksize(&attr, STACK_SIZE);
+	t->run = run;
+	uint64_t signals = xr_block_signals();
+	struct xr_thread *muted = xr_mute();
+	int err = pthread_create(&t->thread, &attr, run_pthread, t);
+	xr_unmute(muted);
+	xr_restore_signals(signals);
+	pthread_attr_destroy(&attr);
+	return -err;
+}
+
+void xr_pthread_join(struct xr_pthread *t)
+{
+	pthread_join(t->thread, NULL);
+	await_removal(t->tid);
+}
