@@ -3,14 +3,11 @@
 package reader_test
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/xray-tools/xray/internal/tracetext"
 	"github.com/xray-tools/xray/reader"
 )
 
@@ -35,14 +32,7 @@ func TestManyFiles(t *testing.T) {
 		"fdr":   "xray fdr\nthread 1 pid=1 tsc=5\nenter 1 +0\nexit 1 +3\n",
 	} {
 		t.Run(format, func(t *testing.T) {
-			b, err := tracetext.Parse(text)
-			if err != nil {
-				t.Fatal(err)
-			}
-			path := filepath.Join(t.TempDir(), "trace")
-			if err := os.WriteFile(path, b, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			path := writeTrace(t, text)
 			const files = 1000
 			tr, err := reader.Open(reader.Options{}, slices.Repeat([]string{path}, files)...)
 			if err != nil {

@@ -30,6 +30,20 @@ func open(t testing.TB, text string) *reader.Trace {
 	return openBytes(t, b)
 }
 
+// writeTrace assembles a text trace and writes it to a file. It returns the path.
+func writeTrace(t testing.TB, text string) string {
+	t.Helper()
+	b, err := tracetext.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "trace")
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 func openBytes(t testing.TB, b []byte) *reader.Trace {
 	t.Helper()
 	tr, err := reader.OpenReaderAt(bytes.NewReader(b), int64(len(b)), "test.xray")
@@ -855,20 +869,12 @@ func TestSpool(t *testing.T) {
 
 // Several files have separate sets of threads.
 func TestSeveralFiles(t *testing.T) {
-	dir := t.TempDir()
 	var paths []string
-	for i, text := range []string{
+	for _, text := range []string{
 		"xray basic\nenter 1 tsc=10 tid=1 pid=1\nexit 1 tsc=30 tid=1 pid=1\n",
 		"xray fdr\nthread 1 pid=1 tsc=20\nenter 2 +0\n",
 	} {
-		b, err := tracetext.Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		paths = append(paths, filepath.Join(dir, fmt.Sprint(i)))
-		if err := os.WriteFile(paths[i], b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		paths = append(paths, writeTrace(t, text))
 	}
 	tr, err := reader.Open(reader.Options{}, paths...)
 	if err != nil {
@@ -896,14 +902,7 @@ func TestShrinkingFile(t *testing.T) {
 		"xray basic\n" + strings.Repeat("enter 1 tsc=7 tid=1 pid=1\n", 5000),
 		"xray fdr\nthread 1 pid=1 tsc=5\n" + strings.Repeat("enter 1 +0\nexit 1 +3\n", 5000),
 	} {
-		b, err := tracetext.Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		path := filepath.Join(t.TempDir(), "trace")
-		if err := os.WriteFile(path, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		path := writeTrace(t, text)
 		tr, err := reader.Open(reader.Options{}, path)
 		if err != nil {
 			t.Fatal(err)

@@ -139,7 +139,7 @@ func numberWords(f float64) string {
 	case abs >= 999.5 && abs < 1e15:
 		return label.GroupedDigits(strconv.FormatFloat(f, 'f', 0, 64))
 	}
-	return strings.Replace(strconv.FormatFloat(f, 'g', 3, 64), "e-0", "e-", 1)
+	return label.ShortExponent(strconv.FormatFloat(f, 'g', 3, 64))
 }
 
 // isRight says whether a column is aligned to the right.

@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
-	"sync"
 	"sync/atomic"
 
+	"github.com/xray-tools/xray/internal/parallel"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
@@ -308,21 +307,9 @@ func (t *Table) demangled(i int) string {
 
 // demangleAll demangles all names on all cores.
 func (t *Table) demangleAll() {
-	const chunk = 256
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		wg.Go(func() {
-			for {
-				start := int(next.Add(chunk)) - chunk
-				if start >= len(t.linkage) {
-					return
-				}
-				for i := start; i < min(start+chunk, len(t.linkage)); i++ {
-					t.demangled(i)
-				}
-			}
-		})
-	}
-	wg.Wait()
+	parallel.Ranges(len(t.linkage), 256, func(from, to int) {
+		for i := from; i < to; i++ {
+			t.demangled(i)
+		}
+	})
 }

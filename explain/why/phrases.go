@@ -279,7 +279,7 @@ func (c *Cause) likelihood() string {
 }
 
 // chance formats a probability.
-func chance(p float64) string { return strings.Replace(fmt.Sprintf("%.1g", p), "e-0", "e-", 1) }
+func chance(p float64) string { return label.ShortExponent(fmt.Sprintf("%.1g", p)) }
 
 // path returns the names on a path from the root. The last one includes the lock's address,
 // if that is not 0.

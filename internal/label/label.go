@@ -134,3 +134,6 @@ func Indent(level int) string {
 	}
 	return fmt.Sprintf("%s[%d] ", strings.Repeat("  ", deepest), level)
 }
+
+// ShortExponent removes the leading zero of a negative exponent: 5e-06 becomes 5e-6.
+func ShortExponent(number string) string { return strings.Replace(number, "e-0", "e-", 1) }

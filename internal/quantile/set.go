@@ -2,11 +2,10 @@ package quantile
 
 import (
 	"math"
-	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"unsafe"
+
+	"github.com/xray-tools/xray/internal/parallel"
 )
 
 // Set is a set of samples that receive values in turn. Each sample also sums a weight per
@@ -183,10 +182,13 @@ func (s *Set) Sample(i int) *Sample {
 	return &Sample{Exact: s.Exact, counted: r.counted}
 }
 
+// atOnce is how many samples a processor handles at a time. Samples differ much in size.
+const atOnce = 32
+
 // Each calls f with all samples, on all processors, and so concurrently and in any order. A sample
 // is valid until the set changes.
 func (s *Set) Each(f func(i int, sample *Sample)) {
-	inRanges(s.Len(), func(from, to int) {
+	parallel.Ranges(s.Len(), atOnce, func(from, to int) {
 		for i := from; i < to; i++ {
 			f(i, s.Sample(i))
 		}
@@ -215,7 +217,7 @@ func (s *Set) Merge(other *Set, to []int) {
 			}
 		}
 	}
-	inRanges(len(to), func(from, end int) {
+	parallel.Ranges(len(to), atOnce, func(from, end int) {
 		for i := from; i < end; i++ {
 			if r := &other.rest[i]; r.counted != nil {
 				other.count(i)
@@ -225,28 +227,4 @@ func (s *Set) Merge(other *Set, to []int) {
 			}
 		}
 	})
-}
-
-// inRanges calls f for ranges that make up 0 to n-1, on all processors.
-func inRanges(n int, f func(from, to int)) {
-	const most = 32 // samples differ much in size
-	workers := min(runtime.GOMAXPROCS(0), (n+most-1)/most)
-	if workers <= 1 {
-		f(0, n)
-		return
-	}
-	var next atomic.Int64
-	var all sync.WaitGroup
-	for range workers {
-		all.Go(func() {
-			for {
-				to := int(next.Add(most))
-				if to-most >= n {
-					return
-				}
-				f(to-most, min(to, n))
-			}
-		})
-	}
-	all.Wait()
 }
