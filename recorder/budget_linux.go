@@ -53,6 +53,9 @@ type budget struct {
 	estimates map[uint32]*budgetProcess // by index in the arena
 	threads   []followedThread          // by slot; used if all records are written
 	revived   bool                      // keep has switched on a function since the latest round
+	spent     float64                   // to notice switches since the latest round, ns
+	noticing  float64                   // cost that noticing switches may have at this point, ns
+	blind     bool                      // noticing switches cost too much, so it ends
 }
 
 // budgetFunction is the state of a function. Rates are calls per ns of CPU time, excluding the cost
@@ -103,6 +106,7 @@ type budgetProcess struct {
 	cpu      float64        // CPU time at the latest round, ns
 	switched float64        // CPU time when its sleds were switched, ns
 	stale    bool           // its sleds have to be switched
+	blind    bool           // it no longer notices switches
 	wasted   float64        // cost of counting unrecorded calls since its sleds were switched, ns
 	wasting  float64        // the same cost per ns of CPU time, before the latest round
 	looks    float64        // CPU time of looks since the latest round, ns
@@ -168,9 +172,12 @@ const (
 	// recordShare is the part of the budget for recorded calls, and lookShare the part for looks. The
 	// rest is a reserve.
 	recordShare, lookShare = 0.6, 0.25
-	trialCalls             = 32 // as in the runtime
-	burstCalls             = 64 // recorded calls of a function in a burst
-	unlimited              = math.MaxUint64
+	// noticingShare is the largest part of the budget for noticing when threads were switched out. Calls
+	// are recorded less if the sum exceeds the budget.
+	noticingShare = 0.3
+	trialCalls    = 32 // as in the runtime
+	burstCalls    = 64 // recorded calls of a function in a burst
+	unlimited     = math.MaxUint64
 
 	// The observer shares the processors with the program, so it wakes as rarely as possible: soon after
 	// threads reach limits, and seldom while processes are idle.
@@ -192,6 +199,7 @@ const (
 	repayTime             = 1e9 // CPU time in which excess cost is compensated, ns
 	leastAway             = time.Second
 	mostOwed              = 5e6 // largest debt from a look that later looks repay, ns; the rest is forgiven
+	mostNoticed           = 5e6 // excess cost at which noticing switches ends, ns
 	mostAway              = 16 * time.Second
 	maxChanges            = 1 << 16
 	stayingAdvance        = 1.5 // factor by which functions that are on rank higher
@@ -289,7 +297,10 @@ func (b *budget) round(ctx context.Context, now time.Time, look bool) {
 			continue
 		}
 		p.stale = p.stale || changed
-		if p.stale && p != at && b.worthSwitching(p) {
+		switch {
+		case b.blind && !p.blind:
+			p.blind = b.command(ctx, p, "budget offcpu=0", now) != nil
+		case p.stale && p != at && b.worthSwitching(p):
 			b.command(ctx, p, "budget", now)
 		}
 	}
@@ -421,6 +432,7 @@ func upTo[T any](list []T, index uint64) []T {
 func (b *budget) measure() (progress float64) {
 	of := b.read()
 	calls := make([]uint64, len(b.functions))
+	noticing := b.takeNoticing()
 	for i, p := range b.processes {
 		if p == nil {
 			continue
@@ -430,7 +442,7 @@ func (b *budget) measure() (progress float64) {
 		p.wasted += of[i].skipped * countingCost
 		p.wasting = of[i].skipped * countingCost / max(1, passed)
 		p.cpu, p.looks = now, 0
-		cost := of[i].cost(b.call)
+		cost := of[i].cost(b.call) + passed*noticing
 		own := max(passed-cost, passed/20)
 		progress += own
 		b.balance += own*b.share - cost
@@ -458,7 +470,24 @@ func (b *budget) measure() (progress float64) {
 		f.fresh = lookedAt{}
 	}
 	b.own += progress
+	b.noticing = min(b.noticing+progress*b.share*noticingShare, mostNoticed)
 	return progress
+}
+
+// takeNoticing returns the cost of noticing switches since the latest round, relative to the CPU time
+// since then. It ends the noticing if it costs too much.
+func (b *budget) takeNoticing() float64 {
+	passed := 0.0
+	for _, p := range b.processes {
+		if p != nil {
+			passed += p.cpuNow() - p.cpu
+		}
+	}
+	spent := min(b.spent, passed/2)
+	b.noticing -= b.spent
+	b.spent = 0
+	b.blind = b.blind || b.noticing < -mostNoticed
+	return spent / max(1, passed)
 }
 
 // extrapolate estimates the calls of functions that were off, for the given CPU time of a process.

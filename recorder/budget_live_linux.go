@@ -294,6 +294,7 @@ func (b *budget) saw(n *inspector, data []byte, at int, part bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n.follow(data, at, part, b.lasted)
+	b.takeSpent(n)
 }
 
 // between returns what was not recorded between two TSCs.

@@ -144,6 +144,7 @@ func (a budgetArena) inspect(b *budget) {
 			}
 			b.mu.Lock()
 			s.inspector.records(data, 0, chunkSize, func(uint32) {}, b.lasted)
+			b.takeSpent(&s.inspector)
 			b.mu.Unlock()
 		}
 	}

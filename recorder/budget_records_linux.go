@@ -13,6 +13,7 @@ import (
 type inspector struct {
 	clock chunkClock
 	open  []openCall
+	spent float64 // to find out how long the thread was off CPU, since the budget took it, ns
 }
 
 // openCall is a recorded call that has not ended.
@@ -31,8 +32,11 @@ func (n *inspector) records(data []byte, from, to int, entry func(function uint3
 		if size == 0 {
 			return
 		}
-		if at += size; at > from && word != 0 {
+		switch at += size; {
+		case at > from && word != 0:
 			n.record(word, now, entry, exit)
+		case at > from:
+			n.spent += switchCost(data[at-size : at])
 		}
 	}
 }
@@ -47,9 +51,34 @@ func (n *inspector) follow(data []byte, at int, part bool, exit func(function ui
 		}
 		if at += size; word != 0 {
 			n.record(word, now, func(uint32) {}, exit)
+		} else {
+			n.spent += switchCost(data[at-size : at])
 		}
 	}
 	return at
+}
+
+// switchCost returns about how much CPU time the thread spent on a switch event, in ns, or 0 for another
+// record. The runtime reads the run-queue time once for each askAt ns of waits.
+func switchCost(record []byte) float64 {
+	const noticing, asking, askAt = 2200.0, 18000.0, 2e6
+	if record[0]>>1 != recordCustom {
+		return 0
+	}
+	s, ok := reader.ParseSwitch(record[16 : len(record)-8])
+	switch {
+	case !ok:
+		return 0
+	case s.Voluntary == 0:
+		return noticing
+	}
+	return noticing + asking*min(1, float64(s.OffNS)/askAt)
+}
+
+// takeSpent adds to the cost of noticing switches what an inspector has found since the last time.
+func (b *budget) takeSpent(n *inspector) {
+	b.spent += n.spent
+	n.spent = 0
 }
 
 // followedThread is the thread in a slot of an arena, and how far its records were inspected.
@@ -78,6 +107,7 @@ func (b *budget) follow(slot, owner uint32, number uint64, data []byte, part boo
 		t.number, t.at = number, chunkHeader
 	}
 	t.at = t.inspector.follow(data, t.at, part, b.lasted)
+	b.takeSpent(&t.inspector)
 }
 
 func (n *inspector) record(word uint32, now uint64, entry func(function uint32), exit func(function uint32, ticks uint64)) {

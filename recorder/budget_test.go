@@ -29,6 +29,7 @@ type simulated struct {
 	own, cpu float64 // CPU time excluding and including the cost of recording, ns
 	counting float64 // cost of counting a call, ns
 	random   *rand.Rand
+	blinded  bool // it no longer notices switches
 	lasted   func(id uint32, ticks uint64)
 }
 
@@ -81,6 +82,7 @@ func (s *simulated) run(ns float64) {
 
 func (s *simulated) do(_ context.Context, v any, command string) error {
 	answer := v.(*budgetAnswer)
+	s.blinded = s.blinded || command == "budget offcpu=0"
 	look := strings.HasPrefix(command, "budget look=")
 	s.follow(look)
 	if look {
@@ -249,6 +251,47 @@ func TestBudgetOfIdleProcessIsNotWasted(t *testing.T) {
 	}
 	if rounds > 10 {
 		t.Errorf("the sleds were switched off after %d ms of CPU time", rounds)
+	}
+}
+
+// Noticing switches ends once it has cost too much, and not while the budget has room for it.
+func TestBudgetEndsNoticing(t *testing.T) {
+	for _, c := range []struct {
+		spent float64 // relative to the CPU time
+		ends  bool
+	}{{0.8 * 0.03 * noticingShare, false}, {0.05, true}} {
+		s := newSimulated([]float64{0.01})
+		b := newBudget(s, 0.03)
+		s.lasted = b.lasted
+		now := time.Now()
+		for range 100 {
+			s.run(float64(roundInterval))
+			s.cpu += c.spent * float64(roundInterval)
+			b.spent = c.spent * float64(roundInterval)
+			now = now.Add(roundInterval)
+			b.round(t.Context(), now, true)
+		}
+		if s.blinded != c.ends || b.blind != c.ends {
+			t.Errorf("with %.1f%% of the CPU time, noticing switches has ended: %v, want %v", 100*c.spent, s.blinded, c.ends)
+		}
+	}
+}
+
+// The cost of a switch event depends on how long the thread waited. Other records cost nothing here.
+func TestSwitchCost(t *testing.T) {
+	event := func(s reader.Switch) []byte {
+		head := binary.LittleEndian.AppendUint64(nil, recordCustom<<1|1)
+		return append(reader.AppendSwitch(append(head, make([]byte, 8)...), s), make([]byte, 8)...)
+	}
+	short, long := switchCost(event(reader.Switch{OffNS: 1000, Voluntary: 1})), switchCost(event(reader.Switch{OffNS: 1e9, Voluntary: 1}))
+	preempted := switchCost(event(reader.Switch{OffNS: 1e9, Involuntary: 1}))
+	if preempted <= 0 || short <= preempted || short > 1.1*preempted || long < 5*short {
+		t.Errorf("a short wait costs %.0f ns, a long one %.0f ns, a preemption %.0f ns", short, long, preempted)
+	}
+	stamp := []byte{recordStamp<<1 | 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0}
+	other := append(binary.LittleEndian.AppendUint64(nil, recordCustom<<1|1), make([]byte, 24)...)
+	if a, b := switchCost(stamp), switchCost(other); a != 0 || b != 0 {
+		t.Errorf("a stamp costs %.0f ns, another event %.0f ns", a, b)
 	}
 }
 

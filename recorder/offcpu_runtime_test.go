@@ -173,6 +173,27 @@ func recordOff(t *testing.T, hogs string, works ...string) {
 	}
 }
 
+// A budget that has room for it records all switches. Otherwise, the runtime soon gives up.
+func TestSwitchesWithinBudget(t *testing.T) {
+	l := library(t)
+	program := buildProgram(t, "clang-22", "offcpu.c", "-O1")
+	out, path := variant{program, &l}.runLimited(t, "mode=record,limited=1", 0.5, "0", "sleep")
+	sums, recording := switches(t, path)
+	if p := recording.Process; p.OffCPU != "rseq" || p.NoOffCPU != "" {
+		t.Errorf("a large budget: off-CPU source %q, reason %q", p.OffCPU, p.NoOffCPU)
+	}
+	for _, want := range offTruths(t, out) {
+		got := sums[want.tid]
+		if got.voluntary != want.voluntary || got.off < want.off-want.off/50 || got.off > want.off+want.off/50 || got.late() {
+			t.Errorf("%s: got %d switches and %d ns off CPU, want %d and %d", want.name, got.voluntary, got.off, want.voluntary, want.off)
+		}
+	}
+	_, path = variant{program, &l}.runLimited(t, "mode=record,limited=1,control=1", 0.0001, "0", "quick", "quick", "quick", "compute")
+	if n, p := allSwitches(t, path); p.OffCPU != "" || !strings.Contains(p.NoOffCPU, "budget") || n == 0 {
+		t.Errorf("a small budget: %d switches, off-CPU source %q, reason %q", n, p.OffCPU, p.NoOffCPU)
+	}
+}
+
 // A page fault that waits for its page is a voluntary switch, and one that does not is time on the
 // processor. The kernel counts both as minor faults.
 func TestSwitchesInPageFaults(t *testing.T) {

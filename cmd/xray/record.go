@@ -322,7 +322,7 @@ func (a *app) prepare(ctx context.Context, r *recordFlags, args []string) (*laun
 	}
 	options := recorder.Options{
 		Recording: what, Output: l.template, Ring: r.ring, Observer: observing.Name(),
-		NoFollow: r.noFollow, NoOffCPU: r.noOffCPU || r.budget > 0, Session: l.session, Quiet: r.quiet, Limited: r.budget > 0,
+		NoFollow: r.noFollow, NoOffCPU: r.noOffCPU, Session: l.session, Quiet: r.quiet, Limited: r.budget > 0,
 	}
 	if l.cmd.Env, err = a.preload(ctx, l, program, r); err != nil {
 		return nil, err

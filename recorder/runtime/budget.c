@@ -115,7 +115,7 @@ const char *xr_budget_start(uint32_t share)
 	if (begin(limits, &own.exhausted, &own.decisions, &own.burst))
 		return "no memory for a budget";
 	xr_count_anew();
-	xr_offcpu_pause("not available with a budget");
+	xr_offcpu_pause(NULL); /* an earlier recording may have given it up */
 	xr_root.budget = &own;
 	own.share = share;
 	own.on = 1;

@@ -629,12 +629,15 @@ static const char *counters(struct request *r)
 	return why;
 }
 
-/* Switches sleds by the limits of a budget. With look, it also counts calls of functions that are off. */
+/* Switches sleds by the limits of a budget. With look, it also counts calls of functions that are off.
+ * With offcpu=0, off-CPU time is no longer recorded. */
 static const char *budget(struct request *r)
 {
-	uint64_t look_ns = 0;
+	uint64_t look_ns = 0, offcpu = 1;
 	struct xr_look seen;
 	const char *why = number_of(r, "look", &look_ns);
+	if (!why)
+		why = number_of(r, "offcpu", &offcpu);
 	if (why)
 		return why;
 	if (!xr_limited)
@@ -646,9 +649,11 @@ static const char *budget(struct request *r)
 	if (decider && decider != r->from)
 		return "another xray watch or xray record already controls its budget: stop that one first";
 	decider = r->from;
+	if (!offcpu && xr_offcpu_on())
+		xr_offcpu_give_up("it would cost too much of the budget");
 	xr_budget_apply(look_ns, &seen);
 	r->stay = 1;
-	r->silent = !seen.whole;
+	r->silent = !seen.whole && offcpu;
 	xr_put_field(r->out, "look_ticks", seen.tsc);
 	xr_put_field(r->out, "look_cpu_ns", seen.cpu_ns);
 	xr_put_field(r->out, "patching_ns", seen.patching_ns);
@@ -678,7 +683,7 @@ static const struct command {
 	{"rescan", rescan, {0}},
 	{"objects", objects, {0}},
 	{"counters", counters, {"reset"}},
-	{"budget", budget, {"look"}},
+	{"budget", budget, {"look", "offcpu"}},
 };
 
 static const struct command *find_command(const char *name)

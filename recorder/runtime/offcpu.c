@@ -50,8 +50,8 @@ struct sequence {
 } __attribute__((aligned(32)));
 
 /* The run-queue time is read once a thread's blocked time adds up to this many ns, because
- * opening a file takes some 5 us. */
-enum { ASK_AT = 250000 };
+ * opening a file takes 5 to 20 us. Within a budget, that has to be rarer. */
+enum { ASK_AT = 250000, ASK_AT_WITHIN_BUDGET = 2000000 };
 
 /* So many checks without a switch within so many ticks, more than 10 ms, mean that other code clears
  * the pointer. Signals are less frequent. */
@@ -96,6 +96,12 @@ void xr_offcpu_pause(const char *why)
 		if (t->state == XR_THREAD_LIVE && t->place)
 			__atomic_store_n(&t->rseq, t->place, __ATOMIC_RELAXED);
 	}
+}
+
+void xr_offcpu_give_up(const char *why)
+{
+	xr_offcpu_pause(why);
+	xr_set_mode(xr_root.mode); /* trampolines compare the CPU instead */
 }
 
 void xr_put_offcpu(struct xr_text *t)
@@ -351,7 +357,7 @@ static uint64_t queued_of(struct xr_offcpu *o, const struct xr_switch *s)
 		queued = s->off;
 	} else if (o->queued == XR_UNKNOWN) {
 		return XR_UNKNOWN;
-	} else if ((o->unasked += s->off) >= ASK_AT) {
+	} else if ((o->unasked += s->off) >= (xr_limited ? ASK_AT_WITHIN_BUDGET : ASK_AT)) {
 		uint64_t total = ask_queue();
 		if (total == XR_UNKNOWN)
 			return XR_UNKNOWN;

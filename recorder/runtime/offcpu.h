@@ -17,6 +17,8 @@ int xr_offcpu_on(void);
  * xr_set_mode afterwards. Nothing may be recorded in the meantime; the caller holds
  * XR_LOCK_CONTROL. */
 void xr_offcpu_pause(const char *why);
+/* Stops detecting switches while threads record. The caller holds XR_LOCK_CONTROL. */
+void xr_offcpu_give_up(const char *why);
 /* Sets xr_thread.rseq of the calling thread, and reads the kernel's counters so far. */
 void xr_offcpu_attach(struct xr_thread *t);
 /* Returns whether the kernel has interrupted the thread since the previous check. */
