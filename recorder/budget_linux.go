@@ -72,8 +72,9 @@ type budgetFunction struct {
 	burst          struct{ calls, sum, squares float64 } // durations of calls recorded in looks
 	back           time.Time                             // earliest time to switch it on again
 	away           time.Duration                         // how long it stays off the next time
-	looked         bool                                  // the latest look counts it
-	looks          ratio                                 // of calls to ns of CPU time
+	looked         float64                               // probability with which the latest look counts it; 0: it does not
+	looks          ratio                                 // of calls to ns of CPU time; see weight
+	counted        float64                               // CPU time of looks that counted it, ns
 	// CPU time in ns, and calls, while the function was on or had not been called yet.
 	watched, made float64
 }
@@ -111,9 +112,9 @@ type budgetProcess struct {
 	wasting  float64        // the same cost per ns of CPU time, before the latest round
 	looks    float64        // CPU time of looks since the latest round, ns
 	unseen   float64        // CPU time since the latest look, excluding the cost of recording, ns
-	lookFrom int            // function at which the next look begins
 
-	// Protected by the budget's lock, by function:
+	// Protected by the budget's lock; lists are by function:
+	total     float64 // CPU time, excluding the cost of recording, ns
 	looked    []lookedAt
 	estimates []budgetEstimate
 	cuts      []reader.BudgetChange
@@ -150,9 +151,28 @@ func (l *lookedAt) rate() float64 {
 
 // budgetEstimate estimates the calls of a function in a process while it was off.
 type budgetEstimate struct {
-	ns    float64  // CPU time outside of looks, excluding the cost of recording
+	ns    float64  // CPU time outside of looks, excluding the cost of recording, before from
 	seen  float64  // calls that were counted in that time
-	looks lookedAt // sums of all looks
+	looks lookedAt // sums of all looks, see weight
+	off   bool     // it has been off since from
+	from  float64  // total of the process
+}
+
+// turn notes that a function is switched off or on.
+func (p *budgetProcess) turn(id int, off bool) {
+	p.estimates = upTo(p.estimates, uint64(id))
+	e := &p.estimates[id]
+	e.ns = p.offTime(id)
+	e.off, e.from = off, p.total
+}
+
+// offTime returns the CPU time in which a function was off and its calls were not counted, in ns.
+func (p *budgetProcess) offTime(id int) float64 {
+	e := &p.estimates[id]
+	if !e.off {
+		return e.ns
+	}
+	return e.ns + p.total - e.from
 }
 
 const (
@@ -189,6 +209,7 @@ const (
 	roundInterval = 60 * time.Millisecond
 	// Looks are longer if the budget has room for that, because a longer look is more representative.
 	shortestLook = 6 * time.Millisecond
+	leastLook    = time.Millisecond
 	longestLook  = 12 * time.Millisecond
 	// roundTime is the CPU time, in ns, after which a round is worth its cost. urgentTime is the same for
 	// rounds after limits were reached.
@@ -198,8 +219,9 @@ const (
 	mostGrowth            = 8   // of a limit, relative to the calls so far
 	repayTime             = 1e9 // CPU time in which excess cost is compensated, ns
 	leastAway             = time.Second
-	mostOwed              = 5e6 // largest debt from a look that later looks repay, ns; the rest is forgiven
-	mostNoticed           = 5e6 // excess cost at which noticing switches ends, ns
+	mostOwed              = 5e6  // largest debt from a look that later looks repay, ns; the rest is forgiven
+	mostSaved             = 20e6 // largest cost that is saved for later, ns
+	mostNoticed           = 5e6  // excess cost at which noticing switches ends, ns
 	mostAway              = 16 * time.Second
 	maxChanges            = 1 << 16
 	stayingAdvance        = 1.5 // factor by which functions that are on rank higher
@@ -290,8 +312,8 @@ func (b *budget) round(ctx context.Context, now time.Time, look bool) {
 	}
 	at := b.toLookAt(look, now)
 	b.mu.Unlock()
-	b.tokens = min(max(b.tokens, -mostOwed)+progress*b.share*lookShare, 20e6)
-	b.balance = min(b.balance, 20e6)
+	b.tokens = min(max(b.tokens, -mostOwed)+progress*b.share*lookShare, mostSaved)
+	b.balance = min(b.balance, mostSaved)
 	for _, p := range b.processes {
 		if p == nil {
 			continue
@@ -361,6 +383,9 @@ func (b *budget) learnCost(r *reader.Recording) {
 	}
 }
 
+// hasRun reports whether a process has used CPU time since the latest round.
+func (p *budgetProcess) hasRun() bool { return p.cpuNow() > p.cpu }
+
 // cpuNow returns the CPU time of a process in ns.
 func (p *budgetProcess) cpuNow() float64 { return max(p.cpu, p.clock()) }
 
@@ -379,14 +404,15 @@ type countedCalls struct {
 // cost returns the cost of the calls, in ns.
 func (c *countedCalls) cost(call float64) float64 { return c.recorded*call + c.skipped*countingCost }
 
-// read returns the calls that were counted since the previous read, by process.
-func (b *budget) read() []countedCalls {
+// read returns the calls of some processes that were counted since their counts were last read. The
+// list is by index of the process.
+func (b *budget) read(wanted func(*budgetProcess) bool) []countedCalls {
 	of := make([]countedCalls, len(b.processes))
 	now := rdtsc()
 	b.memory.threads(func(i, process uint32, words func(func(id, calls uint64))) {
 		if b.slots = upTo(b.slots, uint64(i)); words == nil {
 			b.slots[i].counts = nil
-		} else if process < uint32(len(of)) && b.processes[process] != nil {
+		} else if process < uint32(len(of)) && b.processes[process] != nil && wanted(b.processes[process]) {
 			b.readSlot(words, &b.slots[i], &of[process], now)
 		}
 	})
@@ -430,7 +456,7 @@ func upTo[T any](list []T, index uint64) []T {
 // measure evaluates the calls that were counted since the previous round. It returns the CPU time
 // since then, excluding the cost of recording, in ns.
 func (b *budget) measure() (progress float64) {
-	of := b.read()
+	of := b.read((*budgetProcess).hasRun)
 	calls := make([]uint64, len(b.functions))
 	noticing := b.takeNoticing()
 	for i, p := range b.processes {
@@ -490,41 +516,35 @@ func (b *budget) takeNoticing() float64 {
 	return spent / max(1, passed)
 }
 
-// extrapolate estimates the calls of functions that were off, for the given CPU time of a process.
+// extrapolate notes the given CPU time of a process, with the calls that were counted. The calls of
+// functions that were off are estimated for that time.
 func (b *budget) extrapolate(p *budgetProcess, c *countedCalls, ns float64) {
-	n := uint64(len(b.functions))
-	if n == 0 {
-		return
-	}
-	p.looked, p.estimates = upTo(p.looked, n-1), upTo(p.estimates, n-1)
-	for id := range b.functions {
-		if !b.functions[id].off {
+	p.total += ns
+	for id, calls := range c.calls {
+		p.looked, p.estimates = upTo(p.looked, uint64(id)), upTo(p.estimates, uint64(id))
+		seen, e := float64(calls), &p.estimates[id]
+		if !e.off {
 			continue
 		}
-		seen, e := float64(c.calls[uint32(id)]), &p.estimates[id]
-		if l := &p.looked[id]; seen > 0 && seen >= l.rate()*ns/2 {
+		if l := &p.looked[id]; seen >= l.rate()*ns/2 {
 			// The sleds of its entries were still on, so all calls were counted, as in a look.
 			*l = lookedAt{l.ns/2 + ns, l.calls/2 + seen}
 			f := &b.functions[id]
 			f.rate += (l.rate() - f.rate) / 4
+			e.from += ns
 			continue
 		}
-		e.ns += ns
 		e.seen += seen
 	}
 }
 
 // choose decides which functions to record, and reports whether sleds have to be switched.
 func (b *budget) choose(now time.Time, progress float64) (changed bool) {
-	var list []uint32
-	rank := func(id uint32) ranking.Function {
-		f := &b.functions[id]
-		value := f.information()
-		if !f.off {
-			value *= stayingAdvance
-		}
-		return ranking.Function{Cost: 1, Value: value} // both per call
+	type candidate struct {
+		id uint32
+		ranking.Function
 	}
+	var list []candidate
 	// Excess cost, for example at the start, reduces the budget in the following seconds.
 	used, room := 0.0, b.share*recordShare
 	room = max(room/8, room+min(0, b.balance)/repayTime)
@@ -533,12 +553,19 @@ func (b *budget) choose(now time.Time, progress float64) (changed bool) {
 		case f.called && f.limit == unlimited:
 			used += f.rate * b.call
 		case f.called && !(f.off && (f.looks.n == 0 || now.Before(f.back))):
-			list = append(list, uint32(id))
+			value := f.information()
+			if !f.off {
+				value *= stayingAdvance
+			}
+			list = append(list, candidate{uint32(id), ranking.Function{Cost: 1, Value: value}}) // both per call
 		}
 	}
 	// The function with the highest value per call comes first.
-	slices.SortFunc(list, func(x, y uint32) int { return cmp.Or(ranking.Compare(rank(y), rank(x)), cmp.Compare(x, y)) })
-	for _, id := range list {
+	slices.SortFunc(list, func(x, y candidate) int {
+		return cmp.Or(ranking.Compare(y.Function, x.Function), cmp.Compare(x.id, y.id))
+	})
+	for _, c := range list {
+		id := c.id
 		f := &b.functions[id]
 		cost := f.rate * b.call
 		most := room
@@ -590,7 +617,10 @@ func (b *budget) switchFunction(id uint32, on bool, now time.Time) {
 		f.away = min(2*f.away, mostAway)
 	}
 	for _, p := range b.processes {
-		if p != nil && !on {
+		if p == nil {
+			continue
+		}
+		if p.turn(int(id), !on); !on {
 			p.assume(int(id), f.usualRate())
 		}
 	}
@@ -623,7 +653,7 @@ func (b *budget) toLookAt(look bool, now time.Time) (at *budgetProcess) {
 		} else {
 			b.length = max(b.length*3/4, shortestLook)
 		}
-		b.chooseLooked(at)
+		b.chooseLooked()
 		b.chooseBurst()
 	}
 	return at
@@ -634,30 +664,30 @@ func (b *budget) countingInLooks() float64 {
 	return max(b.call-b.writing-notingCost, 10) * lookCounting
 }
 
-// chooseLooked chooses the functions whose calls the next look at a process counts. It continues after
-// the functions of the previous look, until counting would take mostCounting.
-func (b *budget) chooseLooked(p *budgetProcess) {
+// chooseLooked chooses at random the functions whose calls the next look counts. Counting takes about
+// mostCounting. The probability of a function is inversely proportional to the root of its cost, which
+// makes the sum of the relative variances of all estimates smallest. The cost is that of the mean rate: if
+// the probability followed the present rate, it would be lowest whenever the function is called often.
+func (b *budget) chooseLooked() {
 	n := len(b.functions)
+	roots := 0.0
+	root := func(f *budgetFunction) float64 { return math.Sqrt(f.meanRate() * b.countingInLooks()) }
 	for id := range b.functions {
-		b.functions[id].looked = false
-	}
-	left, taken := mostCounting, false
-	for range n {
-		f := &b.functions[p.lookFrom%n]
-		if f.off {
-			cost := f.rate * b.countingInLooks()
-			if taken && cost > left {
-				break
-			}
-			left -= cost
-			f.looked, taken = true, true
+		if f := &b.functions[id]; f.off {
+			roots += root(f)
 		}
-		p.lookFrom = (p.lookFrom + 1) % n
+	}
+	for id := range b.functions {
+		f := &b.functions[id]
+		f.looked = 0
+		if probability := mostCounting / max(mostCounting, roots*root(f)); f.off && rand.Float64() < probability {
+			f.looked = probability
+		}
 	}
 	for first := 0; first < n; first += 32 {
 		var unseen uint32
 		for i, f := range b.functions[first:min(first+32, n)] {
-			if !f.looked {
+			if f.looked == 0 {
 				unseen |= 1 << i
 			}
 		}
@@ -672,7 +702,7 @@ func (b *budget) chooseBurst() {
 	for range b.functions {
 		b.burstFrom = (b.burstFrom + 1) % len(b.functions)
 		f := &b.functions[b.burstFrom]
-		if !f.looked {
+		if f.looked == 0 {
 			continue
 		}
 		left -= min(burstCalls, f.rate*float64(b.length)) * b.call
@@ -735,15 +765,21 @@ func (b *budget) command(ctx context.Context, p *budgetProcess, what string, now
 }
 
 // look counts calls of functions that are off in a process, for a moment.
+//
+// A look stands for the CPU time since the previous look at the process, and for the looks that did not
+// count the function. That is its weight in sums: looks are rarer when functions are called often, because
+// each costs more.
 func (b *budget) look(ctx context.Context, p *budgetProcess, now time.Time) {
+	this := func(of *budgetProcess) bool { return of == p }
 	b.mu.Lock()
-	b.read()
+	earlier := b.read(this)[p.index]
 	b.mu.Unlock()
-	answer := b.command(ctx, p, fmt.Sprintf("budget look=%d", b.length), now)
+	b.balance -= earlier.cost(b.call)
+	answer := b.command(ctx, p, fmt.Sprintf("budget look=%d", b.affordable()), now)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.lookSpent = b.memory.exhausted()
-	c := &b.read()[p.index]
+	c := &b.read(this)[p.index]
 	for _, id := range b.burst {
 		if b.functions[id].off {
 			b.setLimit(id, 0)
@@ -755,29 +791,51 @@ func (b *budget) look(ctx context.Context, p *budgetProcess, now time.Time) {
 	cpu, cost := float64(answer.LookCPUNS), c.recorded*b.call+c.skipped*b.countingInLooks()
 	b.tokens -= cost
 	b.balance -= cost
-	b.lookCost = cost + float64(answer.PatchingNS)
+	b.lookCost = min(cost+float64(answer.PatchingNS), mostSaved/2)
 	p.looks += cpu
 	own := max(cpu-cost, cpu*leastOwn)
-	if own < float64(b.length)/100 {
+	if own < float64(leastLook)/20 {
 		return // it was nearly idle
 	}
+	stands := p.unseen + own
 	p.unseen = 0
+	p.total += own
 	n := uint64(len(b.functions))
 	p.looked, p.estimates = upTo(p.looked, n-1), upTo(p.estimates, n-1)
 	for id := range b.functions {
 		f := &b.functions[id]
-		if !f.looked {
-			if f.off {
-				p.estimates[id].ns += own
-			}
+		if f.looked == 0 {
 			continue
 		}
+		p.estimates[id].from += own
+		weight := stands / own / f.looked
 		at, all, calls := &p.looked[id], &p.estimates[id].looks, float64(c.calls[uint32(id)])
 		*at = lookedAt{at.ns/2 + own, at.calls/2 + calls}
-		all.ns, all.calls = all.ns+own, all.calls+calls
+		all.ns, all.calls = all.ns+weight*own, all.calls+weight*calls
 		f.rate += (at.rate() - f.rate) / 4
-		f.looks.add(calls, own)
+		f.looks.add(weight*calls, weight*own)
+		f.counted += own
 	}
+}
+
+// affordable returns the length of a look at the chosen functions. If these are called often at present, the
+// look is shorter.
+func (b *budget) affordable() time.Duration {
+	counting := 0.0
+	for id := range b.functions {
+		if f := &b.functions[id]; f.looked > 0 {
+			counting += f.rate * b.countingInLooks()
+		}
+	}
+	return max(time.Duration(float64(b.length)*min(1, 2*mostCounting/counting)), leastLook)
+}
+
+// meanRate returns the mean rate of a function that is off.
+func (f *budgetFunction) meanRate() float64 {
+	if f.looks.y == 0 {
+		return f.usualRate()
+	}
+	return f.looks.x / f.looks.y
 }
 
 // usualRate returns the mean rate of a function while it was on. The latest rate may be a peak, which

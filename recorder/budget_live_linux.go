@@ -110,6 +110,9 @@ func (b *budget) keep(id uint32) {
 	}
 	b.revived = b.revived || f.off
 	f.called, f.off, f.away = true, false, leastAway
+	for _, p := range b.processes {
+		p.turn(int(id), false)
+	}
 	b.setLimit(id, unlimited)
 }
 
@@ -180,6 +183,7 @@ func (m *budgetLive) follow(b *budget, control *line) {
 			if f := &b.functions[id]; !f.called {
 				f.called, f.off, f.away = true, true, leastAway
 				p.assume(int(id), 0)
+				p.turn(int(id), true)
 			}
 		}
 	}
@@ -315,11 +319,11 @@ func (b *budget) between(from, to uint64) reader.Budget {
 		return rows[id]
 	}
 	for id, ticks := range b.offBetween(from, to) {
-		e := budgetEstimate{ns: max(1, cpu*float64(ticks)/float64(max(1, to-from)))}
+		var latest lookedAt
 		if int(id) < len(p.looked) {
-			e.looks = p.looked[id] // the latest ones
+			latest = p.looked[id]
 		}
-		b.estimate(row(id), &e)
+		b.estimate(row(id), latest, fewLooks*float64(shortestLook), max(1, cpu*float64(ticks)/float64(max(1, to-from))), 0)
 	}
 	for _, s := range h.skipped {
 		if s.from >= from && s.to <= to {

@@ -1,7 +1,6 @@
 package recorder
 
 import (
-	"math/rand/v2"
 	"strconv"
 	"sync/atomic"
 
@@ -95,12 +94,12 @@ func (a budgetArena) find(b *budget) {
 			host = hostPID(a.pid, inner)
 		}
 		p := &budgetProcess{index: i, since: since, clock: clockOfProcess(host)}
-		p.lookFrom = rand.IntN(len(b.functions) + 1) // random, so that short-lived children cover all functions
 		if process, err := Dial(strconv.Itoa(host)); err == nil {
 			p.control = &line{process: process}
 		}
 		for id := range b.functions {
 			p.assume(id, b.functions[id].rate) // as in the other processes
+			p.turn(id, b.functions[id].off)
 		}
 		b.processes[i], b.estimates[i] = p, p
 		text, _ := a.text(i)

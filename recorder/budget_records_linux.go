@@ -187,15 +187,15 @@ func (b *budget) report(c *processCalls) reader.Budget {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	report := reader.Budget{Share: b.millionths(), From: c.since, To: rdtsc(), Changes: slices.Clone(b.changes)}
-	var estimates []budgetEstimate
-	if e := b.estimates[c.index]; e != nil && e.since == c.since {
-		b.finishEstimates(e, c.cpu)
-		estimates = e.estimates
-		report.Changes = append(report.Changes, e.cuts...)
-		sortChanges(report.Changes)
+	p := b.estimates[c.index]
+	if p == nil || p.since != c.since {
+		p = new(budgetProcess)
 	}
-	for id := range estimates {
-		if estimates[id].ns > 0 {
+	p.finish(c.cpu)
+	report.Changes = append(report.Changes, p.cuts...)
+	sortChanges(report.Changes)
+	for id := range p.estimates {
+		if p.offTime(id) > 0 {
 			c.counted[reader.FuncID(id)] += 0
 		}
 	}
@@ -208,8 +208,12 @@ func (b *budget) report(c *processCalls) reader.Budget {
 			kept += of.Calls
 		}
 		row.Counted = c.counted[id] - min(c.counted[id], kept)
-		if int(id) < len(estimates) {
-			b.estimate(&row, &estimates[id])
+		if int(id) < len(p.estimates) {
+			e, others := &p.estimates[id], 0.0
+			if f := &b.functions[id]; f.looks.n > 0 {
+				others = fewLooks * f.looks.y / f.looks.n
+			}
+			b.estimate(&row, e.looks, others, p.offTime(int(id)), e.seen)
 		}
 		b.guess(&row, c, kept)
 		if row.Counted+row.Estimated+row.Error > 0 || row.OffNS > 0 {
@@ -238,31 +242,34 @@ func sortChanges(list []reader.BudgetChange) {
 	slices.SortStableFunc(list, func(x, y reader.BudgetChange) int { return cmp.Compare(x.TSC, y.TSC) })
 }
 
-// finishEstimates adds the time between the latest round and the end of a process.
-func (b *budget) finishEstimates(p *budgetProcess, cpu float64) {
+// finish adds the time between the latest round and the end of the process.
+func (p *budgetProcess) finish(cpu float64) {
 	if rest := cpu - p.cpu - p.looks; rest > 0 {
 		p.cpu, p.looks = cpu, 0
-		b.extrapolate(p, &countedCalls{}, rest)
+		p.total += rest
 	}
 }
 
-// estimate fills a function's row with the estimate of its calls while it was off. It uses the mean rate
-// of all looks. The rates of single looks would follow a function that is called in phases, but there
-// are too few looks for that: one phase would determine the estimate for a long time.
-func (b *budget) estimate(row *reader.BudgetFunction, e *budgetEstimate) {
+// fewLooks is the number of looks at which a process's own rate and that of all processes count equally.
+const fewLooks = 2
+
+// estimate fills a function's row with the estimate of its calls while it was off, for ns of CPU time
+// excluding the cost of recording. It leaves out those that were seen. It uses the mean rate of the looks
+// at the process, and of those at all processes with a weight of others ns. The rates of single looks
+// would follow a function that is called in phases, but there are too few looks for that: one phase would
+// determine the estimate for a long time.
+func (b *budget) estimate(row *reader.BudgetFunction, looks lookedAt, others, ns, seen float64) {
 	f := &b.functions[row.Func]
 	rate, margin, least := f.usualRate(), 1.0, 0.0 // unless there are enough looks
 	if f.looks.y > 0 {
-		// Until a process has had many looks, assume that its rate is that of all processes.
-		const others = 2 * float64(shortestLook)
-		rate = (e.looks.calls + others*f.looks.x/f.looks.y) / (e.looks.ns + others)
+		rate = (looks.calls + others*f.meanRate()) / (looks.ns + others)
 		if f.looks.n >= 2 && rate > 0 {
 			margin = f.looks.standardError() / rate
 		}
-		least = e.ns / f.looks.y // one call in all looks
+		least = ns / f.counted // one call in all looks
 	}
-	calls := max(0, rate*e.ns-e.seen)
-	row.Estimated, row.OffNS = uint64(math.Round(calls)), uint64(e.ns)
+	calls := max(0, rate*ns-seen)
+	row.Estimated, row.OffNS = uint64(math.Round(calls)), uint64(ns)
 	row.Error = uint64(math.Ceil(max(calls*margin, least)))
 	row.Rate = uint64(math.Round(f.rate * 1e9))
 	if n := f.burst.calls; n >= leastBurst {
