@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -227,7 +228,7 @@ func (t *topping) openLive(ctx context.Context) (*recorder.Live, error) {
 
 // describe reads the names of the functions of a process.
 func (t *topping) describe(trace *reader.Trace) (recorder.Roots, error) {
-	opened, err := symbolize.Open(trace, nil, symbolize.Search{Options: t.Options(&t.Streams), Dirs: t.Symbols})
+	opened, err := symbolize.Open(trace, nil, symbolize.Search{Options: t.Options(&t.Streams), Dirs: append(slices.Clip(t.Symbols), filesOf(t.process))})
 	if err != nil {
 		return recorder.Roots{}, err
 	}

@@ -474,7 +474,7 @@ func (w *watching) process(ctx context.Context, p *recorder.Process) (err error)
 		defer end()
 	}
 	names := make(map[reader.FuncID]string)
-	live, err := recorder.OpenLive(ctx, p, w.memory, func(t *reader.Trace) (recorder.Roots, error) { return w.choose(t, names) })
+	live, err := recorder.OpenLive(ctx, p, w.memory, func(t *reader.Trace) (recorder.Roots, error) { return w.choose(t, names, filesOf(p)) })
 	if err != nil {
 		return err
 	}
@@ -498,9 +498,13 @@ func (w *watching) process(ctx context.Context, p *recorder.Process) (err error)
 	return err
 }
 
+// filesOf returns the directory in which the recorded paths of a running process are found. The
+// process may have another root or other mounts, as in a container.
+func filesOf(p *recorder.Process) string { return fmt.Sprintf("/proc/%d/root", p.PID) }
+
 // choose returns the functions that --root selects, and adds their names.
-func (w *watching) choose(t *reader.Trace, names map[reader.FuncID]string) (r recorder.Roots, err error) {
-	opened, err := symbolize.Open(t, nil, symbolize.Search{Options: w.Options(&w.Streams), Dirs: w.Symbols})
+func (w *watching) choose(t *reader.Trace, names map[reader.FuncID]string, files string) (r recorder.Roots, err error) {
+	opened, err := symbolize.Open(t, nil, symbolize.Search{Options: w.Options(&w.Streams), Dirs: append(slices.Clip(w.Symbols), files)})
 	if err != nil {
 		return r, err
 	}

@@ -196,6 +196,32 @@ func TestWatchByName(t *testing.T) {
 	checkWhy(t, dir)
 }
 
+// The program may be in a container, whose files watch does not see under the recorded paths.
+func TestWatchOtherMounts(t *testing.T) {
+	t.Parallel()
+	testenv.Need(t, "unshare")
+	if os.Geteuid() != 0 {
+		t.Skip("only root can mount")
+	}
+	program := compileWatched(t)
+	hidden, end := t.TempDir(), filepath.Join(t.TempDir(), "end")
+	cmd := exec.Command("unshare", "--mount", "sh", "-c", `mount -t tmpfs none "$1" && cp "$2" "$1" && exec "$1"/requests "$3" 400`, "sh", hidden, program, end)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	pid := strconv.Itoa(cmd.Process.Pid)
+	until(t, "the program", func() bool {
+		exe, _ := os.Readlink("/proc/" + pid + "/exe")
+		return filepath.Base(exe) == "requests"
+	})
+	dir := filepath.Join(t.TempDir(), "slow")
+	o := runHere("xray", "watch", "-p", pid, "--root", "^handle$", "--over", "100ms", "-o", dir, "--duration", "3s")
+	if o.status != 0 || !strings.Contains(o.stderr, "handle took") {
+		t.Error(o)
+	}
+}
+
 // The program may be a script. If nothing in it can be watched, watch says so while it runs.
 func TestWatchScript(t *testing.T) {
 	t.Parallel()
