@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -46,21 +47,38 @@ func List(ctx context.Context) ([]Listening, error) {
 }
 
 // FindProgram returns the ID of the newest process whose program has this name, or 0. It ignores
-// processes for which skip returns true, and those whose program this user may not see.
+// processes for which skip returns true. It returns a process of a program that this user may not
+// see only if there is no other.
 func FindProgram(name string, skip func(pid int) bool) (int, error) {
 	dirs, err := os.ReadDir("/proc")
 	if err != nil {
 		return 0, err
 	}
-	newest := 0
+	newest, hidden := 0, 0
 	for _, dir := range dirs {
 		pid, err := strconv.Atoi(dir.Name())
-		if err != nil || pid == os.Getpid() || pid < newest || filepath.Base(exeOf(pid)) != name || skip(pid) {
+		if err != nil || pid == os.Getpid() {
 			continue
 		}
-		newest = pid
+		exe, err := os.Readlink(filepath.Join("/proc", dir.Name(), "exe"))
+		switch {
+		case errors.Is(err, fs.ErrPermission):
+			if pid > hidden && isCommand(pid, name) && !skip(pid) {
+				hidden = pid
+			}
+		case pid > newest && filepath.Base(exe) == name && !skip(pid):
+			newest = pid
+		}
 	}
-	return newest, nil
+	return cmp.Or(newest, hidden), nil
+}
+
+// isCommand reports whether the kernel's name of a process is this name, of which the kernel keeps
+// only the beginning.
+func isCommand(pid int, name string) bool {
+	const longest = 15
+	comm, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "comm"))
+	return err == nil && strings.TrimSuffix(string(comm), "\n") == name[:min(len(name), longest)]
 }
 
 // listeningSockets returns the names of recorders' sockets in the kernel's table.

@@ -219,8 +219,9 @@ func (w *watching) named(ctx context.Context) error {
 		if pid != 0 {
 			// If this one cannot be watched, wait for the next.
 			if err := w.family(ctx, fmt.Sprint(pid)); err != nil && ctx.Err() == nil {
-				w.say("%v", err)
+				w.Say("%v", err)
 			}
+			w.setKnown(pid)
 			continue
 		}
 		sleep(ctx, 200*time.Millisecond)

@@ -222,6 +222,45 @@ func TestWatchOtherMounts(t *testing.T) {
 	}
 }
 
+// With --wait-for, watch reports each process that it cannot watch once, even with --quiet.
+func TestWatchByNameRefused(t *testing.T) {
+	t.Parallel()
+	testenv.Need(t, "setpriv", "cc")
+	if os.Geteuid() != 0 {
+		t.Skip("other users have no capabilities to drop")
+	}
+	sleep, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(t.TempDir(), "a-long-name-"+strconv.Itoa(os.Getpid()))
+	if out, err := exec.Command("cp", sleep, program).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	cmd := exec.Command(program, "100")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	for _, c := range []struct {
+		as       []string
+		expected string
+	}{
+		{nil, "no function is instrumented"},
+		{[]string{"setpriv", "--bounding-set=-all"}, "CAP_SYS_PTRACE"},
+	} {
+		args := append(c.as, "xray", "watch", "--wait-for", filepath.Base(program), "--root", "^handle$",
+			"-o", filepath.Join(t.TempDir(), "slow"), "--duration", "3s", "--quiet")
+		var said bytes.Buffer
+		w := exec.Command(args[0], args[1:]...)
+		w.Stderr = &said
+		err := w.Run()
+		if err != nil || strings.Count(said.String(), "\n") != 1 || !strings.Contains(said.String(), c.expected) {
+			t.Errorf("%v, want one line with %q\n%s", err, c.expected, &said)
+		}
+	}
+}
+
 // The program may be a script. If nothing in it can be watched, watch says so while it runs.
 func TestWatchScript(t *testing.T) {
 	t.Parallel()

@@ -146,7 +146,7 @@ func checkStatus(pid int) error {
 		case name == "TracerPid" && value != "0":
 			return fmt.Errorf("process %s debugs it: end that first", value)
 		case name == "Seccomp" && value != "0":
-			return errors.New("a seccomp filter restricts its system calls, so nothing can be loaded into it safely: start it with `xray record`")
+			return errors.New("a seccomp filter restricts its system calls, so nothing can be loaded into it safely: start it with `xray record` or `xray watch`")
 		case name == "State" && strings.HasPrefix(value, "T"):
 			return errors.New("it is stopped: continue it first (kill -CONT)")
 		case name == "State" && strings.HasPrefix(value, "Z"):
@@ -160,6 +160,9 @@ func checkStatus(pid int) error {
 func explain(err error) error {
 	if !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.EACCES) {
 		return err
+	}
+	if os.Geteuid() == 0 {
+		return fmt.Errorf("the kernel does not allow attaching: run xray with the capability CAP_SYS_PTRACE (docker run --cap-add SYS_PTRACE): %w", err)
 	}
 	scope, _ := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope")
 	if v := strings.TrimSpace(string(scope)); v != "" && v != "0" {
