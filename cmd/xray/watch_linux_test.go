@@ -261,6 +261,25 @@ func TestWatchByNameRefused(t *testing.T) {
 	}
 }
 
+// systemd understands the unit in docs/watch.md.
+func TestWatchUnit(t *testing.T) {
+	t.Parallel()
+	testenv.Need(t, "systemd-analyze")
+	doc, err := os.ReadFile("../../docs/watch.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unit := regexp.MustCompile(`(?s)    \[Unit\].*?WantedBy=[^\n]*`).FindString(string(doc))
+	unit = strings.ReplaceAll(strings.ReplaceAll(unit, "\n    ", "\n")[4:], "/usr/local/bin/xray ", "/bin/true ")
+	path := filepath.Join(t.TempDir(), "xray-watch.service")
+	if err := os.WriteFile(path, []byte(unit), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("systemd-analyze", "verify", path).CombinedOutput(); err != nil || bytes.Contains(out, []byte(path)) {
+		t.Errorf("%v\n%s\n%s", err, out, unit)
+	}
+}
+
 // The program may be a script. If nothing in it can be watched, watch says so while it runs.
 func TestWatchScript(t *testing.T) {
 	t.Parallel()
