@@ -270,6 +270,25 @@ cycle of 2
 1 while 0: 1
 0 while 1: 1
 `},
+		// Each thread also takes each pair of locks in both orders.
+		{"a cycle of threads that make shorter cycles", []string{
+			inOrder(16, 32, 100) + inOrder(32, 16, 200),
+			inOrder(32, 48, 300) + inOrder(48, 32, 400) + inOrder(48, 16, 500) + inOrder(16, 48, 600),
+		}, `0 16: 4 waits 40, 0 contended, 4 holds 160
+  held 160 by [1], in [{11 60} {10 20}]
+1 32: 4 waits 40, 0 contended, 4 holds 160
+  held 160 by [1], in [{11 60} {10 20}]
+2 48: 4 waits 40, 0 contended, 4 holds 160
+  held 160 by [1], in [{11 60} {10 20}]
+1 while 0: 1
+2 while 0: 1
+0 while 1: 1
+2 while 1: 1
+0 while 2: 1
+1 while 2: 1
+cycle of 3
+cycle of 3
+`},
 		{"no lock functions", []string{"100 +1 200 -1"}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -279,6 +298,12 @@ cycle of 2
 			}
 		})
 	}
+}
+
+// inOrder takes two locks, one inside the other.
+func inOrder(outer, inner, at int) string {
+	return fmt.Sprintf("%d +1 %d +10(%d) %d -10 %d +10(%d) %d -10 %d +11(%d) %d -11 %d +11(%d) %d -11 %d -1 ",
+		at, at+10, outer, at+20, at+30, inner, at+40, at+50, inner, at+60, at+70, outer, at+80, at+90)
 }
 
 // Waits are selected by thread and start. Holders may be outside of the selection.

@@ -66,71 +66,160 @@ func (s *sweep) edgeList() []Edge {
 	return list
 }
 
-// cycles finds a shortest cycle through each edge that is in a cycle, unless a cycle found before
-// contains it. It omits cycles of a single thread, which cannot deadlock.
+// cycles finds a shortest cycle of several threads through each edge that is in one, unless a cycle
+// found before contains it. It omits cycles of a single thread, which cannot deadlock.
 func cycles(edges []Edge, locks int) []Cycle {
-	out := make([][]int, locks) // edges by the lock that is held
-	for i := range edges {
-		out[edges[i].Held] = append(out[edges[i].Held], i)
-	}
-	components := components(edges, out)
+	s := newCycleSearch(edges, locks)
+	several := s.ofSeveralThreads()
 	var list []Cycle
 	covered := make([]bool, len(edges))
 	for i := range edges {
-		e := &edges[i]
-		if covered[i] || components[e.Held] != components[e.Taken] {
+		if covered[i] || !s.inside(i) || !several[s.component[edges[i].Held]] {
 			continue
 		}
-		round := append([]int{i}, shortest(edges, out, components, e.Taken, e.Held)...)
 		var c Cycle
-		for _, j := range round {
+		for _, j := range s.shortest(i) {
 			covered[j] = true
 			c.Edges = append(c.Edges, edges[j])
 		}
-		if !c.ofOneThread() {
+		if len(c.Edges) > 0 {
 			list = append(list, c)
 		}
-		if len(list) == maxCycles {
+		if len(list) == maxCycles || s.steps > maxSteps {
 			break
 		}
 	}
 	return list
 }
 
-// maxCycles limits the cycles that are listed.
-const maxCycles = 20
+const (
+	maxCycles = 20          // limits the cycles that are listed
+	maxSteps  = 100_000_000 // limits the edges that the search for cycles follows
+)
 
-func (c *Cycle) ofOneThread() bool {
-	for _, e := range c.Edges {
-		if e.several || e.Thread != c.Edges[0].Thread {
-			return false
-		}
-	}
-	return true
+// cycleSearch finds cycles of several threads.
+type cycleSearch struct {
+	edges     []Edge
+	out       [][]int // edges by the lock that is held
+	component []int   // of each lock
+	steps     int     // edges followed
+
+	// The current search, and how it reached places. What earlier searches left has other numbers.
+	number int
+	ways   []way // by place
+	// passed has the number mark for the locks on the way to the place fork.
+	fork, mark int
+	passed     []int
 }
 
-// shortest returns the edges of a shortest path in a component.
-func shortest(edges []Edge, out [][]int, component []int, from, to int) []int {
-	by := map[int]int{from: -1} // the edge that reached a lock
-	for queue := []int{from}; len(queue) > 0; queue = queue[1:] {
-		for _, i := range out[queue[0]] {
-			next := edges[i].Taken
-			if _, seen := by[next]; seen || component[next] != component[from] {
+func newCycleSearch(edges []Edge, locks int) *cycleSearch {
+	s := &cycleSearch{edges: edges, out: make([][]int, locks), ways: make([]way, 2*locks), passed: make([]int, locks)}
+	for i := range edges {
+		s.out[edges[i].Held] = append(s.out[edges[i].Held], i)
+	}
+	s.component = components(edges, s.out)
+	return s
+}
+
+// inside reports whether an edge is in a cycle.
+func (s *cycleSearch) inside(i int) bool {
+	return s.component[s.edges[i].Held] == s.component[s.edges[i].Taken]
+}
+
+// ofSeveralThreads returns the components whose edges several threads made.
+func (s *cycleSearch) ofSeveralThreads() map[int]bool {
+	several, thread := make(map[int]bool), make(map[int]reader.Thread)
+	for i := range s.edges {
+		e := &s.edges[i]
+		if !s.inside(i) {
+			continue
+		}
+		c := s.component[e.Held]
+		if _, seen := thread[c]; !seen {
+			thread[c] = e.Thread
+		}
+		several[c] = several[c] || e.several || e.Thread != thread[c]
+	}
+	return several
+}
+
+// place is a lock that a search has reached, times two, plus one if several threads made the edges
+// up to there.
+type place = int
+
+func placeOf(lock int, several bool) place {
+	if several {
+		return 2*lock + 1
+	}
+	return 2 * lock
+}
+
+// way is how a search reached a place: by an edge from another place. fork is the last place before
+// an edge of another thread.
+type way struct {
+	number     int // of the search
+	edge       int
+	from, fork place
+}
+
+// shortest returns the edges of a shortest cycle of several threads through an edge, or nil. It may
+// miss a cycle of five or more locks, if a shorter way to one of them passes through another. To
+// miss none can take exponential time.
+func (s *cycleSearch) shortest(first int) []int {
+	e := &s.edges[first]
+	start, end, dead := placeOf(e.Taken, e.several), placeOf(e.Held, true), placeOf(e.Held, false)
+	s.number++
+	s.fork = -1
+	s.ways[start].number = s.number
+	for queue := []place{start}; len(queue) > 0 && s.steps <= maxSteps; queue = queue[1:] {
+		at := queue[0]
+		for _, i := range s.out[at/2] {
+			s.steps++
+			if !s.inside(i) {
 				continue
 			}
-			by[next] = i
+			next := placeOf(s.edges[i].Taken, at%2 == 1 || s.edges[i].several || s.edges[i].Thread != e.Thread)
+			w := way{s.number, i, at, s.ways[at].fork}
+			if at%2 == 0 {
+				w.fork = at
+			}
+			if s.ways[next].number == s.number || next == dead || next%2 > start%2 && s.passes(start, w.fork, next/2) {
+				continue
+			}
+			s.ways[next] = w
+			if next == end {
+				return append([]int{first}, s.edgesTo(start, end)...)
+			}
 			queue = append(queue, next)
 		}
-		if _, there := by[to]; there {
-			break
+	}
+	return nil
+}
+
+// passes reports whether the way from start to fork has a lock.
+func (s *cycleSearch) passes(start, fork place, lock int) bool {
+	if s.fork != fork {
+		s.fork = fork
+		s.mark++
+		for at := fork; ; at = s.ways[at].from {
+			s.steps++
+			s.passed[at/2] = s.mark
+			if at == start {
+				break
+			}
 		}
 	}
-	var way []int
-	for at := to; at != from; at = edges[by[at]].Held {
-		way = append(way, by[at])
+	return s.passed[lock] == s.mark
+}
+
+// edgesTo returns the edges of the way from start to end.
+func (s *cycleSearch) edgesTo(start, end place) []int {
+	var list []int
+	for at := end; at != start; at = s.ways[at].from {
+		list = append(list, s.ways[at].edge)
 	}
-	slices.Reverse(way)
-	return way
+	slices.Reverse(list)
+	return list
 }
 
 // components numbers the strongly connected components of the locks, by Tarjan's algorithm,
