@@ -416,7 +416,7 @@ class S3Test(FleetTest):
 
 def load_tests(loader, _tests, _pattern):
     suite = unittest.TestSuite()
-    for case in (SummarizeTest, ViewsTest, S3Test, WorkerTest):
+    for case in (SummarizeTest, ViewsTest, TablesTest, S3Test, WorkerTest):
         suite.addTests(loader.loadTestsFromTestCase(case))
     return suite
 
