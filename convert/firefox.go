@@ -20,7 +20,7 @@ import (
 // arguments are also markers, because stacks cannot have arguments. So are custom and typed
 // events. Events that name a request are linked by a flow. Runs of the calls that
 // Options.LeftOut describes appear as calls of one function. The profile's information shows
-// what was lost and omitted.
+// what was lost and omitted. Its numbers of calls include those that are omitted.
 //
 // If the frequency is unknown, a nanosecond stands for a tick.
 //
@@ -37,6 +37,7 @@ type Firefox struct {
 	paths   *calls.Paths // of all threads: the profile's stack n is path n+1
 	texts   indexed[string]
 	ends    [calls.Ends]int64 // numbers of calls, by how they ended
+	short   int64             // number of calls shorter than Options.Shortest
 	sources *sources
 	held    int64 // bytes of runs and markers
 }
@@ -98,8 +99,11 @@ func (f *Firefox) Calls(b *calls.Batch) error {
 			t.calls.settle(o.Start)
 		},
 		func(c *calls.Call, args []calls.Arg) {
+			f.ends[c.End]++
 			if t.calls.leave(c) {
 				f.leave(t, c, args)
+			} else {
+				f.short++
 			}
 		},
 		func(e *calls.Event) {
@@ -155,9 +159,8 @@ func (f *Firefox) enter(t *firefoxThread, tsc uint64, fn reader.FuncID) {
 	t.turn(f.time.at(tsc), f.paths.Child(t.stack, fn), true)
 }
 
-// leave ends the innermost call.
+// leave ends the innermost call, which is shown.
 func (f *Firefox) leave(t *firefoxThread, c *calls.Call, args []calls.Arg) {
-	f.ends[c.End]++
 	t.settle(math.MaxUint64)
 	stack, end := t.stack, f.time.at(c.Start+c.Duration)
 	t.turn(end, f.paths.Parent(stack), false)

@@ -321,6 +321,31 @@ func TestFirefox(t *testing.T) {
 	}
 }
 
+// The numbers of calls include those that are too short to be shown.
+func TestFirefoxCountsShortCalls(t *testing.T) {
+	b := &calls.Batch{Calls: []calls.Call{
+		{Start: 100, Duration: 5, Func: 2, Depth: 1, End: calls.Inferred},
+		{Start: 105, Duration: 50, Func: 2, Depth: 1, End: calls.Inferred},
+		{Start: 160, Duration: 5, Func: 2, Depth: 1, End: calls.Left},
+		{Start: 100, Duration: 70, Func: 1},
+	}}
+	setOpens(b)
+	text := write(t, NewFirefox, Options{Header: oneGHz, Shortest: 50}, b)
+	got := map[string]any{}
+	for _, e := range parseFirefox(t, text).Meta.Extra[0].Entries {
+		got[e.Label] = e.Value
+	}
+	want := map[string]any{
+		"Calls":                                  json.Number("4"),
+		"Calls too short to be shown":            json.Number("2"),
+		"Calls without an exit record":           json.Number("2"),
+		"Calls ended by an exception or longjmp": json.Number("1"),
+	}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // A trace without calls or names gives a valid profile.
 func TestFirefoxOfLittle(t *testing.T) {
 	if p := parseFirefox(t, write(t, NewFirefox, Options{})); len(p.Threads) != 1 || p.Threads[0].Samples.Length != 1 {

@@ -110,6 +110,7 @@ func (f *Firefox) about(threads []*firefoxThread) {
 			b = append(strconv.AppendInt(append(b, `","format":"integer","value":`...), n, 10), '}')
 		}
 	}
+	number("Calls too short to be shown", f.short)
 	number("Calls that were open at the end", f.ends[calls.Truncated])
 	number("Calls without an exit record", f.ends[calls.Inferred])
 	number("Calls ended by an exception or longjmp", f.ends[calls.Left])

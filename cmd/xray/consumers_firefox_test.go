@@ -194,7 +194,7 @@ end-of-buffer
 		t.Errorf("wrong metadata: %+v", meta)
 	}
 	said := fmt.Sprint(meta.Extra)
-	for _, want := range []string{"{Calls 2}", "{Calls that were open at the end 1}", "{Records lost 2}", "{Omitted 2 calls shorter than "} {
+	for _, want := range []string{"{Calls 4}", "{Calls too short to be shown 2}", "{Calls that were open at the end 2}", "{Records lost 2}", "{Omitted 2 calls shorter than "} {
 		if !strings.Contains(said, want) {
 			t.Errorf("no %s in the description of the trace: %s", want, said)
 		}
