@@ -60,6 +60,7 @@ type run struct {
 	quantiles [][]float64 // by node; nil if there are none
 	pooled    []float64   // by gate: the quantile over all matching functions; NaN without calls
 	block     float64     // length of blocks, in ns
+	timeless  bool        // sums of calls, without their times
 }
 
 // unit is one unit of resampling: a run, or a block of a run.
@@ -125,6 +126,7 @@ func (c *Comparison) Add(to Side, a *Analysis, r Run) error {
 		s.units = append(s.units, c.unit(&a.blocks[i], ids, len(s.runs), r.Clock))
 	}
 	known := &run{pooled: make([]float64, len(c.gates)), block: nanos(quantile.NewSum(a.opts.Blocks.Width), r.Clock)}
+	known.timeless = a.summed && a.opts.Blocks.Width == 0
 	known.quantiles = make([][]float64, len(c.nodes))
 	if c.rooted {
 		known.quantiles[0] = c.quantilesOf(&a.durations[0], r.Clock)

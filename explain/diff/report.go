@@ -177,8 +177,7 @@ func (b *builder) resample() {
 		b.note("A or B has fewer than %d runs, so xray resamples blocks of %s instead. The confidence intervals do not include "+
 			"differences between whole runs.", minRuns, r.Clock.Format(uint64(r.Block)))
 	default:
-		b.note("A or B has fewer than %d runs, and they are shorter than %d seconds. That is too little data for confidence "+
-			"intervals. Pass more runs.", minRuns, minBlocks)
+		b.note("A or B has fewer than %d runs, and %s. That is too little data for confidence intervals. Pass more runs.", minRuns, b.fewBlocks())
 	}
 	if r.Resampled != "" {
 		b.sampler = newResampler(sides, r.Folds, r.Seed)
@@ -193,6 +192,18 @@ func (b *builder) resample() {
 	if !r.Clock.Known() {
 		b.note("The traces do not state their clock frequency, so times are in ticks.")
 	}
+}
+
+// fewBlocks says why the runs have too few blocks to resample.
+func (b *builder) fewBlocks() string {
+	timeless := func(r *run) bool { return r.timeless }
+	switch sides := &b.c.sides; {
+	case !b.r.Clock.Known():
+		return "without the clock frequency, xray cannot divide them into seconds"
+	case slices.ContainsFunc(sides[A].runs, timeless) || slices.ContainsFunc(sides[B].runs, timeless):
+		return "summaries and profiles do not show when calls ran"
+	}
+	return fmt.Sprintf("they are shorter than %d seconds", minBlocks)
 }
 
 // FewRuns reports whether sides of a and b runs have too few to resample. Then blocks are

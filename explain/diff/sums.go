@@ -59,6 +59,7 @@ type Analysis struct {
 	// durations are those of invocations at index 0, or of functions by path.
 	durations []quantile.Sample
 	counted   int64 // bytes of the values that samples have counted
+	summed    bool  // has sums of calls
 }
 
 // Held implements [calls.Holder]. Paths count, because there are sums of each for each block.
@@ -127,6 +128,7 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 // Sums adds the calls of a summary, in one block. It is an error if the recorder or the
 // summary folded paths of roots.
 func (a *Analysis) Sums(s *calls.Sums) error {
+	a.summed = true
 	if a.tracker != nil {
 		return a.rootSums(s)
 	}
@@ -207,6 +209,7 @@ func (b *block) at(path calls.PathID, tree *calls.Paths) *sum {
 
 // Merge implements calls.Analysis.
 func (a *Analysis) Merge(o *Analysis) {
+	a.summed = a.summed || o.summed
 	ids := a.tree.Remap(o.tree)
 	for i := range o.blocks {
 		b := &a.blocks[i]
