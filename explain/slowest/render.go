@@ -60,9 +60,13 @@ func (r *Report) head() string {
 	if r.Approximate {
 		about = "about "
 	}
-	return fmt.Sprintf("%s: median %s%s, p99 %s%s, longest %s. Usual calls are the %s from p25 to p75. They take %s on average.",
+	usual, mean := fmt.Sprintf("Usual calls are the %s from p25 to p75. They take", label.Grouped(r.Usual.Count)), " on average"
+	if r.Usual.Count == 1 {
+		usual, mean = "1 call is usual (p25 to p75). It takes", ""
+	}
+	return fmt.Sprintf("%s: median %s%s, p99 %s%s, longest %s. %s %s%s.",
 		text, about, r.Clock.Format(r.Median), about, r.Clock.Format(r.P99), r.Clock.Format(r.Longest),
-		label.Grouped(r.Usual.Count), label.Ticks(r.Clock, r.usualDuration()))
+		usual, label.Ticks(r.Clock, r.usualDuration()), mean)
 }
 
 func (r *Report) usualDuration() float64 {

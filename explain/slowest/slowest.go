@@ -6,7 +6,7 @@
 //  1. Search keeps the slowest invocations, and the durations of all.
 //  2. Trees, made from the result of Found, keeps the call trees of the slowest
 //     invocations, numbers them, and averages over the usual ones: those with
-//     durations from the first to the third quartile.
+//     durations from the first to the third quartile, without the slowest one.
 //
 // Other packages find the holders of the locks that the slowest invocations waited for, and
 // add them to the report with Report.AddWait.
@@ -187,7 +187,7 @@ func (t *Trees) see(v *invocation.Invocation, chosen bool) {
 	if t.numbering.See(v.Key) {
 		t.trees[v.Key] = v.Clone()
 	}
-	if !chosen || v.Duration < t.low || v.Duration > t.top {
+	if !chosen || v.Duration < t.low || v.Duration > t.top || t.slowest(v) {
 		return
 	}
 	t.usual.Count++
@@ -197,6 +197,12 @@ func (t *Trees) see(v *invocation.Invocation, chosen bool) {
 		t.usualPaths[p.ID].calls += p.Calls
 		t.usualPaths[p.ID].self += p.Self
 	}
+}
+
+// slowest reports whether an invocation is the slowest of several. If there are fewer than five,
+// their third quartile is its duration.
+func (t *Trees) slowest(v *invocation.Invocation) bool {
+	return t.found.durations.Count() > 1 && v.Key == t.found.Slowest[0].Key
 }
 
 func (t *Trees) grow() {

@@ -3,13 +3,16 @@ package slowest_test
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/xray-tools/xray/explain/slowest"
 	"github.com/xray-tools/xray/internal/test/tracegen"
+	"github.com/xray-tools/xray/internal/tracetext"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 )
@@ -108,6 +111,39 @@ func TestUsualTimesAddUp(t *testing.T) {
 	mean := float64(r.Usual.Duration) / float64(r.Usual.Count)
 	if row.UsualCalls != 1 || row.UsualTotal != mean || row.UsualSelf > row.UsualTotal || r.Usual.Count < r.Invocations/2 {
 		t.Errorf("got root %+v, mean %g, %d of %d usual", row, mean, r.Usual.Count, r.Invocations)
+	}
+}
+
+// Of several calls, the slowest is not usual.
+func TestSlowestIsNotUsual(t *testing.T) {
+	for _, c := range []struct {
+		durations   []int
+		count, mean uint64
+	}{
+		{[]int{70}, 1, 70},
+		{[]int{10, 70}, 1, 10},
+		{[]int{70, 10, 20}, 2, 15},
+		{[]int{10, 20, 70, 30}, 2, 25},
+		{[]int{10, 70, 20, 30, 40}, 3, 30},
+		{[]int{10, 10, 10}, 2, 10},
+	} {
+		var text strings.Builder
+		text.WriteString("xray fdr frequency=1000000000\nthread 7 tsc=1000\n")
+		for _, d := range c.durations {
+			fmt.Fprintf(&text, "enter 1 +0\nexit 1 +%d\n", d)
+		}
+		log, err := tracetext.Parse(text.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		trace, err := reader.OpenReaderAt(bytes.NewReader(log), int64(len(log)), "trace")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := report(t, trace, 1, slowest.Options{Root: func(reader.FuncID) bool { return true }, Top: 1}).Usual
+		if got.Count != c.count || got.Duration != c.count*c.mean {
+			t.Errorf("%v: got %+v, want %d calls with a mean of %d", c.durations, got, c.count, c.mean)
+		}
 	}
 }
 
