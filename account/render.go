@@ -2,6 +2,7 @@ package account
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -145,24 +146,29 @@ func share(part, whole quantile.Sum) float64 {
 	return part.Float64() / whole.Float64()
 }
 
-// octave is a range of durations in a row's histogram, both ends included, in ticks.
-type octave struct{ from, to, count uint64 }
+// octave is a range of durations in a row's histogram, in ticks. to is where the next one begins.
+type octave struct {
+	from  uint64
+	to    float64 // may exceed 64 bits
+	count uint64
+}
 
 func (row *Row) octaves() []octave {
 	var list []octave
 	for o, n := range row.Octaves {
 		if n > 0 {
-			list = append(list, octave{octaveStart(o), octaveEnd(o), n})
+			list = append(list, octave{octaveStart(o), math.Ldexp(1, o), n})
 		}
 	}
 	return list
 }
 
-// octaves is the histogram of a row, for programs.
+// octaves is the histogram of a row, for programs. Limits are not rounded to nanoseconds: rounded
+// ranges can overlap.
 func octaves(row *Row) *report.TableNode {
 	return report.Table("histogram", row.octaves(),
-		report.Time("from", func(o *octave) uint64 { return o.from }),
-		report.Time("to", func(o *octave) uint64 { return o.to }),
+		report.Mean("from", func(o *octave) float64 { return float64(o.from) }),
+		report.Mean("to", func(o *octave) float64 { return o.to }),
 		report.Count("count", func(o *octave) uint64 { return o.count }),
 	)
 }

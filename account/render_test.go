@@ -125,6 +125,48 @@ func golden(t *testing.T, file string, f func(io.Writer) error) {
 	})
 }
 
+// Each range of a histogram begins where the previous one ends, whatever the clock, and has the
+// durations that are counted in it.
+func TestHistogramRangesMeet(t *testing.T) {
+	for _, frequency := range []uint64{0, 1e8, 1e9, 2_599_999_999, 3e9} {
+		a := New(Options{})
+		b := &calls.Batch{Calls: []calls.Call{call(1, 0)}}
+		for bit := range 64 {
+			b.Calls = append(b.Calls, call(1, 1<<bit), call(1, 2<<bit-1))
+		}
+		if err := a.Calls(b); err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		if err := write(&out, report.JSON, a.Report(frequency), View{}, nil); err != nil {
+			t.Fatal(err)
+		}
+		unit := "ns"
+		if frequency == 0 {
+			unit, frequency = "ticks", 1e9
+		}
+		var doc struct {
+			Functions []struct{ Histogram []map[string]float64 }
+		}
+		if err := json.Unmarshal(out.Bytes(), &doc); err != nil {
+			t.Fatal(err)
+		}
+		ranges := doc.Functions[0].Histogram
+		if len(ranges) != 65 {
+			t.Fatalf("got %d ranges", len(ranges))
+		}
+		end := 0.0
+		for bit, r := range ranges {
+			from, to := r["from_"+unit], r["to_"+unit]
+			longest := float64(uint64(1)<<bit-1) / float64(frequency) * 1e9
+			if from != end || bit < 50 && (longest < from || longest >= to) {
+				t.Errorf("%d Hz: range %d is from %v to %v, after %v. Its longest duration is %v", frequency, bit, from, to, end, longest)
+			}
+			end = to
+		}
+	}
+}
+
 // TestMachineFormats reads CSV and JSON back, with arbitrary names and durations.
 func TestMachineFormats(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

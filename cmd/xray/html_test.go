@@ -221,7 +221,7 @@ func accountOf(t *testing.T, args ...string) (functions map[string]sumsOfFunctio
 		f := sumsOfFunction{row.Count, row.Open, row.Pruned, row.Total, row.Self, row.Blocked, row.Queued,
 			[]float64{row.Min, row.P50, row.P90, row.P99, row.P999, row.Max}, []octaveOfCalls{}}
 		for _, o := range row.Histogram {
-			f.Bins = append(f.Bins, octaveOfCalls{o.From, o.To, o.Count})
+			f.Bins = append(f.Bins, octaveOfCalls{o.From, o.To - 1, o.Count}) // pages include both ends; a tick is 1 ns
 		}
 		functions[row.Function] = f
 		ranked = append(ranked, row.Function)
