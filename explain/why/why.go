@@ -71,8 +71,14 @@ type Options struct {
 	Calls calls.Options
 }
 
-// ErrNoInvocations means that no call of the root ended in the trace.
-var ErrNoInvocations = errors.New("no call of the root ended in the trace")
+// ErrNoInvocations means that there are no calls to explain.
+var ErrNoInvocations = errors.New("there are no calls to explain")
+
+// noInvocations is an ErrNoInvocations that says why.
+type noInvocations string
+
+func (e noInvocations) Error() string   { return string(e) }
+func (noInvocations) Is(err error) bool { return err == ErrNoInvocations }
 
 // maxSlow is the maximum number of slow calls that are kept. If there are more, a random
 // sample is kept.
@@ -202,6 +208,14 @@ func firstTSC(b *reader.Block) (uint64, bool) {
 
 func (e *explainer) span() span { return span{e.opts.From, e.opts.To} }
 
+// part names the part of the trace whose calls are explained.
+func (e *explainer) part() string {
+	if o := &e.opts; o.From > 0 || o.To > 0 || o.Calls.Filter.Thread != nil {
+		return "the selected part of the trace"
+	}
+	return "the trace"
+}
+
 // chooseRoot finds a root if none was given.
 func (e *explainer) chooseRoot() error {
 	if e.opts.Root != nil {
@@ -213,9 +227,12 @@ func (e *explainer) chooseRoot() error {
 	if err != nil {
 		return err
 	}
+	if len(finder.funcs) == 0 {
+		return noInvocations("no call ended in " + e.part())
+	}
 	e.candidates = finder.propose()
 	if len(e.candidates) == 0 {
-		return fmt.Errorf("%w: no function was called %d times: name the function to explain", ErrNoInvocations, minRootCalls)
+		return noInvocations(fmt.Sprintf("no function was called %d times in %s: name the function to explain with --root", minRootCalls, e.part()))
 	}
 	best := e.candidates[0].Func
 	e.opts.Root = func(fn reader.FuncID) bool { return fn == best }
@@ -229,7 +246,7 @@ func (e *explainer) measure() (*durations, *calls.Stats, error) {
 		return d, stats, err
 	}
 	if d.sample.Count() == 0 {
-		return d, stats, ErrNoInvocations
+		return d, stats, noInvocations("no call of the root ended in " + e.part())
 	}
 	return d, stats, nil
 }

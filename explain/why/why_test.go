@@ -386,16 +386,28 @@ func TestRootIsProposed(t *testing.T) {
 }
 
 func TestNoInvocations(t *testing.T) {
-	o := options()
-	o.Root = func(reader.FuncID) bool { return false }
-	p := newProgram(1)
-	p.requests(3, func(*thread, int) {})
-	if _, _, err := why.Explain(p, o); !errors.Is(err, why.ErrNoInvocations) {
-		t.Error(err)
-	}
-	o.Root = nil
-	if _, _, err := why.Explain(p, o); !errors.Is(err, why.ErrNoInvocations) {
-		t.Error(err)
+	some, open := newProgram(1), newProgram(1)
+	some.requests(3, func(*thread, int) {})
+	open.threads[0].event(reader.Enter, handle)
+	none := func(reader.FuncID) bool { return false }
+	for _, c := range []struct {
+		p    *program
+		root func(reader.FuncID) bool
+		from uint64
+		want string
+	}{
+		{some, none, 0, "no call of the root ended in the trace"},
+		{some, none, 1, "no call of the root ended in the selected part of the trace"},
+		{some, nil, 0, "no function was called 200 times in the trace: name the function to explain with --root"},
+		{some, nil, 1, "no function was called 200 times in the selected part of the trace: name the function to explain with --root"},
+		{open, nil, 0, "no call ended in the trace"},
+		{some, nil, math.MaxUint64, "no call ended in the selected part of the trace"},
+	} {
+		o := options()
+		o.Root, o.From = c.root, c.from
+		if _, _, err := why.Explain(c.p, o); !errors.Is(err, why.ErrNoInvocations) || err.Error() != c.want {
+			t.Errorf("got %v, want %s", err, c.want)
+		}
 	}
 }
 
