@@ -148,6 +148,7 @@ func (c *cohorts) Held() int64 {
 type opened struct {
 	rootCall
 	total    int // invocations so far
+	slow     int // those that are slow
 	siblings []siblings
 	off      []openOff // by depth of the open call
 }
@@ -360,7 +361,7 @@ func (c *cohorts) end(t *opened, call *calls.Call) {
 	if call.End != calls.Truncated && c.plan.span.has(call.Start) && !c.plan.lost.within(t.thread, call) {
 		t.start, t.duration, t.index = call.Start, call.Duration, t.total
 		t.total++
-		c.sort(&t.rootCall)
+		c.sort(t)
 	}
 	for i := range t.visits {
 		c.slot[t.visits[i].node] = 0
@@ -369,12 +370,14 @@ func (c *cohorts) end(t *opened, call *calls.Call) {
 	t.foreign, t.recorder, t.interrupted, t.queue = 0, 0, 0, span{}
 }
 
-// sort puts an invocation into its cohort.
-func (c *cohorts) sort(v *rootCall) {
+// sort puts the invocation that has ended into its cohort.
+func (c *cohorts) sort(t *opened) {
+	v := &t.rootCall
 	own := v.own()
 	v.late = own >= c.plan.ownSlow
 	switch {
 	case v.late || v.duration >= c.plan.slow:
+		t.slow++
 		c.slowCount++
 		c.slowTicks += v.duration
 		if v.hash() <= c.plan.keep {
@@ -510,6 +513,8 @@ func (c *cohorts) cut(n int) {
 	for _, v := range c.slow[n:] {
 		if v.late {
 			kept = append(kept, v)
+		} else {
+			c.threads[v.thread].slow--
 		}
 	}
 	c.slow = kept

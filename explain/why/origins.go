@@ -72,11 +72,8 @@ func (e *evidence) fleet(l *lead, c *cohorts) (list []Association) {
 	}
 	for _, t := range c.threads {
 		if t != nil {
-			of(t.id.File).others += t.total
+			of(t.id.File).others += t.total - t.slow
 		}
-	}
-	for i := range e.slow {
-		of(e.slow[i].id.File).others-- // the total includes these
 	}
 	for _, i := range l.dominated {
 		of(e.slow[i].id.File).affected++

@@ -423,6 +423,44 @@ func TestTopIsExact(t *testing.T) {
 	}
 }
 
+// fleet is a program whose threads ran on different machines.
+type fleet struct{ *program }
+
+func (f fleet) Each(n int, fn func(int, *reader.Block) error) error {
+	return f.program.Each(n, func(shard int, b *reader.Block) error {
+		b.Thread.File = int32(b.Index)
+		return fn(shard, b)
+	})
+}
+
+// Slow calls do not count as calls that are not slow, even if there are too many to keep.
+func TestManySlowCallsOfAHost(t *testing.T) {
+	p := newProgram(2)
+	p.requests(16_000, func(t *thread, i int) {
+		ticks := uint64(1000)
+		if t == p.threads[0] && i%4 > 0 {
+			ticks = 30_000
+		}
+		t.call(query, ticks)
+	})
+	o := options()
+	o.Origins = []why.Origin{{File: "a", Host: "ha"}, {File: "b", Host: "hb"}}
+	o.UsualLow, o.UsualHigh = 0.1, 0.5
+	for _, c := range []struct {
+		slow why.Rule
+		want float64 // of the calls that are not slow, the share on the first host
+	}{
+		{why.Rule{Ticks: 20_000}, 4000. / 20_000},
+		{why.Rule{Top: 1000}, 15_000. / 31_000},
+	} {
+		o.Slow = c.slow
+		a := only(t, explain(t, fleet{p}, o)).Associations
+		if len(a) == 0 || a[0].Kind != "host" || a[0].Text != "ha" || math.Abs(a[0].Elsewhere-c.want) > 1e-9 {
+			t.Errorf("%+v: want host ha with %v of the others, got %+v", c.slow, c.want, a)
+		}
+	}
+}
+
 // Times are relative to the start of the trace, whatever threads are selected.
 func TestStartIsThatOfTheTrace(t *testing.T) {
 	p := newProgram(2)
