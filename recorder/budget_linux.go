@@ -187,6 +187,8 @@ const (
 	// mostCounting is the largest part of a look that counting may take. Rates are relative to the rest
 	// of the look, and the cost of counting is only roughly known.
 	mostCounting = 0.1
+	// mostRecording is the same for recording the calls of a burst.
+	mostRecording = 0.02
 	// leastOwn is the smallest part of a look's CPU time that is attributed to the program itself.
 	leastOwn = 0.3
 	// recordShare is the part of the budget for recorded calls, and lookShare the part for looks. The
@@ -697,7 +699,7 @@ func (b *budget) chooseLooked() {
 
 // chooseBurst chooses functions. The next look records some of their calls.
 func (b *budget) chooseBurst() {
-	left := b.tokens / 4
+	left := min(b.tokens/4, mostRecording*float64(b.length))
 	b.burst = b.burst[:0]
 	for range b.functions {
 		b.burstFrom = (b.burstFrom + 1) % len(b.functions)
