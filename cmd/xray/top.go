@@ -337,15 +337,23 @@ func (t *topping) title(d *tui.Data, i *top.Interval) string {
 		calls += d.Functions[n].Calls
 	}
 	seconds := float64(d.Observed) / float64(max(d.Clock.Frequency, 1))
-	return fmt.Sprintf("%s %d  %s  %s calls/s  recording ~%s CPU", t.program, t.process.PID, i.Began.Format("15:04:05"),
-		label.Grouped(uint64(float64(calls)/max(seconds, 1e-9))), label.Percent(i.Cost, 1))
+	return fmt.Sprintf("%s %d  %s  %s calls/s  recording %s CPU", t.program, t.process.PID, i.Began.Format("15:04:05"),
+		label.Grouped(uint64(float64(calls)/max(seconds, 1e-9))), estimate(i, i.Cost, "~", ">"))
+}
+
+// estimate formats a share of the CPU time of an interval, after the word for an estimate or for a lower bound.
+func estimate(i *top.Interval, share float64, about, above string) string {
+	if i.AtLeast {
+		about = above
+	}
+	return about + label.Percent(share, 1)
 }
 
 // notes say which time and calls the numbers of an interval cover.
 func (t *topping) notes(d *tui.Data, i *top.Interval) (list []string) {
 	if i.Part {
-		list = append(list, fmt.Sprintf("Rates cover %s of the interval, as much as --budget or memory allows. Longer calls are missing. While it records, xray adds about %s to the CPU time.",
-			d.Clock.Format(d.Observed), label.Percent(i.Slower, 1)))
+		list = append(list, fmt.Sprintf("Rates cover %s of the interval, as much as --budget or memory allows. Longer calls are missing. While it records, xray adds %s to the CPU time.",
+			d.Clock.Format(d.Observed), estimate(i, i.Slower, "about ", "more than ")))
 	}
 	if i.Lost > 0 {
 		list = append(list, fmt.Sprintf("top read %s of the records. The others were overwritten first, so rates are too low. Use a larger --ring.",

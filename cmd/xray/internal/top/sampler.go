@@ -57,8 +57,9 @@ type Interval struct {
 	// they were read. Both are estimated from the size.
 	Records, Lost uint64
 	// Cost estimates what recording cost in the interval, as a part of the process's CPU time.
-	// Slower is the same for only the recorded time.
+	// Slower is the same for only the recorded time. If AtLeast is set, both are lower bounds.
 	Cost, Slower float64
+	AtLeast      bool
 	Trace        []byte
 }
 
@@ -78,6 +79,9 @@ const (
 	leastCPU = 0.1
 	// shortestPause and longestPause limit the time between two reads of the rings.
 	shortestPause, longestPause = 500 * time.Microsecond, 50 * time.Millisecond
+	// mostSlower is the largest estimate of Interval.Slower. Above it, nearly all CPU time is the cost, so
+	// the estimate of the rest is worthless.
+	mostSlower = 4
 	// fullest is the share of a ring above which records could be overwritten before they are read.
 	fullest = 0.75
 	// jitter is the part of an interval by which the start of the next one varies at random if
@@ -200,10 +204,11 @@ func (s *Sampler) observe(ctx context.Context, i *Interval) error {
 func (s *Sampler) limited() bool { return s.options.Budget < 1 && !s.options.Others }
 
 // spent reports whether the budget of an interval is spent. In the time that has passed, recording has
-// cost this much and the process has used this much CPU time. spent sets i.Cost and i.Slower.
+// cost this much and the process has used this much CPU time. spent sets i.Cost, i.Slower and i.AtLeast.
 func (s *Sampler) spent(i *Interval, cost, used, passed time.Duration) bool {
 	// The CPU time without recording. The estimates of both may be far off.
-	own := max(used-cost, cost/4, 1)
+	own := max(used-cost, cost/mostSlower, 1)
+	i.AtLeast = used-cost < cost/mostSlower
 	i.Slower = float64(cost) / float64(own)
 	// Assume that the process continues at this rate.
 	whole := float64(own) / float64(max(passed, 1)) * float64(max(passed, s.options.Interval))

@@ -125,6 +125,24 @@ func TestBudget(t *testing.T) {
 	}
 }
 
+// If recording costs nearly all CPU time, the estimates are lower bounds, and say so.
+func TestExpensive(t *testing.T) {
+	for _, c := range []struct {
+		rate    float64
+		slower  float64
+		atLeast bool
+	}{
+		{78e6, 3.55, false}, // 780 ms of each second
+		{82e6, 4, true},
+		{200e6, 4, true}, // more than there is
+	} {
+		i := sample(t, &machine{cpu: 1, rate: c.rate}, 1, 1)[0]
+		if i.AtLeast != c.atLeast || i.Slower < c.slower*0.99 || i.Slower > c.slower*1.01 {
+			t.Errorf("%g records a second: slower by %g, at least: %t; want %g, %t", c.rate, i.Slower, i.AtLeast, c.slower, c.atLeast)
+		}
+	}
+}
+
 // A process that sleeps may be recorded although it takes no CPU time.
 func TestIdle(t *testing.T) {
 	for _, i := range sample(t, &machine{cpu: 1e-6, rate: 10_000}, 0.03, 3) {
