@@ -767,22 +767,28 @@ static uint64_t max(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 static int has_changed(uint64_t id) { return applied[id] != wanted(id); }
 
-/* Returns whether the heads of a function's sleds are in the range of code to change. With grow, extends
- * the range first. */
-static int is_within(const struct xr_object *o, struct work *work, const uint32_t *first, uint64_t i, int grow)
+struct range { uint64_t from, to; };
+
+/* Returns the smallest range of code that has the heads of a function's sleds. */
+static struct range heads_of(const struct xr_object *o, const uint32_t *first, uint64_t i)
 {
 	const struct xr_sled *s = (const struct xr_sled *)o->sleds;
-	uint64_t from = UINT64_MAX, to = 0;
+	struct range heads = {.from = UINT64_MAX};
 	for (uint64_t k = first[i]; k < first[i + 1]; k++) {
-		from = min(from, xr_sled_address(&s[k]));
-		to = max(to, xr_sled_address(&s[k]) + sizeof(uint16_t));
+		heads.from = min(heads.from, xr_sled_address(&s[k]));
+		heads.to = max(heads.to, xr_sled_address(&s[k]) + sizeof(uint16_t));
 	}
-	if (grow) {
-		work->from = min(work->from, from);
-		work->to = max(work->to, to);
-	}
-	return work->from <= from && to <= work->to;
+	return heads;
 }
+
+/* Extends the range of code to change. */
+static void extend(struct work *work, struct range r)
+{
+	work->from = min(work->from, r.from);
+	work->to = max(work->to, r.to);
+}
+
+static int is_within(const struct work *work, struct range r) { return work->from <= r.from && r.to <= work->to; }
 
 /* Switches the functions that have changed. Makes only the necessary code writable, because each page
  * takes time. Returns 0 if all sleds of the object have to be visited. */
@@ -797,12 +803,12 @@ static int switch_changed(struct xr_object *o, struct work *work)
 			continue;
 		if (!first)
 			return 0;
-		is_within(o, work, first, i, 1);
+		extend(work, heads_of(o, first, i));
 	}
 	for (uint64_t i = 0; work->to && i < n; i++) {
 		uint8_t want = wanted(o->first_id + i);
 		/* The controller may have decided more meanwhile. Leave that for the next time. */
-		if (applied[o->first_id + i] == want || !is_within(o, work, first, i, 0))
+		if (applied[o->first_id + i] == want || !is_within(work, heads_of(o, first, i)))
 			continue;
 		if (!switch_function(o, work, first, i))
 			return 0;
