@@ -236,8 +236,6 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-var errEnded = errors.New("the program ended before xray could watch it")
-
 // program runs a program and watches it.
 func (w *watching) program(ctx context.Context, args []string) error {
 	path, err := exec.LookPath(args[0])
@@ -262,10 +260,7 @@ func (w *watching) program(ctx context.Context, args []string) error {
 	l.onStart = func(pid int) {
 		go func() {
 			err := w.family(watched, fmt.Sprint(pid))
-			if p, dead := recorder.Dial(fmt.Sprint(pid)); err != nil && !w.isWatched() && (dead != nil || !p.Alive()) {
-				err = errEnded
-			}
-			if err != nil && watched.Err() == nil {
+			if err != nil && watched.Err() == nil && (w.isWatched() || isRunning(pid)) {
 				w.Say("%v", err) // now, because the program may run for a long time
 				err = exitStatus(1)
 			}
@@ -280,8 +275,8 @@ func (w *watching) program(ctx context.Context, args []string) error {
 	err = <-ended
 	if w.isWatched() {
 		w.summary()
-	} else if err == nil || !errors.As(err, new(exitStatus)) {
-		w.Say("%v", errEnded)
+	} else if !errors.As(err, new(exitStatus)) {
+		w.Say("the program ended before xray could watch it")
 		err = exitStatus(1)
 	}
 	if err != nil && status == 0 {
@@ -291,6 +286,12 @@ func (w *watching) program(ctx context.Context, args []string) error {
 		return exitStatus(status)
 	}
 	return nil
+}
+
+// isRunning reports whether a process has not ended.
+func isRunning(pid int) bool {
+	p, err := recorder.Dial(fmt.Sprint(pid))
+	return err == nil && p.Alive()
 }
 
 // family watches a process and its descendants until ctx or the process ends.

@@ -291,6 +291,8 @@ func TestWatchScript(t *testing.T) {
 		{"^handle$", "$0 $1 1; exit 0", "handle took", 0},
 		{"^handle$", "sleep 1; exec $0 $1 1", "handle took", 0},
 		{"^handle$", "until [ -e $1 ]; do sleep 0.1; done", "no function is instrumented: .* Waiting for a child process with instrumented functions", 1},
+		{"^handle$", "exit 0", "^xray: the program ended before xray could watch it\n$", 1},
+		{"^handle$", "exit 3", "^xray: the program ended before xray could watch it\n$", 3},
 		{"^other$", "exec $0 $1 1", "no function in .*/requests matches --root", 1},
 	} {
 		dir, end := filepath.Join(t.TempDir(), "slow"), filepath.Join(t.TempDir(), "end")
