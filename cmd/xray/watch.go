@@ -54,6 +54,7 @@ type watching struct {
 	watched bool         // a process was watched
 	stats   watch.Stats
 	failed  time.Time // time of the latest message that a trace could not be written
+	large   bool      // xray said that a trace is larger than --disk
 }
 
 func (a *app) watchCommand() *cobra.Command {
@@ -568,6 +569,7 @@ func (w *watching) written(path string, e *watch.Entry) {
 		return
 	}
 	w.say("%s took %s: %s", e.Function, time.Duration(e.DurationNS).Round(time.Microsecond), path)
+	w.warnOfDisk(e)
 	if w.commands == nil {
 		return
 	}
@@ -576,6 +578,17 @@ func (w *watching) written(path string, e *watch.Entry) {
 	default:
 		w.Say("--exec: the command is too slow, so xray did not run it for %s", path)
 	}
+}
+
+// warnOfDisk says once that a trace is larger than all traces may be. The folder keeps it if it is the only one.
+func (w *watching) warnOfDisk(e *watch.Entry) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.large || w.limits.Disk == 0 || e.Bytes <= w.limits.Disk {
+		return
+	}
+	w.large = true
+	w.Say("warning: a trace takes %s, more than --disk allows for all traces together, so xray keeps only one trace. Use a larger --disk", label.Bytes(uint64(e.Bytes)))
 }
 
 // notWritten reports an error. It limits the messages, so that a full disk does not fill the

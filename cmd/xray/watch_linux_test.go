@@ -350,6 +350,24 @@ func TestWatchAgain(t *testing.T) {
 	}
 }
 
+// If no trace fits into --disk, watch keeps one, and says once how large it is and what to do.
+func TestWatchLittleDisk(t *testing.T) {
+	t.Parallel()
+	program := compileWatched(t)
+	dir := filepath.Join(t.TempDir(), "slow")
+	said, err := exec.Command("xray", "watch", "--root", "^handle$", "--over", "100ms", "-o", dir, "--disk", "1K", "--", program, "/", "1000").CombinedOutput()
+	warning := regexp.MustCompile(`(?m)^xray: warning: a trace takes [\d.]+ kB, more than --disk allows for all traces together, so xray keeps only one trace\. Use a larger --disk$`)
+	if n := len(warning.FindAll(said, -1)); err != nil || n != 1 {
+		t.Errorf("%v, %d warnings, want 1:\n%s", err, n, said)
+	}
+	if traces, err := filepath.Glob(filepath.Join(dir, "*-slow-*.xray")); err != nil || len(traces) != 1 {
+		t.Errorf("got traces %q (%v), want one of a slow call", traces, err)
+	}
+	if o := runHere("xray", "account", "--func", "^stall$", dir); o.status != 0 || !strings.Contains(o.stdout, "stall") {
+		t.Errorf("account: %s", o)
+	}
+}
+
 // For minutes, each slow request has its trace, and the memory of watch does not grow. With
 // XRAY_SOAK=1, it takes half an hour, with more requests per second.
 func TestWatchSoak(t *testing.T) {

@@ -23,7 +23,7 @@ type Limits struct {
 	Keep   int   // traces of slow calls; 0 means no limit
 	Latest bool  // keep the latest slow calls instead of the slowest
 	Usual  int   // traces of usual calls
-	Disk   int64 // bytes of all traces; 0 means no limit
+	Disk   int64 // bytes of all traces; 0 means no limit. The last trace of a slow call stays even if it is larger
 }
 
 // Entry is a trace in a folder, and a line of its index.
@@ -227,13 +227,13 @@ func (f *Folder) surplus() int {
 	switch {
 	case usual > f.limits.Usual:
 		return f.least(false, byTime)
-	case f.limits.Keep > 0 && slow > f.limits.Keep, full && slow > 0 && slow >= usual:
+	case f.limits.Keep > 0 && slow > f.limits.Keep, full && slow > 1 && slow >= usual:
 		order := byDuration
 		if f.limits.Latest {
 			order = byTime
 		}
 		return f.least(true, order)
-	case full:
+	case full && usual > 0 && slow+usual > 1:
 		return f.least(false, byTime)
 	}
 	return -1

@@ -83,6 +83,9 @@ func TestFolderLimits(t *testing.T) {
 		{"latest", Limits{Keep: 2, Latest: true, Usual: 1}, []string{"slow-20ms", "usual-2us", "slow-25ms"}},
 		{"no usual ones", Limits{Keep: 1}, []string{"slow-1.23s"}},
 		{"disk", Limits{Usual: 9, Disk: 399}, []string{"usual-1us", "slow-1.23s", "usual-2us"}},
+		{"disk for one", Limits{Usual: 9, Disk: 100}, []string{"slow-1.23s"}},
+		{"disk for none", Limits{Usual: 9, Disk: 99}, []string{"slow-1.23s"}},
+		{"disk for none, latest", Limits{Latest: true, Usual: 9, Disk: 99}, []string{"slow-25ms"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -97,6 +100,23 @@ func TestFolderLimits(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// Without a slow call, the only trace stays, even if it is too large. An earlier run's traces are no exception.
+func TestFolderOnlyTrace(t *testing.T) {
+	dir := t.TempDir()
+	f := open(t, dir, Limits{Usual: 9})
+	for i := range 3 {
+		add(t, f, false, i, time.Duration(i)*time.Microsecond)
+	}
+	f = open(t, dir, Limits{Usual: 9, Disk: 1})
+	if diff := cmp.Diff([]string{"usual-2us"}, names(t, dir)); diff != "" {
+		t.Error(diff)
+	}
+	add(t, f, true, 4, time.Second)
+	if diff := cmp.Diff([]string{"slow-1s"}, names(t, dir)); diff != "" {
+		t.Error(diff)
 	}
 }
 
