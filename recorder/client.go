@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/xray-tools/xray/reader"
@@ -98,6 +99,29 @@ func answer(data []byte, v any) error {
 	}
 	return nil
 }
+
+// Held is a recording that ends when this process closes it or ends.
+type Held struct {
+	connection io.ReadCloser
+	over       chan struct{}
+}
+
+func hold(connection io.ReadCloser) *Held {
+	h := &Held{connection, make(chan struct{})}
+	go func() {
+		defer close(h.over)
+		_, _ = connection.Read(make([]byte, 1)) // the runtime sends nothing more
+	}()
+	return h
+}
+
+// Over is closed when the runtime has ended the recording because it can no longer be controlled, when
+// the process has ended or executes another program, or when Held is closed. It is not closed if another
+// client ends the recording.
+func (h *Held) Over() <-chan struct{} { return h.over }
+
+// Close ends the recording.
+func (h *Held) Close() error { return h.connection.Close() }
 
 // Data sends a command that makes the runtime write data, and returns the answer and the data.
 func (p *Process) Data(ctx context.Context, command string) (answer, data []byte, err error) {

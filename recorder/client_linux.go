@@ -113,14 +113,14 @@ func (p *Process) Do(ctx context.Context, v any, command string, files ...*os.Fi
 	return data, nil
 }
 
-// Hold starts a recording that the runtime ends when the returned connection is closed, even if this
-// process is killed. The command is from [Recording.StartCommand], and files are those that it needs.
+// Hold starts a recording that the runtime ends when Held is closed, even because this process is killed. The command is from [Recording.StartCommand], and files are those that it needs.
 // Hold also returns the raw answer.
-func (p *Process) Hold(ctx context.Context, command string, files ...*os.File) ([]byte, io.Closer, error) {
+func (p *Process) Hold(ctx context.Context, command string, files ...*os.File) ([]byte, *Held, error) {
 	data, conn, err := p.exchange(ctx, command+" hold=1", files)
 	if err == nil {
-		if err = answer(data, nil); err == nil {
-			return data, conn, nil
+		err = errors.Join(answer(data, nil), conn.SetDeadline(time.Time{}))
+		if err == nil {
+			return data, hold(conn), nil
 		}
 		conn.Close()
 	}

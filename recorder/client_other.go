@@ -4,7 +4,6 @@ package recorder
 
 import (
 	"context"
-	"io"
 	"os"
 )
 
@@ -20,7 +19,7 @@ func (p *Process) Do(context.Context, any, string, ...*os.File) ([]byte, error) 
 }
 
 // Hold starts a recording. There is no runtime on this system.
-func (p *Process) Hold(context.Context, string, ...*os.File) ([]byte, io.Closer, error) {
+func (p *Process) Hold(context.Context, string, ...*os.File) ([]byte, *Held, error) {
 	return nil, nil, Supported()
 }
 

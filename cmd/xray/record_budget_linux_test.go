@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,6 +32,7 @@ var budgetedFunctions = []string{"often", "slow", "kept", "step", "quick"}
 
 const (
 	idle, work, fork, execute, end     = 0, 1, 2, 3, 4
+	again                              = 5 // execute the same program
 	chunkSize                          = 64 << 10
 	stateAt, busyAt, childAt, fileSize = 5, 6, 7, 8 * 8
 )
@@ -308,6 +310,51 @@ func (p *budgeted) checkComplete(t *testing.T) {
 		if c := found[name]; c.recorded != n-before[name] {
 			t.Errorf("without a budget: %d calls of %s, want %d", c.recorded, name, n-before[name])
 		}
+	}
+}
+
+// The recording of a process that executes a program ends by itself, and xray says why.
+func TestRecordProcessExecutes(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, expected string
+		state          uint64
+		prepared       bool
+		flags          []string
+	}{
+		{"other", "executes /.*/sleep, so the recording has ended", execute, false, nil},
+		{"count", "executes /.*/sleep, so the recording has ended", execute, false, []string{"--count"}},
+		{"budget", "executes /.*/sleep, so the recording has ended", execute, false, []string{"--budget", "5%"}},
+		{"prepared", "executes /.*/sleep, so the recording has ended", execute, true, nil},
+		{"again", "or the process executes its program again", again, false, nil},
+		{"prepared again", "or the process executes its program again", again, true, nil},
+		{"exit", "", end, false, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var env []string
+			if c.prepared {
+				env = prepared(t, filepath.Join(t.TempDir(), "%p"))
+			}
+			p := startBudgeted(t, env...)
+			r, said, path := p.record(t, c.flags...)
+			p.become(work)
+			until(t, "calls", func() bool { return p.calls()["often"] > 1e6 })
+			p.become(c.state)
+			if err := r.Wait(); err != nil {
+				t.Fatalf("%v\n%s", err, said)
+			}
+			if ended := strings.Contains(said.String(), "ended"); ended != (c.expected != "") || !regexp.MustCompile(c.expected).MatchString(said.String()) {
+				t.Errorf("got %s\nwant %q", said, c.expected)
+			}
+			if c.name == "count" {
+				return // there are no records
+			}
+			found, _ := readBudgeted(t, path)
+			if got, n := found["often"].recorded, p.calls()["often"]; got == 0 || got > n || c.flags == nil && got < n/2 {
+				t.Errorf("%d of %d calls of often are in the trace", got, n)
+			}
+		})
 	}
 }
 

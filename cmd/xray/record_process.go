@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -30,7 +29,8 @@ func (a *app) recordProcess(ctx context.Context, r *recordFlags) error {
 	}
 	path := recorder.ExpandTemplate(r.output, status.PID, filepath.Base(status.Exe))
 	// The recording ends with the process, however that ends.
-	var held io.Closer
+	var held *recorder.Held
+	image := imageOf(p.PID)
 	_, file, err := startStream(&r.recordingFlags, path, func(command string, file *os.File) (data []byte, err error) {
 		data, held, err = p.Hold(ctx, command, file)
 		return data, err
@@ -67,13 +67,20 @@ func (a *app) recordProcess(ctx context.Context, r *recordFlags) error {
 	if !r.quiet {
 		fmt.Fprintf(a.Stderr, "xray: recording process %d into %s; press Ctrl-C to stop\n", status.PID, path)
 	}
-	if wait(ctx, p, limiter, r.duration); limiter != nil {
+	isOver := wait(ctx, p, held, limiter, r.duration)
+	if limiter != nil {
 		limiter.Stop()
 	}
-	// The context may be done. The recording must end anyway.
-	_, err = p.Do(context.WithoutCancel(ctx), nil, "stop")
-	if errors.Is(err, recorder.ErrNoRecorder) || limiter != nil && limiter.Over() {
-		err = nil // the process executes another program
+	if isOver {
+		if why := whyOver(p, image); why != "" && !r.quiet {
+			a.Say("%s", why)
+		}
+	} else {
+		// The context may be done. The recording must end anyway.
+		_, err = p.Do(context.WithoutCancel(ctx), nil, "stop")
+		if errors.Is(err, recorder.ErrNoRecorder) || limiter != nil && limiter.Over() {
+			err = nil // it has ended
+		}
 	}
 	if err = errors.Join(err, file.Close()); err != nil && p.Alive() {
 		return errors.Join(err, follower.finish())
@@ -170,9 +177,10 @@ func startStream(r *recordingFlags, path string, start func(command string, file
 	return data, file, nil
 }
 
-// wait waits until ctx is done, the process ends, the duration is over, or the limiter has nothing more to
-// limit. A duration of 0 has no end.
-func wait(ctx context.Context, p *recorder.Process, limiter *recorder.Limiter, d time.Duration) {
+// wait waits until ctx is done, the recording or the process is over, the duration has passed, or the
+// limiter has nothing more to limit. A duration of 0 has no end. wait reports whether the process has
+// ended the recording.
+func wait(ctx context.Context, p *recorder.Process, held *recorder.Held, limiter *recorder.Limiter, d time.Duration) bool {
 	var after <-chan time.Time
 	if d > 0 {
 		after = time.After(d)
@@ -182,15 +190,32 @@ func wait(ctx context.Context, p *recorder.Process, limiter *recorder.Limiter, d
 	for {
 		select {
 		case <-ctx.Done():
-			return
+			return false
 		case <-after:
-			return
+			return false
+		case <-held.Over():
+			return true
 		case <-look.C:
 			if !p.Alive() || limiter != nil && limiter.Over() {
-				return
+				return false
 			}
 		}
 	}
+}
+
+// whyOver says why a process has ended a recording that began when it executed the file image. It waits until
+// that is known, and returns "" if the process has ended.
+func whyOver(p *recorder.Process, image string) string {
+	const patience = time.Second // the connection ends before the process does, and before it has another image
+	for began := time.Now(); time.Since(began) < patience; time.Sleep(5 * time.Millisecond) {
+		if !p.Alive() {
+			return ""
+		}
+		if now := imageOf(p.PID); now != image && now != "" {
+			return fmt.Sprintf("%s executes %s, so the recording has ended", p, now)
+		}
+	}
+	return fmt.Sprintf("the recorder in %s has ended the recording, or the process executes its program again", p)
 }
 
 // needRings returns an error if a process records into a file.

@@ -268,7 +268,7 @@ func (r *recorded) warnings() []string {
 		parts = append(parts, fmt.Sprintf("not recorded: %s (%s)", r.refusals[0].Path, r.refusals[0].Why))
 	}
 	if r.incomplete > 0 {
-		parts = append(parts, "a process that writes its own trace was killed or is still running, so the last records of each thread are missing")
+		parts = append(parts, "a process that writes its own trace was killed, executes another program or is still running, so the last records of each thread are missing")
 	}
 	if r.waited >= time.Millisecond {
 		parts = append(parts, fmt.Sprintf("threads waited %v in total for the trace to be written (with --drop, they drop records instead)", r.waited.Round(time.Millisecond)))

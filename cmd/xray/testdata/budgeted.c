@@ -10,9 +10,10 @@
 #define F __attribute__((noinline))
 #define PLAIN __attribute__((noinline, xray_never_instrument))
 enum { OFTEN, SLOW, KEPT, STEP, QUICK, FUNCTIONS };
-enum { IDLE, WORK, FORK, EXEC, END };
+enum { IDLE, WORK, FORK, EXEC, END, AGAIN };
 struct file { atomic_long calls[FUNCTIONS], state, busy, child; };
 static struct file *file, private;
+static char **arguments;
 
 PLAIN static void count(int function) { file->calls[function]++; }
 
@@ -57,6 +58,10 @@ PLAIN static void *work(void *first)
 			have_child();
 		else if (file->state == EXEC && first)
 			execlp("sleep", "sleep", "1000", NULL);
+		else if (file->state == AGAIN && first) {
+			file->state = IDLE;
+			execv("/proc/self/exe", arguments);
+		}
 		file->busy--;
 		if (file->state != WORK)
 			usleep(1000);
@@ -68,6 +73,7 @@ PLAIN int main(int argc, char **argv)
 {
 	pthread_t threads[2];
 	int fd = open(argv[1], O_RDWR);
+	arguments = argv;
 	file = mmap(NULL, sizeof *file, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	for (int i = 0; i < 2; i++)
 		pthread_create(&threads[i], NULL, work, i ? NULL : &threads);
