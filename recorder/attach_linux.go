@@ -5,6 +5,7 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -70,6 +71,26 @@ func checkUnprepared(pid int) error {
 
 func areInstrumented(files []string) bool {
 	return slices.ContainsFunc(files, func(path string) bool { return HasSleds(path) || HasHooks(path) })
+}
+
+// InstrumentedFiles returns the files with sleds that a process has mapped as code, by paths that this process
+// can open. all is false if there may be more, because a file could not be read or calls GCC's hooks.
+func InstrumentedFiles(pid int) (paths []string, all bool) {
+	files, err := attach.Files(pid)
+	if err != nil {
+		return nil, false
+	}
+	for _, path := range files[1:] { // the first is the program, which is among the others, too
+		f, err := os.Open(path)
+		if err != nil || HasHooks(path) {
+			return nil, false
+		}
+		_ = f.Close()
+		if HasSleds(path) {
+			paths = append(paths, path)
+		}
+	}
+	return paths, true
 }
 
 // CheckInstrumented returns [ErrNotInstrumented] if a process has no function to record. It returns nil if

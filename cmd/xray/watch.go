@@ -380,12 +380,60 @@ func (w *watching) reachable(ctx context.Context, target string) (*recorder.Proc
 		case none && p.PID != 0 && !p.Alive():
 			return nil, nil
 		case none && attaches:
+			if err := w.checkRoot(ctx, p.PID); err != nil {
+				w.setKnown(p.PID)
+				return nil, err
+			}
 			p, _, err := w.reach(ctx, target, w.cc, w.ring)
 			return p, err
 		case none && waited > patience, !none && (attaches || waited > executing):
 			return nil, err
 		}
 	}
+}
+
+// checkRoot returns an error if --root selects no function of a process without the recorder, so that the
+// process is left untouched. A process that has just started may still be loading its objects. If some names
+// are unknown, checkRoot returns nil: choose decides when the recorder is in the process.
+func (w *watching) checkRoot(ctx context.Context, pid int) error {
+	const patience, often = time.Second, 100 * time.Millisecond
+	checked := make(map[string]bool)
+	for began := time.Now(); ; sleep(ctx, often) {
+		files, all := recorder.InstrumentedFiles(pid)
+		if !all || len(files) == 0 || ctx.Err() != nil {
+			return ctx.Err()
+		}
+		for _, path := range files {
+			if !checked[path] && w.mayHaveRoot(path) {
+				return nil
+			}
+			checked[path] = true
+		}
+		if time.Since(began) > patience {
+			for i := range files {
+				files[i] = strings.TrimPrefix(files[i], fmt.Sprintf("/proc/%d/root", pid))
+			}
+			return w.noRoot(files)
+		}
+	}
+}
+
+// mayHaveRoot reports whether --root selects a function of a file, or whether that is unknown.
+func (w *watching) mayHaveRoot(path string) bool {
+	table, err := symbolize.Load(path, w.Options(&w.Streams))
+	if err != nil {
+		return true
+	}
+	defer table.Close()
+	return slices.ContainsFunc(table.Map().Functions, func(fn symbolize.Function) bool {
+		name := symbolize.Label(table, fn.ID)
+		hasNone := strings.HasPrefix(name, "@(")
+		return w.root.MatchString(name) || hasNone && len(w.Symbols) > 0 // a file there may have the names
+	})
+}
+
+func (w *watching) noRoot(paths []string) error {
+	return fmt.Errorf("no function in %s matches --root %q", strings.Join(paths, " "), w.options.Root)
 }
 
 // children begins to watch the descendants of a process that have the recorder in them.
@@ -526,7 +574,7 @@ func (w *watching) choose(t *reader.Trace, names map[reader.FuncID]string, files
 		}
 	}
 	if r.Is == nil {
-		return r, fmt.Errorf("no function in %s matches --root %q", strings.Join(objectPaths(objects), " "), w.options.Root)
+		return r, w.noRoot(objectPaths(objects))
 	}
 	if find := opened.TailCalls(); find != nil {
 		tails := find()

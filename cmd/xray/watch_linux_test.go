@@ -61,7 +61,7 @@ func compileWatched(t *testing.T) (program string) {
 	if err := os.WriteFile(program+".c", []byte(watchedProgram), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("clang-22", "-O1", "-g", "-fxray-instrument", "-pthread", program+".c", "-o", program).CombinedOutput(); err != nil {
+	if out, err := exec.Command("clang-22", "-O1", "-g", "-fxray-instrument", "-pthread", "-Wl,--build-id", program+".c", "-o", program).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return program
@@ -346,6 +346,69 @@ func TestWatchAgain(t *testing.T) {
 	for _, e := range entries {
 		if e.Time.Before(between) {
 			t.Errorf("a trace of a call that began %v before the second watch", between.Sub(e.Time))
+		}
+	}
+}
+
+// If --root selects nothing, watch refuses before it changes the process. It does not refuse if the names
+// are in another file.
+func TestWatchChecksRoot(t *testing.T) {
+	t.Parallel()
+	testenv.Need(t, "strip")
+	program := compileWatched(t)
+	stripped, end := filepath.Join(t.TempDir(), "requests"), filepath.Join(t.TempDir(), "end")
+	if out, err := exec.Command("strip", program, "-o", stripped).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	sysroot := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(sysroot, filepath.Dir(stripped)), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(program, filepath.Join(sysroot, stripped)); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		program, root, symbols string
+		status                 int
+		loaded                 bool
+	}{
+		{program, "^other$", "", 1, false},
+		{program, "^handle$", "", 0, true},
+		{stripped, "^handle$", "", 1, false},
+		{stripped, "^handle$", filepath.Dir(program), 0, true},
+		{stripped, "^other$", filepath.Dir(program), 1, false},
+		{stripped, "^handle$", sysroot, 0, true},
+		{stripped, "^other$", sysroot, 1, true},
+	} {
+		cmd := exec.Command(c.program, end, "1")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		pid, dir := strconv.Itoa(cmd.Process.Pid), filepath.Join(t.TempDir(), "slow")
+		args := []string{"xray", "watch", "-p", pid, "--root", c.root, "-o", dir, "--duration", "10s"}
+		if c.symbols != "" {
+			args = append(args, "--symbols", c.symbols)
+		}
+		w := exec.Command(args[0], args[1:]...)
+		var said lockedBuffer
+		w.Stderr = &said
+		if err := w.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if c.status == 0 {
+			until(t, "watch to watch", func() bool { return strings.Contains(said.String(), "watching process") })
+			_ = w.Process.Signal(syscall.SIGINT)
+		}
+		_ = w.Wait()
+		maps, err := os.ReadFile("/proc/" + pid + "/maps")
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if loaded := bytes.Contains(maps, []byte("/memfd:xray-recorder")); err != nil || loaded != c.loaded || w.ProcessState.ExitCode() != c.status {
+			t.Errorf("%+v: the recorder is in the process: %t, %v\n%s", c, loaded, err, &said)
+		}
+		refused := strings.Contains(said.String(), "no function in "+c.program+" matches --root \""+c.root+"\"")
+		if _, err := os.Stat(dir); refused != (c.status != 0) || refused == (err == nil) {
+			t.Errorf("%+v: %v\n%s", c, err, &said)
 		}
 	}
 }
