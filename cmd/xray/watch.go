@@ -212,20 +212,19 @@ func (w *watching) run(ctx context.Context, args []string) (err error) {
 // named watches the processes with a name, one after another.
 func (w *watching) named(ctx context.Context) error {
 	w.say("waiting for a process called %s", w.wait)
-	for ctx.Err() == nil {
+	for said := ""; ctx.Err() == nil; sleep(ctx, 200*time.Millisecond) {
 		pid, err := recorder.FindProgram(w.wait, func(pid int) bool { return w.isKnown(pid) })
 		if err != nil {
 			return err
 		}
-		if pid != 0 {
-			// If this one cannot be watched, wait for the next.
-			if err := w.family(ctx, fmt.Sprint(pid)); err != nil && ctx.Err() == nil {
-				w.Say("%v", err)
-			}
-			w.setKnown(pid)
+		if pid == 0 {
 			continue
 		}
-		sleep(ctx, 200*time.Millisecond)
+		// If this one cannot be watched, wait for the next. One that has just started may be watched later.
+		if err := w.family(ctx, fmt.Sprint(pid)); err != nil && ctx.Err() == nil && err.Error() != said {
+			said = err.Error()
+			w.Say("%v", err)
+		}
 	}
 	return nil
 }
