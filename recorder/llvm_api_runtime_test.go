@@ -161,6 +161,7 @@ func TestLLVMAPIBesideTheRecorder(t *testing.T) {
 	t.Run("Forks", func(t *testing.T) { checkForkedLogs(t, program) })
 	t.Run("Threshold", func(t *testing.T) { checkThreshold(t, program) })
 	t.Run("Profiles", func(t *testing.T) { checkLLVMProfiles(t, program) })
+	t.Run("Types", func(t *testing.T) { checkEventTypes(t, program) })
 	t.Run("Flags", func(t *testing.T) { checkLLVMFlags(t, program) })
 }
 
@@ -243,6 +244,16 @@ func checkLLVMProfiles(t *testing.T, program string) {
 		if calls["outer();middle();leaf()"] != 1 || calls["outer();leaf()"] != 1 || calls["logged(unsigned long)"] != 2 || calls["middle();leaf()"] != 1 {
 			t.Errorf("%s: got calls %v", name, calls)
 		}
+	}
+}
+
+// If there are too many types of events, the last number stands for several, and not an earlier one as with
+// compiler-rt. A warning says so once.
+func checkEventTypes(t *testing.T, program string) {
+	const want = "type 65536 has number 65535\ntype 65537 has number 65535\ntype 65538 has number 65535\ntype 65539 has number 65535\nfirst 0 1\n"
+	got := runLLVM(t, program, nil, "types")
+	if got.stdout != want || strings.Count(got.stderr, "further types have the number 65535\n") != 1 {
+		t.Errorf("got %s%swant %s", got.stdout, got.stderr, want)
 	}
 }
 

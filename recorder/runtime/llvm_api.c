@@ -8,6 +8,7 @@
 #include "llvm_api.h"
 #include "objects.h"
 #include "syscall.h"
+#include "warnings.h"
 
 /* enum XRayPatchingStatus */
 enum { NOT_INITIALIZED, SUCCESS, ONGOING, FAILED };
@@ -187,20 +188,23 @@ XR_LLVM_API int __xray_remove_customevent_handler(void) { return set_handler(XR_
 XR_LLVM_API int __xray_set_typedevent_handler(xr_function *entry) { return set_handler(XR_TYPED_EVENTS, entry); }
 XR_LLVM_API int __xray_remove_typedevent_handler(void) { return set_handler(XR_TYPED_EVENTS, NULL); }
 
-/* Numbers the types of typed events from 0. Equal texts get the same number. */
+/* Numbers the types of typed events from 0. Equal texts get the same number. The API cannot report an
+ * error, so all types for which there is no number get the last one. */
 XR_LLVM_API uint16_t __xray_register_event_type(const char *type)
 {
-	enum { TYPES = 1 << 16 };
+	enum { OTHERS = UINT16_MAX };
 	static uint64_t *types, ntypes;
 	uint64_t hash = 0xcbf29ce484222325ull, i = 0;
 	struct xr_api_call c = xr_api_begin();
 	for (const char *p = type; *p; p++)
 		hash = (hash ^ (uint8_t)*p) * 0x100000001b3ull;
-	if (!types)
-		types = xr_map(TYPES * sizeof *types);
-	while (types && i < ntypes && types[i] != hash)
+	if (!types && !(types = xr_map(OTHERS * sizeof *types)))
+		i = OTHERS;
+	while (i < ntypes && types[i] != hash)
 		i++;
-	if (types && i == ntypes && ntypes < TYPES)
+	if (i == OTHERS)
+		xr_warn("not every type of events has its own number: further types have the number 65535", NULL);
+	else if (i == ntypes)
 		types[ntypes++] = hash;
 	xr_api_end(c);
 	return i;

@@ -239,9 +239,23 @@ PLAIN void typed_events()
 	typed(3, "late", 4);
 	__xray_unpatch();
 }
+
+// Prints numbers of types until there are no more, then those of the first two types again.
+PLAIN void many_types()
+{
+	char type[16];
+	for (int i = 0; i < 65540; i++) {
+		snprintf(type, sizeof type, "type %d", i);
+		int number = __xray_register_event_type(type);
+		if (number != i)
+			printf("type %d has number %d\n", i, number);
+	}
+	printf("first %d %d\n", __xray_register_event_type("type 0"), __xray_register_event_type("type 1"));
+}
 #else // older versions crash on events, or pass wrong payloads
 PLAIN void custom_events() {}
 PLAIN void typed_events() {}
+PLAIN void many_types() {}
 #endif
 
 // Logs of the program.
@@ -670,7 +684,7 @@ PLAIN int main(int argc, char **argv)
 		void (*run)();
 	} cases[] = {
 		{"patching", patching}, {"coverage", coverage}, {"ids", ids}, {"arguments", arguments}, {"custom", custom_events},
-		{"typed", typed_events}, {"modes", modes}, {"fdr", fdr}, {"some", some}, {"memory", memory}, {"reinit", reinit},
+		{"typed", typed_events}, {"types", many_types}, {"modes", modes}, {"fdr", fdr}, {"some", some}, {"memory", memory}, {"reinit", reinit},
 		{"plain", plain}, {"forks", forks}, {"profiling", profiling}, {"end", profiled_to_the_end}, {"recursion", recursion},
 		{"beside", beside}, {"storm", storm},
 	};
