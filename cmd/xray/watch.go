@@ -212,7 +212,9 @@ func (w *watching) run(ctx context.Context, args []string) (err error) {
 // named watches the processes with a name, one after another.
 func (w *watching) named(ctx context.Context) error {
 	w.say("waiting for a process called %s", w.wait)
-	for said := ""; ctx.Err() == nil; sleep(ctx, 200*time.Millisecond) {
+	const often, rarely = 200 * time.Millisecond, time.Second
+	for said, pause := "", often; ctx.Err() == nil; sleep(ctx, pause) {
+		pause = often
 		pid, err := recorder.FindProgram(w.wait, func(pid int) bool { return w.isKnown(pid) })
 		if err != nil {
 			return err
@@ -221,7 +223,11 @@ func (w *watching) named(ctx context.Context) error {
 			continue
 		}
 		// If this one cannot be watched, wait for the next. One that has just started may be watched later.
-		if err := w.family(ctx, fmt.Sprint(pid)); err != nil && ctx.Err() == nil && err.Error() != said {
+		err = w.family(ctx, fmt.Sprint(pid))
+		if err == nil || ctx.Err() != nil {
+			continue
+		}
+		if pause = rarely; err.Error() != said {
 			said = err.Error()
 			w.Say("%v", err)
 		}
