@@ -196,11 +196,21 @@ func wait(ctx context.Context, p *recorder.Process, held *recorder.Held, limiter
 		case <-held.Over():
 			return true
 		case <-look.C:
-			if !p.Alive() || limiter != nil && limiter.Over() {
+			if hasEnded(p) {
+				return true
+			}
+			if limiter != nil && limiter.Over() {
 				return false
 			}
 		}
 	}
+}
+
+// hasEnded reports whether a process has ended. When a thread other than the first executes a program, the
+// first thread ends before the others do, and the process looks dead for a moment.
+func hasEnded(p *recorder.Process) bool {
+	threads, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", p.PID))
+	return len(threads) <= 1 && !p.Alive()
 }
 
 // whyOver says why a process has ended a recording that began when it executed the file image. It waits until
@@ -208,7 +218,7 @@ func wait(ctx context.Context, p *recorder.Process, held *recorder.Held, limiter
 func whyOver(p *recorder.Process, image string) string {
 	const patience = time.Second // the connection ends before the process does, and before it has another image
 	for began := time.Now(); time.Since(began) < patience; time.Sleep(5 * time.Millisecond) {
-		if !p.Alive() {
+		if hasEnded(p) {
 			return ""
 		}
 		if now := imageOf(p.PID); now != image && now != "" {
