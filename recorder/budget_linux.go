@@ -73,7 +73,7 @@ type budgetFunction struct {
 	back           time.Time                             // earliest time to switch it on again
 	away           time.Duration                         // how long it stays off the next time
 	looked         float64                               // probability with which the latest look counts it; 0: it does not
-	looks          ratio                                 // of calls to ns of CPU time; see weight
+	looks          ratio                                 // of calls to ns of CPU time, weighted as in look
 	counted        float64                               // CPU time of looks that counted it, ns
 	// CPU time in ns, and calls, while the function was on or had not been called yet.
 	watched, made float64
@@ -153,7 +153,7 @@ func (l *lookedAt) rate() float64 {
 type budgetEstimate struct {
 	ns    float64  // CPU time outside of looks, excluding the cost of recording, before from
 	seen  float64  // calls that were counted in that time
-	looks lookedAt // sums of all looks, see weight
+	looks lookedAt // sums of all looks, weighted as in look
 	off   bool     // it has been off since from
 	from  float64  // total of the process
 }

@@ -253,6 +253,9 @@ func (p *budgetProcess) finish(cpu float64) {
 // fewLooks is the number of looks at which a process's own rate and that of all processes count equally.
 const fewLooks = 2
 
+// shortestCall is the shortest time from one call of an instrumented function to the next, in ns.
+const shortestCall = 2.0
+
 // estimate fills a function's row with the estimate of its calls while it was off, for ns of CPU time
 // excluding the cost of recording. It leaves out those that were seen. It uses the mean rate of the looks
 // at the process, and of those at all processes with a weight of others ns. The rates of single looks
@@ -261,6 +264,9 @@ const fewLooks = 2
 func (b *budget) estimate(row *reader.BudgetFunction, looks lookedAt, others, ns, seen float64) {
 	f := &b.functions[row.Func]
 	rate, margin, least := f.usualRate(), 1.0, 0.0 // unless there are enough looks
+	if rate == 0 {
+		least = ns / shortestCall // nothing is known
+	}
 	if f.looks.y > 0 {
 		rate = (looks.calls + others*f.meanRate()) / (looks.ns + others)
 		if f.looks.n >= 2 && rate > 0 {

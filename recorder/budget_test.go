@@ -189,6 +189,16 @@ func TestBudgetOfKnownRates(t *testing.T) {
 	}
 }
 
+// The margin of a function about which nothing is known includes every possible number of calls.
+func TestBudgetOfUnknownRate(t *testing.T) {
+	b := newBudget(nil, 0.03)
+	b.functions = make([]budgetFunction, 1)
+	var row reader.BudgetFunction
+	if b.estimate(&row, lookedAt{}, 0, 1e9, 0); row.Estimated != 0 || row.Error < 1e8 {
+		t.Errorf("%d ± %d calls in a second", row.Estimated, row.Error)
+	}
+}
+
 // Estimates have no bias if functions are called in phases, some of which cost more to look at.
 func TestBudgetOfPhases(t *testing.T) {
 	const functions, phase, rounds = 100, 20, 6000
