@@ -112,6 +112,8 @@ type budgetProcess struct {
 	wasting  float64        // the same cost per ns of CPU time, before the latest round
 	looks    float64        // CPU time of looks since the latest round, ns
 	unseen   float64        // CPU time since the latest look, excluding the cost of recording, ns
+	sampled  float64        // sum of the CPU time of looks, excluding the cost of recording, ns; older looks count less
+	whole    float64        // the same of the CPU time that the looks stand for
 
 	// Protected by the budget's lock; lists are by function:
 	total     float64 // CPU time, excluding the cost of recording, ns
@@ -769,8 +771,9 @@ func (b *budget) command(ctx context.Context, p *budgetProcess, what string, now
 // look counts calls of functions that are off in a process, for a moment.
 //
 // A look stands for the CPU time since the previous look at the process, and for the looks that did not
-// count the function. That is its weight in sums: looks are rarer when functions are called often, because
-// each costs more.
+// count the function. That gives the weight in sums: looks are rarer when functions are called often,
+// because each costs more. The latest looks share their weight. Otherwise, a look at an idle moment would
+// stand for the work before it.
 func (b *budget) look(ctx context.Context, p *budgetProcess, now time.Time) {
 	this := func(of *budgetProcess) bool { return of == p }
 	b.mu.Lock()
@@ -799,7 +802,8 @@ func (b *budget) look(ctx context.Context, p *budgetProcess, now time.Time) {
 	if own < float64(leastLook)/20 {
 		return // it was nearly idle
 	}
-	stands := p.unseen + own
+	const older = 1. / 2
+	p.sampled, p.whole = p.sampled*older+own, p.whole*older+p.unseen+own
 	p.unseen = 0
 	p.total += own
 	n := uint64(len(b.functions))
@@ -810,7 +814,7 @@ func (b *budget) look(ctx context.Context, p *budgetProcess, now time.Time) {
 			continue
 		}
 		p.estimates[id].from += own
-		weight := stands / own / f.looked
+		weight := p.whole / p.sampled / f.looked
 		at, all, calls := &p.looked[id], &p.estimates[id].looks, float64(c.calls[uint32(id)])
 		*at = lookedAt{at.ns/2 + own, at.calls/2 + calls}
 		all.ns, all.calls = all.ns+weight*own, all.calls+weight*calls

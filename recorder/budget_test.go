@@ -31,6 +31,7 @@ type simulated struct {
 	counting float64 // cost of counting a call, ns
 	random   *rand.Rand
 	blinded  bool // it no longer notices switches
+	idle     bool // it makes no calls in looks, and uses little CPU time
 	lasted   func(id uint32, ticks uint64)
 }
 
@@ -90,7 +91,11 @@ func (s *simulated) do(_ context.Context, v any, command string) error {
 		cpu := s.cpu
 		s.counting = (simulatedCall - notingCost) * lookCounting
 		length, _ := strconv.ParseFloat(strings.TrimPrefix(command, "budget look="), 64)
-		s.run(length)
+		if s.idle {
+			s.cpu, s.own = s.cpu+float64(leastLook)/10, s.own+float64(leastLook)/10 // without calls
+		} else {
+			s.run(length)
+		}
 		s.burstEnds()
 		s.counting = countingCost
 		s.follow(false)
@@ -228,6 +233,29 @@ func TestBudgetOfPhases(t *testing.T) {
 	}
 	if q := estimated / missing; math.Abs(q-1) > 0.05 {
 		t.Errorf("%.0f calls are estimated, and %.0f were not counted", estimated, missing)
+	}
+}
+
+// Looks at idle moments do not stand for the work between them.
+func TestBudgetOfIdleLooks(t *testing.T) {
+	s := newSimulated([]float64{0.002})
+	b := newBudget(s, 0.03)
+	s.lasted = b.lasted
+	now := time.Now()
+	for round := range 2000 {
+		s.run(float64(roundInterval))
+		s.idle = round%4 > 0
+		now = now.Add(roundInterval)
+		b.round(t.Context(), now, true)
+		s.idle = false
+	}
+	p := b.processes[0]
+	p.finish(s.cpu)
+	var row reader.BudgetFunction
+	e := p.estimates[0]
+	b.estimate(&row, e.looks, 0, p.offTime(0), e.seen)
+	if q := float64(row.Estimated) / (s.made[0] - float64(s.counted[0][0])); math.Abs(q-1) > 0.2 {
+		t.Errorf("the estimate is %.2f times the calls that were not counted", q)
 	}
 }
 
