@@ -61,7 +61,7 @@ func (n *inspector) follow(data []byte, at int, part bool, exit func(function ui
 // switchCost returns about how much CPU time the thread spent on a switch event, in ns, or 0 for another
 // record. The runtime reads the run-queue time once for each askAt ns of waits.
 func switchCost(record []byte) float64 {
-	const noticing, asking, askAt = 2200.0, 18000.0, 2e6
+	const noticing, asking, askAt = 2200.0, 18000.0, 20e6
 	if record[0]>>1 != recordCustom {
 		return 0
 	}

@@ -51,7 +51,7 @@ struct sequence {
 
 /* The run-queue time is read once a thread's blocked time adds up to this many ns, because
  * opening a file takes 5 to 20 us. Within a budget, that has to be rarer. */
-enum { ASK_AT = 250000, ASK_AT_WITHIN_BUDGET = 2000000 };
+enum { ASK_AT = 250000, ASK_AT_WITHIN_BUDGET = 20000000 };
 
 /* So many checks without a switch within so many ticks, more than 10 ms, mean that other code clears
  * the pointer. Signals are less frequent. */
