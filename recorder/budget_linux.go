@@ -355,6 +355,11 @@ func (b *budget) passed() (ns float64) {
 	if len(b.processes) < int(b.memory.processes()) {
 		return math.Inf(1) // there is a new process
 	}
+	return b.used()
+}
+
+// used returns the CPU time of the known processes since the latest round, in ns.
+func (b *budget) used() (ns float64) {
 	for _, p := range b.processes {
 		if p != nil {
 			ns += p.cpuNow() - p.cpu
@@ -411,12 +416,15 @@ func (c *countedCalls) cost(call float64) float64 { return c.recorded*call + c.s
 // read returns the calls of some processes that were counted since their counts were last read. The
 // list is by index of the process.
 func (b *budget) read(wanted func(*budgetProcess) bool) []countedCalls {
-	of := make([]countedCalls, len(b.processes))
+	of, these := make([]countedCalls, len(b.processes)), make([]bool, len(b.processes))
+	for i, p := range b.processes {
+		these[i] = p != nil && wanted(p) // once for all threads, because reading a clock is a system call
+	}
 	now := rdtsc()
 	b.memory.threads(func(i, process uint32, words func(func(id, calls uint64))) {
 		if b.slots = upTo(b.slots, uint64(i)); words == nil {
 			b.slots[i].counts = nil
-		} else if process < uint32(len(of)) && b.processes[process] != nil && wanted(b.processes[process]) {
+		} else if process < uint32(len(of)) && these[process] {
 			b.readSlot(words, &b.slots[i], &of[process], now)
 		}
 	})
@@ -507,12 +515,7 @@ func (b *budget) measure() (progress float64) {
 // takeNoticing returns the cost of noticing switches since the latest round, relative to the CPU time
 // since then. It ends the noticing if it costs too much.
 func (b *budget) takeNoticing() float64 {
-	passed := 0.0
-	for _, p := range b.processes {
-		if p != nil {
-			passed += p.cpuNow() - p.cpu
-		}
-	}
+	passed := b.used()
 	spent := min(b.spent, passed/2)
 	b.noticing -= b.spent
 	b.spent = 0

@@ -32,11 +32,8 @@ func (n *inspector) records(data []byte, from, to int, entry func(function uint3
 		if size == 0 {
 			return
 		}
-		switch at += size; {
-		case at > from && word != 0:
-			n.record(word, now, entry, exit)
-		case at > from:
-			n.spent += switchCost(data[at-size : at])
+		if at += size; at > from {
+			n.record(data[at-size:at], word, now, entry, exit)
 		}
 	}
 }
@@ -49,11 +46,8 @@ func (n *inspector) follow(data []byte, at int, part bool, exit func(function ui
 		if size == 0 {
 			break
 		}
-		if at += size; word != 0 {
-			n.record(word, now, func(uint32) {}, exit)
-		} else {
-			n.spent += switchCost(data[at-size : at])
-		}
+		n.record(data[at:at+size], word, now, func(uint32) {}, exit)
+		at += size
 	}
 	return at
 }
@@ -110,7 +104,12 @@ func (b *budget) follow(slot, owner uint32, number uint64, data []byte, part boo
 	b.takeSpent(&t.inspector)
 }
 
-func (n *inspector) record(word uint32, now uint64, entry func(function uint32), exit func(function uint32, ticks uint64)) {
+// record evaluates a record, with its word and time from chunkClock.next.
+func (n *inspector) record(data []byte, word uint32, now uint64, entry func(function uint32), exit func(function uint32, ticks uint64)) {
+	if word == 0 {
+		n.spent += switchCost(data)
+		return
+	}
 	id := word >> 4
 	switch kind := reader.Kind(word >> 1 & 7); {
 	case kind.IsEnter():
