@@ -456,7 +456,7 @@ func (c *ctl) counters(ctx context.Context) error {
 	opts := c.Options(&c.Streams)
 	opts.Style = symbolize.Style(c.Style)
 	// If the file of an object is gone or was rebuilt, show the number of the object.
-	names, _, err := symbolize.LoadRecorded(objects, nil, nil, symbolize.Search{Options: opts, Dirs: append(slices.Clip(c.Symbols), filesOf(c.process))})
+	names, _, err := symbolize.LoadRecorded(objects, nil, nil, symbolize.Search{Options: opts, Dirs: c.DirsFor(c.process.PID)})
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -228,7 +227,7 @@ func (t *topping) openLive(ctx context.Context) (*recorder.Live, error) {
 
 // describe reads the names of the functions of a process.
 func (t *topping) describe(trace *reader.Trace) (recorder.Roots, error) {
-	opened, err := symbolize.Open(trace, nil, symbolize.Search{Options: t.Options(&t.Streams), Dirs: append(slices.Clip(t.Symbols), filesOf(t.process))})
+	opened, err := symbolize.Open(trace, nil, symbolize.Search{Options: t.Options(&t.Streams), Dirs: t.DirsFor(t.process.PID)})
 	if err != nil {
 		return recorder.Roots{}, err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/cmd/xray/internal/watch"
 	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/reader"
@@ -416,7 +417,7 @@ func (w *watching) checkRoot(ctx context.Context, pid int) error {
 		}
 		if time.Since(began) > patience {
 			for i := range files {
-				files[i] = strings.TrimPrefix(files[i], fmt.Sprintf("/proc/%d/root", pid))
+				files[i] = strings.TrimPrefix(files[i], session.RootOf(pid))
 			}
 			return w.noRoot(files)
 		}
@@ -530,7 +531,7 @@ func (w *watching) process(ctx context.Context, p *recorder.Process) (err error)
 		defer end()
 	}
 	names := make(map[reader.FuncID]string)
-	live, err := recorder.OpenLive(ctx, p, w.memory, func(t *reader.Trace) (recorder.Roots, error) { return w.choose(t, names, filesOf(p)) })
+	live, err := recorder.OpenLive(ctx, p, w.memory, func(t *reader.Trace) (recorder.Roots, error) { return w.choose(t, names, p.PID) })
 	if err != nil {
 		return err
 	}
@@ -554,13 +555,9 @@ func (w *watching) process(ctx context.Context, p *recorder.Process) (err error)
 	return err
 }
 
-// filesOf returns the directory in which the recorded paths of a running process are found. The
-// process may have another root or other mounts, as in a container.
-func filesOf(p *recorder.Process) string { return fmt.Sprintf("/proc/%d/root", p.PID) }
-
-// choose returns the functions that --root selects, and adds their names.
-func (w *watching) choose(t *reader.Trace, names map[reader.FuncID]string, files string) (r recorder.Roots, err error) {
-	opened, err := symbolize.Open(t, nil, symbolize.Search{Options: w.Options(&w.Streams), Dirs: append(slices.Clip(w.Symbols), files)})
+// choose returns the functions of a process that --root selects, and adds their names.
+func (w *watching) choose(t *reader.Trace, names map[reader.FuncID]string, pid int) (r recorder.Roots, err error) {
+	opened, err := symbolize.Open(t, nil, symbolize.Search{Options: w.Options(&w.Streams), Dirs: w.DirsFor(pid)})
 	if err != nil {
 		return r, err
 	}

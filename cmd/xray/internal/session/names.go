@@ -80,6 +80,13 @@ func (f *DebugFlags) AddDirs(flags *pflag.FlagSet) {
 	flags.Func("symbols", "search `DIR` for binaries and debug files by build ID (.build-id/xx/...), path and name; repeatable", more)
 }
 
+// DirsFor returns where to search for the files of a running process: also below its own root, because
+// it may have another one or other mounts, as in a container.
+func (f *DebugFlags) DirsFor(pid int) []string { return append(slices.Clip(f.Symbols), RootOf(pid)) }
+
+// RootOf returns the directory below which the files of a running process are, as the process sees them.
+func RootOf(pid int) string { return fmt.Sprintf("/proc/%d/root", pid) }
+
 // Options returns the options for loading names from a file. It downloads debug files if
 // $DEBUGINFOD_URLS is set.
 func (f *DebugFlags) Options(streams *cli.Streams) symbolize.Options {
