@@ -14,7 +14,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/xray-tools/xray/internal/tracetext"
+	"github.com/xray-tools/xray/internal/test/texttrace"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 )
@@ -144,14 +144,7 @@ func TestPageHoldsTheCalls(t *testing.T) {
 }
 
 func TestEventsAndSource(t *testing.T) {
-	data, err := tracetext.Parse("xray fdr version=5\nthread 2 pid=1 wall=1.000020 cpu=0 tsc=1000\nenter 1 +5\ncustom \"hello\" +5\nexit 1 +5\nend-of-buffer\n")
-	if err != nil {
-		t.Fatal(err)
-	}
-	trace, err := reader.OpenReaderAt(bytes.NewReader(data), int64(len(data)), "trace")
-	if err != nil {
-		t.Fatal(err)
-	}
+	trace := texttrace.Open(t, "xray fdr version=5\nthread 2 pid=1 wall=1.000020 cpu=0 tsc=1000\nenter 1 +5\ncustom \"hello\" +5\nexit 1 +5\nend-of-buffer\n")
 	r, _, err := calls.Run(trace, calls.Options{Shards: 1, Opens: true}, func() *Recording { return New(&Options{Base: 1005}) })
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/xray-tools/xray/explain/requests"
-	"github.com/xray-tools/xray/internal/tracetext"
+	"github.com/xray-tools/xray/internal/test/texttrace"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"
@@ -21,14 +21,7 @@ import (
 
 func collect(t testing.TB, text string, shards int, opts requests.Options) *requests.Collector {
 	t.Helper()
-	log, err := tracetext.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	trace, err := reader.OpenReaderAt(bytes.NewReader(log), int64(len(log)), "trace")
-	if err != nil {
-		t.Fatal(err)
-	}
+	trace := texttrace.Open(t, text)
 	c, _, err := calls.Run(calls.Source(trace), calls.Options{Shards: shards}, func() *requests.Collector { return requests.NewCollector(opts) })
 	if err != nil {
 		t.Fatal(err)
@@ -341,14 +334,7 @@ func TestProperties(t *testing.T) {
 		choice := requests.Choice{Pause: rapid.Uint64Range(0, 100).Draw(t, "pause")}
 		var outputs [2]bytes.Buffer
 		for i, shards := range []int{1, 3} {
-			log, err := tracetext.Parse(text)
-			if err != nil {
-				t.Fatal(err)
-			}
-			trace, err := reader.OpenReaderAt(bytes.NewReader(log), int64(len(log)), "trace")
-			if err != nil {
-				t.Fatal(err)
-			}
+			trace := texttrace.Open(t, text)
 			o := calls.Options{Shards: shards}
 			c, _, err := calls.Run(calls.Source(trace), o, func() *requests.Collector { return requests.NewCollector(opts) })
 			if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/xray-tools/xray/explain/shapes"
+	"github.com/xray-tools/xray/internal/test/texttrace"
 	"github.com/xray-tools/xray/internal/test/tracegen"
-	"github.com/xray-tools/xray/internal/tracetext"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 )
@@ -80,19 +80,13 @@ func TestFull(t *testing.T) {
 // A full shard may have no more shapes than the others.
 func TestFullInOneShard(t *testing.T) {
 	const x, y = "enter 1 +1\nexit 1 +1\n", "enter 1 +1\nenter 2 +1\nexit 2 +1\nexit 1 +1\n"
-	log, err := tracetext.Parse("xray fdr\nthread 1 pid=1 tsc=1000\n" + x + "thread 2 pid=1 tsc=1000\n" + x + y)
-	if err != nil {
-		t.Fatal(err)
-	}
-	trace, err := reader.OpenReaderAt(bytes.NewReader(log), int64(len(log)), "trace")
-	if err != nil {
-		t.Fatal(err)
-	}
+	trace := texttrace.Open(t, "xray fdr\nthread 1 pid=1 tsc=1000\n"+x+"thread 2 pid=1 tsc=1000\n"+x+y)
 	var shards [2]*shapes.Analysis
 	for i := range shards {
 		run := calls.Options{Shards: 1, Paths: true}
 		run.Filter.Thread = func(th reader.Thread) bool { return th.Thread == int32(i+1) }
 		opts := shapes.Options{Root: func(id reader.FuncID) bool { return id == 1 }, Limit: 1}
+		var err error
 		if shards[i], _, err = calls.Run(trace, run, func() *shapes.Analysis { return shapes.New(opts) }); err != nil {
 			t.Fatal(err)
 		}

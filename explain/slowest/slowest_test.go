@@ -11,8 +11,8 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/xray-tools/xray/explain/slowest"
+	"github.com/xray-tools/xray/internal/test/texttrace"
 	"github.com/xray-tools/xray/internal/test/tracegen"
-	"github.com/xray-tools/xray/internal/tracetext"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 )
@@ -132,14 +132,7 @@ func TestSlowestIsNotUsual(t *testing.T) {
 		for _, d := range c.durations {
 			fmt.Fprintf(&text, "enter 1 +0\nexit 1 +%d\n", d)
 		}
-		log, err := tracetext.Parse(text.String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		trace, err := reader.OpenReaderAt(bytes.NewReader(log), int64(len(log)), "trace")
-		if err != nil {
-			t.Fatal(err)
-		}
+		trace := texttrace.Open(t, text.String())
 		got := report(t, trace, 1, slowest.Options{Root: func(reader.FuncID) bool { return true }, Top: 1}).Usual
 		if got.Count != c.count || got.Duration != c.count*c.mean {
 			t.Errorf("%v: got %+v, want %d calls with a mean of %d", c.durations, got, c.count, c.mean)

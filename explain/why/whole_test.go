@@ -1,7 +1,6 @@
 package why_test
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,7 +10,7 @@ import (
 	"github.com/xray-tools/xray/explain/why"
 	"github.com/xray-tools/xray/internal/invocation"
 	"github.com/xray-tools/xray/internal/test/testnames"
-	"github.com/xray-tools/xray/internal/tracetext"
+	"github.com/xray-tools/xray/internal/test/texttrace"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"
@@ -256,14 +255,7 @@ func damaged(t *testing.T) *reader.Trace {
 			now += 10
 		}
 	}
-	data, err := tracetext.Parse(text.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	trace, err := reader.OpenReaderAt(bytes.NewReader(data), int64(len(data)), "damaged.xray")
-	if err != nil {
-		t.Fatal(err)
-	}
+	trace := texttrace.Open(t, text.String())
 	return trace
 }
 
