@@ -179,7 +179,7 @@ func converse(conn *net.UnixConn, command string, files []*os.File, buf []byte) 
 	if _, _, err := conn.WriteMsgUnix([]byte(command), rights, nil); err != nil && !errors.Is(err, syscall.EPIPE) {
 		return nil, gone(err)
 	}
-	n, _, flags, _, err := conn.ReadMsgUnix(buf, nil)
+	n, flags, err := readPacket(conn, buf)
 	switch {
 	case err != nil:
 		return nil, gone(err)
@@ -187,6 +187,17 @@ func converse(conn *net.UnixConn, command string, files []*os.File, buf []byte) 
 		return nil, fmt.Errorf("the recorder's response is longer than %d bytes", len(buf))
 	}
 	return buf[:n], nil
+}
+
+// readPacket reads a packet into buf. The flags are those of recvmsg(2). At the end it reads once more:
+// Linux reports the end although a packet is queued, if both arrive while a non-blocking read is between
+// looking for the packet and looking for the end.
+func readPacket(conn *net.UnixConn, buf []byte) (n, flags int, err error) {
+	n, _, flags, _, err = conn.ReadMsgUnix(buf, nil)
+	if errors.Is(err, io.EOF) {
+		n, _, flags, _, err = conn.ReadMsgUnix(buf, nil)
+	}
+	return n, flags, err
 }
 
 // line is a connection to a process for several commands. Only one goroutine may use it.

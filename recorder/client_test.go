@@ -46,6 +46,47 @@ func serve(t *testing.T, address string, answer func(command string, files []*os
 	}()
 }
 
+// No answer is lost when the runtime closes the connection at once, as it does after most commands. The
+// listener does not sleep, so that it often does so while the client reads.
+func TestAnswerAndEnd(t *testing.T) {
+	address := &unix.SockaddrUnix{Name: "@xray-recorder-test-answers"}
+	listening, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err == nil {
+		defer unix.Close(listening)
+		err = errors.Join(unix.Bind(listening, address), unix.Listen(listening, 1))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 50000
+	go func() {
+		command := make([]byte, 16)
+		for range n {
+			conn, _, err := unix.Accept4(listening, unix.SOCK_CLOEXEC)
+			if err != nil {
+				return
+			}
+			for err = unix.EAGAIN; err == unix.EAGAIN; {
+				_, _, err = unix.Recvfrom(conn, command, unix.MSG_DONTWAIT)
+			}
+			_ = unix.Sendto(conn, []byte("{}"), unix.MSG_NOSIGNAL, nil)
+			unix.Close(conn)
+		}
+	}()
+	buf := make([]byte, 16)
+	for i := range n {
+		conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: address.Name, Net: "unixpacket"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := converse(conn, "status", nil, buf)
+		conn.Close()
+		if err != nil || string(answer) != "{}" {
+			t.Fatalf("answer %d: %q, %v", i, answer, err)
+		}
+	}
+}
+
 func received(rights []byte) (files []*os.File) {
 	messages, err := unix.ParseSocketControlMessage(rights)
 	if err != nil {

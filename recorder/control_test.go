@@ -74,7 +74,7 @@ func receive(t *testing.T, c *net.UnixConn) map[string]any {
 		t.Fatal(err)
 	}
 	buf := make([]byte, 256<<10)
-	n, err := c.Read(buf)
+	n, _, err := readPacket(c, buf)
 	if err != nil {
 		t.Fatalf("no answer: %v", err)
 	}
@@ -417,7 +417,7 @@ func TestControlHostileClients(t *testing.T) {
 					_ = c.SetDeadline(time.Now().Add(time.Minute))
 					_, _ = c.Write([]byte("status"))
 					buf := make([]byte, 256<<10)
-					n, _ := c.Read(buf)
+					n, _, _ := readPacket(c, buf)
 					c.Close()
 					if n > 0 && json.Valid(buf[:n]) {
 						served <- true
