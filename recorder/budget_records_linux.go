@@ -255,27 +255,37 @@ const fewLooks = 2
 // shortestCall is the shortest time from one call of an instrumented function to the next, in ns.
 const shortestCall = 2.0
 
+// priorTime is how much CPU time in looks counts as much as the rate of a function while it was on, in ns.
+const priorTime = 1e6
+
 // estimate fills a function's row with the estimate of its calls while it was off, for ns of CPU time
 // excluding the cost of recording. It leaves out those that were seen. It uses the mean rate of the looks
 // at the process, and of those at all processes with a weight of others ns. The rates of single looks
 // would follow a function that is called in phases, but there are too few looks for that: one phase would
-// determine the estimate for a long time.
+// determine the estimate for a long time. In a short recording, looks may have seen next to nothing. Then
+// the estimate also uses the rate while the function was on.
 func (b *budget) estimate(row *reader.BudgetFunction, looks lookedAt, others, ns, seen float64) {
 	f := &b.functions[row.Func]
-	rate, margin, least := f.usualRate(), 1.0, 0.0 // unless there are enough looks
+	usual := f.usualRate()
+	rate, deviation, least := usual, usual, 0.0 // unless there are enough looks
 	if rate == 0 {
 		least = ns / shortestCall // nothing is known
 	}
 	if f.looks.y > 0 {
-		rate = (looks.calls + others*f.meanRate()) / (looks.ns + others)
-		if f.looks.n >= 2 && rate > 0 {
-			margin = f.looks.standardError() / rate
+		prior := 0.0
+		if usual > 0 {
+			prior = priorTime / (f.counted + priorTime)
+		}
+		rate = (1-prior)*(looks.calls+others*f.meanRate())/(looks.ns+others) + prior*usual
+		deviation = rate
+		if f.looks.n >= 2 {
+			deviation = math.Hypot((1-prior)*f.looks.standardError(), prior*usual)
 		}
 		least = ns / f.counted // one call in all looks
 	}
 	calls := max(0, rate*ns-seen)
 	row.Estimated, row.OffNS = uint64(math.Round(calls)), uint64(ns)
-	row.Error = uint64(math.Ceil(max(calls*margin, least)))
+	row.Error = uint64(math.Ceil(max(deviation*ns, least)))
 	row.Rate = uint64(math.Round(f.rate * 1e9))
 	if n := f.burst.calls; n >= leastBurst {
 		mean := f.burst.sum / n

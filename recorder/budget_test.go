@@ -204,6 +204,29 @@ func TestBudgetOfUnknownRate(t *testing.T) {
 	}
 }
 
+// One look at a moment in which a busy function was not called says little. So the estimate is near the
+// rate while the function was on. Many such looks say that it is no longer called.
+func TestBudgetOfEmptyLooks(t *testing.T) {
+	const on, off, usual = 1e7, 1e8, 0.02
+	estimate := func(looks int) (row reader.BudgetFunction) {
+		b := newBudget(nil, 0.03)
+		b.functions = []budgetFunction{{watched: on, made: usual * on}}
+		f := &b.functions[0]
+		for range looks {
+			f.looks.add(0, off/float64(looks))
+			f.counted += 1e5
+		}
+		b.estimate(&row, lookedAt{ns: off}, 0, off, 0)
+		return row
+	}
+	if row := estimate(1); row.Estimated < usual*off/2 || row.Error < row.Estimated/2 {
+		t.Errorf("after one short look: %d ± %d calls", row.Estimated, row.Error)
+	}
+	if row := estimate(500); row.Estimated > usual*off/20 || row.Error < row.Estimated/2 {
+		t.Errorf("after 500 looks: %d ± %d calls", row.Estimated, row.Error)
+	}
+}
+
 // Estimates have no bias if functions are called in phases, some of which cost more to look at.
 func TestBudgetOfPhases(t *testing.T) {
 	const functions, phase, rounds = 100, 20, 6000
