@@ -189,8 +189,28 @@ func TestSwitchesWithinBudget(t *testing.T) {
 		}
 	}
 	_, path = variant{program, &l}.runLimited(t, "mode=record,limited=1,control=1", 0.0001, "0", "quick", "quick", "quick", "compute")
-	if n, p := allSwitches(t, path); p.OffCPU != "" || !strings.Contains(p.NoOffCPU, "budget") || n == 0 {
+	if n, _, p := allSwitches(t, path); p.OffCPU != "" || !strings.Contains(p.NoOffCPU, "budget") || n == 0 {
 		t.Errorf("a small budget: %d switches, off-CPU source %q, reason %q", n, p.OffCPU, p.NoOffCPU)
+	}
+}
+
+// A long wait on a busy machine does not get the run-queue time of the short waits before it, which the
+// recorder does not read each time.
+func TestSwitchesOfLongWaits(t *testing.T) {
+	l := library(t)
+	program := buildProgram(t, "clang-22", "offcpu.c", "-O1")
+	for _, limited := range []bool{false, true} {
+		var path string
+		if limited {
+			_, path = variant{program, &l}.runLimited(t, "mode=record,limited=1", 0.5, "8", "stall")
+		} else {
+			_, _, traces := recordProgram(t, &l, "", program, "8", "stall")
+			path = traces[0]
+		}
+		_, long, _ := allSwitches(t, path)
+		if asleep := long.OffNS - long.QueuedNS; long.OffNS < 200e6 || asleep < 170e6 {
+			t.Errorf("budget: %v; a thread slept for 200 ms, and got %+v", limited, long)
+		}
 	}
 }
 
@@ -224,11 +244,12 @@ func TestSwitchesFindsWhatIsNoticedLate(t *testing.T) {
 }
 
 // allSwitches returns the number of voluntary switches in a trace, and its process metadata.
-func allSwitches(t *testing.T, path string) (n uint64, p reader.Process) {
+func allSwitches(t *testing.T, path string) (n uint64, longest reader.Switch, p reader.Process) {
 	t.Helper()
 	trace, err := reader.Open(reader.Options{}, path)
 	if err != nil {
-		t.Fatal(err)
+		// allSwitches returns the number of voluntary switches in a trace, the one with the longest time, and the
+		// process metadata.
 	}
 	defer trace.Close()
 	for b, err := range trace.Blocks(reader.ThreadOrder) {
@@ -238,10 +259,13 @@ func allSwitches(t *testing.T, path string) (n uint64, p reader.Process) {
 		for i := range b.Payloads {
 			if s, ok := reader.ParseSwitch(b.Payloads[i].Data); ok {
 				n += uint64(s.Voluntary)
+				if s.Voluntary > 0 && s.OffNS > longest.OffNS {
+					longest = s
+				}
 			}
 		}
 	}
-	return n, trace.Recording(0).Process
+	return n, longest, trace.Recording(0).Process
 }
 
 // 50 sleeps give 50 switches, or the trace says why they are missing, however the program was built
@@ -296,7 +320,7 @@ func TestSwitchesElsewhere(t *testing.T) {
 			leaves := int64(0)
 			for _, path := range traces {
 				verify(t, path)
-				n, p := allSwitches(t, path)
+				n, _, p := allSwitches(t, path)
 				if c.missing == "" && (n < 50 || n > 60 || p.OffCPU != "rseq" || p.NoOffCPU != "") {
 					t.Errorf("got %d switches; off-CPU source %q, reason %q", n, p.OffCPU, p.NoOffCPU)
 				}

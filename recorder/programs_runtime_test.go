@@ -224,7 +224,7 @@ func TestMusl(t *testing.T) {
 				t.Errorf("got calls %v, want %v as the program counted; %s", got, want, stderr)
 			}
 			// musl registers no rseq areas, so the runtime does.
-			if _, p := allSwitches(t, traces[0]); p.OffCPU != "rseq" {
+			if _, _, p := allSwitches(t, traces[0]); p.OffCPU != "rseq" {
 				t.Errorf("got off-CPU source %q, reason %q", p.OffCPU, p.NoOffCPU)
 			}
 		})

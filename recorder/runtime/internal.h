@@ -18,8 +18,8 @@
 #define XR_THREAD_NSUMS 2232
 #define XR_THREAD_RSEQ 2248
 #define XR_THREAD_AGAIN 2272
-#define XR_THREAD_TOP 2440
-#define XR_THREAD_END 2448
+#define XR_THREAD_TOP 2448
+#define XR_THREAD_END 2456
 #define XR_ROOT_THRESHOLD 48
 
 #define XR_CHUNK_SIZE 65536 /* also the alignment of chunks */
@@ -121,6 +121,7 @@ struct xr_offcpu {
 	uint64_t voluntary, involuntary, minor, major;
 	uint64_t queued;     /* ns in the run queue: recorded so far plus those before; or all ones */
 	uint64_t unasked;    /* blocked ns since the run-queue time was last read */
+	uint64_t left;       /* ns in the run queue that no switch has got: of waits before the last reading */
 	uint64_t idle, idle_since; /* checks without a switch, and TSC of the first */
 	uint64_t cursor;     /* xr_thread.cursor after a check */
 	struct xr_switch kept;  /* switches found but not yet written */

@@ -347,25 +347,38 @@ void xr_offcpu_attach(struct xr_thread *t)
 		begin(t);
 }
 
+/* Returns how much of the latest wait was run-queue time. It belongs to all waits since it was last read.
+ * A short wait may take the part of earlier ones, so that sums are right. A long one takes only its share:
+ * it may be the cause of a slow call, and what short waits have left over could be as long. */
+static uint64_t queued_of_wait(struct xr_offcpu *o, uint64_t off)
+{
+	uint64_t total = ask_queue(), queued;
+	if (total == XR_UNKNOWN)
+		return XR_UNKNOWN;
+	uint64_t left = total > o->queued ? total - o->queued : 0;
+	if (off < ASK_AT) {
+		queued = left < off ? left : off;
+	} else {
+		uint64_t new = left > o->left ? left - o->left : 0;
+		queued = xr_muldiv(new < o->unasked ? new : o->unasked, off, o->unasked);
+	}
+	o->left = left - queued;
+	o->unasked = 0;
+	return queued;
+}
+
 /* Returns how much off-CPU time the thread spent in the run queue. After a preemption, that is all of
- * it. After waits, the kernel is asked only once they add up to ASK_AT. The part of earlier waits then
- * counts for the latest one. */
+ * it. After waits, the kernel is asked only once they add up to ASK_AT. */
 static uint64_t queued_of(struct xr_offcpu *o, const struct xr_switch *s)
 {
 	uint64_t queued = 0;
-	if (!s->voluntary) {
+	if (!s->voluntary)
 		queued = s->off;
-	} else if (o->queued == XR_UNKNOWN) {
+	else if (o->queued == XR_UNKNOWN)
 		return XR_UNKNOWN;
-	} else if ((o->unasked += s->off) >= (xr_limited ? ASK_AT_WITHIN_BUDGET : ASK_AT)) {
-		uint64_t total = ask_queue();
-		if (total == XR_UNKNOWN)
-			return XR_UNKNOWN;
-		o->unasked = 0;
-		uint64_t left = total > o->queued ? total - o->queued : 0;
-		queued = left < s->off ? left : s->off;
-	}
-	if (o->queued != XR_UNKNOWN)
+	else if ((o->unasked += s->off) >= (xr_limited ? ASK_AT_WITHIN_BUDGET : ASK_AT))
+		queued = queued_of_wait(o, s->off);
+	if (o->queued != XR_UNKNOWN && queued != XR_UNKNOWN)
 		o->queued += queued;
 	return queued;
 }

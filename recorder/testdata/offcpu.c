@@ -3,8 +3,8 @@
  *
  *   offcpu HOGS WHAT...    next to this many threads that only compute
  *
- * WHAT is sleep, wait, compute, fault, page, signal, migrate, yield or quick. Each is done by a
- * thread of its own, all at the same time, and prints a line
+ * WHAT is sleep, wait, compute, fault, page, signal, migrate, yield, quick or stall. Each is done by
+ * a thread of its own, all at the same time, and prints a line
  *
  *   WHAT tid OFF QUEUED VOLUNTARY INVOLUNTARY MINOR SIGNALS
  *
@@ -222,11 +222,24 @@ PLAIN static void quick(void)
 	}
 }
 
+/* Many short waits, and then a long one. */
+PLAIN static void stalls(void)
+{
+	for (int i = 0; i < 200; i++) {
+		tick();
+		doze(100000);
+		compute(1000000);
+	}
+	tick();
+	doze(200000000);
+	tick();
+}
+
 PLAIN static void computes(void) { compute(500000000); }
 
 static const struct { const char *name; void (*work)(void); } works[] = {
 	{"sleep", sleeps}, {"wait", waits}, {"compute", computes}, {"fault", faults}, {"page", pages},
-	{"signal", signals}, {"migrate", migrate}, {"yield", yields}, {"quick", quick},
+	{"signal", signals}, {"migrate", migrate}, {"yield", yields}, {"quick", quick}, {"stall", stalls},
 };
 enum { WORKS = sizeof works / sizeof *works };
 
