@@ -541,7 +541,8 @@ RECORDED void parse(int i) { for (volatile int k = 0; k < 2000; k++) hot(); }`, 
 		t.Errorf("%d calls of stall in the traces\n%s", stalls, &said)
 	}
 	o := runHere("xray", "why", dir)
-	if o.status != 0 || !strings.Contains(o.stdout, "stall itself is slower") {
+	// The budget may have no room for off-CPU times.
+	if o.status != 0 || !regexp.MustCompile(`Why handle is sometimes slow: (stall itself is slower|it is blocked longer in stall)`).MatchString(o.stdout) {
 		t.Errorf("why does not name the cause: %s", o)
 	}
 	if o := runHere("xray", "account", dir); !strings.Contains(o.stdout+o.stderr, "budget of 5% of the CPU time") {
