@@ -200,7 +200,13 @@ func wait(ctx context.Context, p *recorder.Process, held *recorder.Held, limiter
 				return true
 			}
 			if limiter != nil && limiter.Over() {
-				return false
+				// The connection of a process that executes a program also ends, perhaps a moment later.
+				select {
+				case <-held.Over():
+					return true
+				case <-time.After(200 * time.Millisecond):
+					return false
+				}
 			}
 		}
 	}
