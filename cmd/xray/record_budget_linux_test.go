@@ -55,6 +55,9 @@ func startBudgeted(t *testing.T, env ...string) *budgeted {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = p.Process.Kill(); _ = p.Wait(); file.Close() })
+	if len(env) > 0 {
+		until(t, "the recorder", func() bool { return runHere("xray", "ctl", p.pid(), "status").status == 0 })
+	}
 	return p
 }
 
@@ -153,8 +156,11 @@ func readBudgeted(t *testing.T, path string) (map[string]tracedCalls, *reader.Re
 	}
 	defer opened.Close()
 	_, stats, err := calls.Run(calls.Source(trace), calls.Options{}, func() ignoreCalls { return ignoreCalls{} })
-	if err != nil || stats.Unmatched+stats.Inferred > 0 || trace.Losses().Count() > 0 {
-		t.Errorf("%v; %d exits without a call, %d calls without an exit, %d losses", err, stats.Unmatched, stats.Inferred, trace.Losses().Count())
+	// A thread may be killed while it writes the last block.
+	lost := trace.Losses().Samples()
+	torn := !trace.Recording(0).Process.Complete && len(lost) == 1 && strings.Contains(lost[0].String(), "the file ends inside a record")
+	if err != nil || stats.Unmatched+stats.Inferred > 0 || len(lost) > 0 && !torn {
+		t.Errorf("%v; %d exits without a call, %d calls without an exit, losses %v", err, stats.Unmatched, stats.Inferred, lost)
 	}
 	found := make(map[string]tracedCalls)
 	for b, err := range trace.Blocks(reader.FileOrder) {
