@@ -500,12 +500,18 @@ func TestSchedOfRunningProcess(t *testing.T) {
 	if n < 50 {
 		t.Errorf("the timer woke the program %d times, want at least 50", n)
 	}
-	killed := startXray(t, "record", "-q", "--sched", "-p", strconv.Itoa(pid), "-o", end+"killed.xray")
-	follower := 0
-	until(t, "an instance", func() bool {
-		follower = childNamed(killed.Process.Pid, "follow-sched")
-		return follower != 0 && instanceOf(t, follower) != ""
-	})
+	killed := exec.Command("xray", "record", "--sched", "-p", strconv.Itoa(pid), "-o", end+"killed.xray")
+	var said lockedBuffer
+	killed.Stderr = &said
+	if err := killed.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = killed.Process.Kill(); _ = killed.Wait() })
+	until(t, "the recording to begin", func() bool { return strings.Contains(said.String(), "recording process") })
+	follower := childNamed(killed.Process.Pid, "follow-sched")
+	if follower == 0 || instanceOf(t, follower) == "" {
+		t.Fatalf("process %d does not read events", follower)
+	}
 	before := waitsOf(t, pid)
 	until(t, "the program to wait often", func() bool { return waitsOf(t, pid) >= before+150 })
 	_ = killed.Process.Kill()
