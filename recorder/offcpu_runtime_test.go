@@ -243,13 +243,13 @@ func TestSwitchesFindsWhatIsNoticedLate(t *testing.T) {
 	}
 }
 
-// allSwitches returns the number of voluntary switches in a trace, and its process metadata.
+// allSwitches returns the number of voluntary switches in a trace, the event with the longest time among
+// those with such a switch, and the process metadata.
 func allSwitches(t *testing.T, path string) (n uint64, longest reader.Switch, p reader.Process) {
 	t.Helper()
 	trace, err := reader.Open(reader.Options{}, path)
 	if err != nil {
-		// allSwitches returns the number of voluntary switches in a trace, the one with the longest time, and the
-		// process metadata.
+		t.Fatal(err)
 	}
 	defer trace.Close()
 	for b, err := range trace.Blocks(reader.ThreadOrder) {

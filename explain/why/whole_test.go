@@ -255,8 +255,7 @@ func damaged(t *testing.T) *reader.Trace {
 			now += 10
 		}
 	}
-	trace := texttrace.Open(t, text.String())
-	return trace
+	return texttrace.Open(t, text.String())
 }
 
 // A request with missing records is not counted, and later requests are not nested in it.
