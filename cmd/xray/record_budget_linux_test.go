@@ -112,15 +112,23 @@ func (p *budgeted) status(t *testing.T) (s recorder.Status) {
 // record begins to record the process.
 func (p *budgeted) record(t *testing.T, flags ...string) (r *exec.Cmd, said *lockedBuffer, path string) {
 	t.Helper()
-	path, said = filepath.Join(t.TempDir(), "trace.xray"), new(lockedBuffer)
-	r = exec.Command("xray", append([]string{"record", "-p", p.pid(), "-o", path}, flags...)...)
+	path = filepath.Join(t.TempDir(), "trace.xray")
+	r, said = recordProcess(t, p.pid(), path, flags...)
+	return r, said, path
+}
+
+// recordProcess begins to record a running process into a trace, and returns what xray says.
+func recordProcess(t *testing.T, pid, path string, flags ...string) (r *exec.Cmd, said *lockedBuffer) {
+	t.Helper()
+	said = new(lockedBuffer)
+	r = exec.Command("xray", append([]string{"record", "-p", pid, "-o", path}, flags...)...)
 	r.Stderr = said
 	if err := r.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = r.Process.Kill(); _ = r.Wait() })
 	until(t, "the recording to begin", func() bool { return strings.Contains(said.String(), "recording process") })
-	return r, said, path
+	return r, said
 }
 
 // decided makes the process work until xray has switched a function off.
@@ -158,7 +166,7 @@ func readBudgeted(t *testing.T, path string) (map[string]tracedCalls, *reader.Re
 	_, stats, err := calls.Run(calls.Source(trace), calls.Options{}, func() ignoreCalls { return ignoreCalls{} })
 	// A thread may be killed while it writes the last block.
 	lost := trace.Losses().Samples()
-	torn := !trace.Recording(0).Process.Complete && len(lost) == 1 && strings.Contains(lost[0].String(), "the file ends inside a record")
+	torn := !trace.Recording(0).Process.Complete && len(lost) == 1 && lost[0].Cause == reader.TruncatedFile
 	if err != nil || stats.Unmatched+stats.Inferred > 0 || len(lost) > 0 && !torn {
 		t.Errorf("%v; %d exits without a call, %d calls without an exit, losses %v", err, stats.Unmatched, stats.Inferred, lost)
 	}

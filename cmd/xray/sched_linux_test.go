@@ -506,14 +506,7 @@ func TestSchedOfRunningProcess(t *testing.T) {
 	if n < 50 {
 		t.Errorf("the timer woke the program %d times, want at least 50", n)
 	}
-	killed := exec.Command("xray", "record", "--sched", "-p", strconv.Itoa(pid), "-o", end+"killed.xray")
-	var said lockedBuffer
-	killed.Stderr = &said
-	if err := killed.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = killed.Process.Kill(); _ = killed.Wait() })
-	until(t, "the recording to begin", func() bool { return strings.Contains(said.String(), "recording process") })
+	killed, _ := recordProcess(t, strconv.Itoa(pid), end+"killed.xray", "--sched")
 	follower := childNamed(killed.Process.Pid, "follow-sched")
 	if follower == 0 || instanceOf(t, follower) == "" {
 		t.Fatalf("process %d does not read events", follower)
