@@ -35,15 +35,12 @@ type windowsSeen struct {
 }
 
 // checkWindows checks that a trace has all calls in its windows and no others: in each window, the steps
-// of a thread are consecutive, and each has its leaves. Windows in except, counted from the end if negative,
-// are recordings without windows: they also have calls from while their sleds are switched one by one.
-func checkWindows(t *testing.T, path string, except ...int) (seen windowsSeen) {
+// of a thread are consecutive, and each has its leaves.
+func checkWindows(t *testing.T, path string) (seen windowsSeen) {
 	t.Helper()
 	seen = inspectWindows(t, path)
 	for i, n := range seen.bad {
-		if !slices.Contains(except, i) && !slices.Contains(except, i-len(seen.recording.Windows)) {
-			t.Errorf("%s: %d of %d steps, in window %d, are not whole, or do not follow the one before", path, n, seen.steps, i)
-		}
+		t.Errorf("%s: %d of %d steps, in window %d, are not whole, or do not follow the one before", path, n, seen.steps, i)
 	}
 	checkWindowCalls(t, path)
 	return seen
@@ -236,7 +233,7 @@ func checkWindowsWithCommands(t *testing.T, l Library, program string) {
 	snapshot := func() windowsSeen {
 		file, path := createFile(t)
 		mustAsk(t, pid, "snapshot", file)
-		return checkWindows(t, path, 0)
+		return checkWindows(t, path)
 	}
 	mustAsk(t, pid, "start") // without windows
 	await(t, pid, "status", func(a map[string]any) bool { return a["threads"].(map[string]any)["live"].(float64) >= 2 })
@@ -265,7 +262,7 @@ func checkWindowsWithCommands(t *testing.T, l Library, program string) {
 	mustAsk(t, pid, "start")
 	file, path := createFile(t)
 	mustAsk(t, pid, "snapshot", file)
-	if seen := checkWindows(t, path, 0, -1); seen.recording.Process.EveryNS != 0 || seen.recording.Windows[len(seen.recording.Windows)-1].To != 0 {
+	if seen := checkWindows(t, path); seen.recording.Process.EveryNS != 0 || seen.recording.Windows[len(seen.recording.Windows)-1].To != 0 {
 		t.Errorf("a recording without windows, after one with: %+v", seen.recording.Process)
 	}
 	for _, command := range []string{"start window=5 every=10000000", "start window=10000000 every=10500000", "start window=1", "start mode=depth depth=2 window=1000000 every=9000000"} {
@@ -342,11 +339,49 @@ func TestWindowsOfExecutedPrograms(t *testing.T) {
 	}
 }
 
-// If sleds are switched slowly, there are incomplete records around windows, which readers ignore. A
-// runtime whose windows begin too early or end too late fails.
-func TestWindowsFindsWrongEdges(t *testing.T) {
-	slow := edit{"patch.c", "static void write_head(const struct pen *pen, const struct target *t)\n{\n", "static void write_head(const struct pen *pen, const struct target *t)\n{\n" +
+var (
+	// slowSwitch makes the runtime switch sleds slowly, and hastySleds lets those that are on record
+	// before all are.
+	slowSwitch = edit{"patch.c", "static void write_head(const struct pen *pen, const struct target *t)\n{\n", "static void write_head(const struct pen *pen, const struct target *t)\n{\n" +
 		"	struct { int64_t s, ns; } rest = {0, 300000};\n	xr_sys2(SYS_nanosleep, (intptr_t)&rest, 0);\n"}
+	hastySleds = edit{"patch.c", "	int on = patched_on && !switching;\n", "	int on = 1;\n"}
+)
+
+// A recording begins and ends at once, no matter how slowly sleds are switched. A runtime whose sleds
+// record before all are on, or after the first is off, fails.
+func TestRecordingBeginsAtOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		edits []edit
+		bad   bool
+	}{
+		"right": {nil, false},
+		"hasty": {[]edit{hastySleds}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			program := buildLinked(t, "clang-22", buildArchive(t, append(c.edits, slowSwitch)...), "controlled.c", "-fxray-instruction-threshold=1")
+			r := variant{program, nil}.run(t, "control=1,start=0", program)
+			pid := r.cmd.Process.Pid
+			reach(t, pid)
+			worst := 0
+			for range 5 {
+				file, path := createFile(t)
+				mustAsk(t, pid, "start stream=1", file)
+				await(t, pid, "status", func(a map[string]any) bool { return a["threads"].(map[string]any)["live"] == 2.0 })
+				mustAsk(t, pid, "stop")
+				got := readTrace(t, path)
+				worst = max(worst, got.unmatched, got.orphan)
+			}
+			r.end(t)
+			if (worst > 4) != c.bad {
+				t.Errorf("%d entries or exits are missing", worst)
+			}
+		})
+	}
+}
+
+// If sleds record while they are switched, there are incomplete records around windows, which readers
+// ignore. A runtime whose windows begin too early or end too late fails.
+func TestWindowsFindsWrongEdges(t *testing.T) {
 	for name, c := range map[string]struct {
 		edits []edit
 		bad   bool
@@ -356,7 +391,7 @@ func TestWindowsFindsWrongEdges(t *testing.T) {
 		"too late":  {[]edit{{"window.c", "end(active ? to : xr_rdtsc());", "end(to = xr_rdtsc());"}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			program := buildLinked(t, "clang-22", buildArchive(t, append(c.edits, slow)...), "windows.c", "-fxray-instruction-threshold=1")
+			program := buildLinked(t, "clang-22", buildArchive(t, append(c.edits, slowSwitch, hastySleds)...), "windows.c", "-fxray-instruction-threshold=1")
 			r := variant{program, nil}.run(t, "control=1,window=5000000,every=15000000", program)
 			pid, _ := strconv.Atoi(r.line(t))
 			awaitWindows(t, pid, 40)

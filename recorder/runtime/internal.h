@@ -298,10 +298,12 @@ void xr_ring_forked(void);
 /* Finds objects that were loaded or unloaded. Returns how many changed. */
 int xr_rescan(void);
 /* Switches on the sleds that the mode of the last xr_set_mode and the filter select, and
- * switches all others off. With on == 0, switches all off. The same applies to objects that
- * xr_rescan finds later. Returns 0, or -1 if an object was refused; its why field has the
- * reason. */
+ * switches all others off. With on == 0, switches all off. Sleds record nothing until all are on,
+ * or once they are to be off. The same selection applies to objects that xr_rescan finds later.
+ * Returns 0, or -1 if an object was refused; its why field has the reason. */
 int xr_patch(int on);
+/* In a forked child: ends switching that the fork interrupted. */
+void xr_patch_forked(void);
 /* Points the near thunks of all objects at the trampolines of mode. Set xr_root.threshold and
  * xr_root.depth first. Returns -1 if the mode does not exist. */
 int xr_set_mode(enum xr_mode mode);

@@ -199,6 +199,7 @@ void xr_forked(void)
 	xr_offcpu_forked();
 	xr_ring_forked();
 	xr_budget_forked();
+	xr_patch_forked();
 	xr_windows_forked();
 	xr_forget_names();
 	xr_cpu_before = 0;

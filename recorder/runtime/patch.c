@@ -57,6 +57,7 @@ struct xr_place xr_take(uint64_t), xr_take_nocpu(uint64_t), xr_take_rseq(uint64_
 struct xr_place (*xr_take_room)(uint64_t) = xr_take_nocpu;
 
 static int patched_on;
+static uint32_t switching; /* sleds are being switched on or off, one after another */
 static uint64_t seen_changes;
 
 static struct {
@@ -195,15 +196,19 @@ void xr_set_targets(void)
 		[KEEP] = {xr_handle_keep, XR_CALLS_OF_FUNCTIONS}, [ARG] = {xr_handle_arg, XR_ARGUMENTS},
 		[CUSTOM] = {xr_handle_custom, XR_CUSTOM_EVENTS}, [TYPED] = {xr_handle_typed, XR_TYPED_EVENTS},
 	};
-	trampoline to[THUNKS];
-	xr_copy(to, recording, sizeof to);
+	trampoline to[THUNKS] = {[0 ... THUNKS - 1] = xr_nothing};
+	/* If some sleds recorded before others, there would be exits without entries, and calls without
+	 * their callees. */
+	int on = patched_on && !switching;
+	if (on)
+		xr_copy(to, recording, sizeof to);
 	for (int i = 0; i < CALL; i++) {
 		trampoline handler = xr_handler_of(handlers[i].events);
-		if (xr_log_records && (handler != xr_recorded || !patched_on))
+		if (xr_log_records && handler != xr_recorded)
 			to[i] = xr_nothing;
 		__atomic_store_n(&xr_handler_next[i], to[i], __ATOMIC_RELEASE);
 		/* Some sleds may be on only because the program asked for them. */
-		int checked = to[i] != xr_nothing && !xr_log_records && (filter.text || !patched_on);
+		int checked = to[i] != xr_nothing && !xr_log_records && filter.text;
 		if (xr_asked && (checked || (handler && handler != xr_recorded)))
 			to[i] = handlers[i].handle;
 	}
@@ -211,6 +216,7 @@ void xr_set_targets(void)
 	for (uint64_t i = 0; i < xr_root.nobjects; i++)
 		if (xr_root.objects[i].thunks && xr_root.objects[i].state != XR_OBJECT_GONE)
 			write_slots(&xr_root.objects[i]);
+	xr_gcc_switch(on);
 }
 
 int xr_set_mode(enum xr_mode mode)
@@ -271,9 +277,8 @@ int xr_set_mode(enum xr_mode mode)
 	}
 	__atomic_store_n(&xr_root.mode, mode, __ATOMIC_RELEASE);
 	xr_copy(recording, to, sizeof to);
-	xr_set_targets();
 	xr_gcc_set_mode(mode, to[ENTER], to[EXIT]);
-	xr_gcc_switch(patched_on);
+	xr_set_targets();
 	return 0;
 }
 
@@ -938,17 +943,35 @@ int xr_rescan(void)
 	return u.changed;
 }
 
+static void switch_all(void *arg)
+{
+	const int *on = arg;
+	struct update u = {1, 0};
+	switching = patched_on != *on;
+	patched_on = *on;
+	xr_set_targets();
+	update(&u);
+	if (switching) {
+		switching = 0;
+		xr_set_targets();
+	}
+}
+
 int xr_patch(int on)
 {
-	struct update u = {1, 0};
 	int refused = 0;
-	patched_on = on;
-	xr_set_targets();
-	xr_gcc_switch(on);
-	xr_with_loader(update, &u);
+	xr_with_loader(switch_all, &on);
 	for (uint64_t i = 0; i < xr_root.nobjects; i++)
 		refused |= xr_root.objects[i].state == XR_OBJECT_REFUSED;
 	return refused ? -1 : 0;
+}
+
+void xr_patch_forked(void)
+{
+	if (!switching)
+		return;
+	switching = 0;
+	xr_set_targets();
 }
 
 /* Functions that the program has patched. */

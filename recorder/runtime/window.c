@@ -1,9 +1,8 @@
 /* Windows: recording for part of the time, for example one second of every minute.
  *
  * The control thread switches the sleds on when a window begins and off when it ends. Threads do not
- * know about windows. What they record while sleds are being switched is incomplete. So a window
- * lasts from the moment when all sleds are on until the first is switched off, and readers ignore
- * records outside it. */
+ * know about windows. A window lasts from the moment when all sleds are on until the first is switched
+ * off, and readers ignore records outside it. */
 #include "arena.h"
 #include "objects.h"
 #include "syscall.h"
