@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -32,6 +33,7 @@ type attached struct {
 func startUnprepared(t *testing.T, command ...string) *attached {
 	t.Helper()
 	a := &attached{Cmd: exec.Command(command[0], command[1:]...)}
+	a.WaitDelay = time.Minute // a process that it has started may keep its standard error open
 	in, err := a.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -156,7 +158,7 @@ func TestAttachToComputation(t *testing.T) {
 	}
 }
 
-// The process may be in other mount and user namespaces.
+// Processes may be in other mount and user namespaces, and have the same ID in PID namespaces of their own.
 func TestAttachToContainer(t *testing.T) {
 	testenv.Need(t, "unshare")
 	l := library(t)
@@ -164,14 +166,29 @@ func TestAttachToContainer(t *testing.T) {
 	if out, err := exec.Command("unshare", "-rm", "true").CombinedOutput(); err != nil {
 		t.Skipf("no namespaces: %v %s", err, out)
 	}
-	// The recorder's folder does not exist there.
-	a := startUnprepared(t, "unshare", "-rmpf", "--mount-proc", "sh", "-c", `mount -t tmpfs none "$1" && shift && "$@"; true`, "sh", filepath.Dir(l.dir), program, "9")
-	if got := recordAttached(t, l, a.pid(t, "attached")); got.calls[1] == 0 {
-		t.Errorf("calls %v", got.calls)
+	var both [2]*attached
+	var pids [2]int
+	for i := range both {
+		// The recorder's folder does not exist there.
+		both[i] = startUnprepared(t, "unshare", "-rmpf", "--kill-child", "--mount-proc", "sh", "-c", `mount -t tmpfs none "$1" && shift && "$@"; true`, "sh", filepath.Dir(l.dir), program, "9")
+		pids[i] = both[i].pid(t, "attached")
 	}
-	a.end()
-	if line, _ := a.out.ReadString('\n'); a.Wait() != nil || !strings.HasPrefix(line, "interrupted=0 wrong=0 ") {
-		t.Errorf("%s%s", line, &a.stderr)
+	for _, pid := range pids {
+		if got := recordAttached(t, l, pid); got.calls[1] == 0 {
+			t.Errorf("calls %v", got.calls)
+		}
+	}
+	list, err := List(t.Context())
+	for _, pid := range pids {
+		if !slices.ContainsFunc(list, func(l Listening) bool { return l.PID == pid && l.Status != nil }) {
+			t.Errorf("process %d is not in %+v, %v", pid, list, err)
+		}
+	}
+	for _, a := range both {
+		a.end()
+		if line, _ := a.out.ReadString('\n'); a.Wait() != nil || !strings.HasPrefix(line, "interrupted=0 wrong=0 ") {
+			t.Errorf("%s%s", line, &a.stderr)
+		}
 	}
 }
 

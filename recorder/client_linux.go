@@ -23,6 +23,7 @@ import (
 type Process struct {
 	PID    int // 0 if the path of its socket was given
 	socket string
+	other  string // where it listens if another process has taken the name of the socket
 	owner  uint32 // of the socket at a path
 	anyone bool   // the listener must be verified
 }
@@ -41,20 +42,35 @@ func Dial(target string) (*Process, error) {
 	if err != nil || pid <= 0 {
 		return nil, fmt.Errorf("%q is neither a process ID nor the path of a socket", target)
 	}
-	name, err := nameOf(pid)
+	socket, other, err := socketsOf(pid)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
 		return nil, fmt.Errorf("process %d does not exist", pid)
 	} else if err != nil {
 		return nil, fmt.Errorf("process %d: %w", pid, err)
 	}
-	return &Process{PID: pid, socket: socketPrefix + strconv.Itoa(name)}, nil
+	return &Process{PID: pid, socket: socket, other: other}, nil
 }
 
 // socketPrefix begins the names of recorders' sockets. The process ID follows.
 const socketPrefix = "@xray-recorder-"
 
-// nameOf returns the ID of a process in its own PID namespace, which differs in a container.
-func nameOf(pid int) (int, error) {
+// socketsOf returns the names under which the recorder of a process may listen. It uses the other one, with
+// the number of its PID namespace, if the first is taken: containers that share a network may have
+// processes with the same IDs. other is empty if this user may not see the namespace.
+func socketsOf(pid int) (usual, other string, err error) {
+	inner, err := innerPID(pid)
+	if err != nil {
+		return "", "", err
+	}
+	usual = socketPrefix + strconv.Itoa(inner)
+	if namespace, err := os.Stat(filepath.Join("/proc", strconv.Itoa(pid), "ns/pid")); err == nil {
+		other = usual + "-" + strconv.FormatUint(namespace.Sys().(*syscall.Stat_t).Ino, 10)
+	}
+	return usual, other, nil
+}
+
+// innerPID returns the ID of a process in its own PID namespace, which differs in a container.
+func innerPID(pid int) (int, error) {
 	fields, err := statusFields(pid)
 	if err != nil {
 		return 0, err
@@ -251,8 +267,18 @@ func gone(err error) error {
 // connect opens a connection and checks that the listener is the process, because another process may
 // have taken the name first.
 func (p *Process) connect(ctx context.Context) (*net.UnixConn, error) {
+	conn, err := p.connectTo(ctx, p.socket)
+	if p.other != "" && errors.Is(err, ErrNoRecorder) {
+		if conn, err := p.connectTo(ctx, p.other); err == nil {
+			return conn, nil
+		}
+	}
+	return conn, err
+}
+
+func (p *Process) connectTo(ctx context.Context, socket string) (*net.UnixConn, error) {
 	var d net.Dialer
-	c, err := d.DialContext(ctx, "unixpacket", p.socket)
+	c, err := d.DialContext(ctx, "unixpacket", socket)
 	if err != nil {
 		if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT) {
 			return nil, p.explainAbsence()
@@ -335,9 +361,11 @@ func inNetworkOf(pid int) string {
 	return "it is in another network namespace: run xray there, with nsenter -n -t " + strconv.Itoa(pid) + " xray ..."
 }
 
-// listens reports whether a process's recorder listens under its usual name.
+// listens reports whether a process's recorder listens.
 func listens(pid int) bool {
-	name, err := nameOf(pid)
+	usual, other, err := socketsOf(pid)
 	table, tableErr := os.ReadFile("/proc/net/unix")
-	return err == nil && tableErr == nil && slices.Contains(listeningSockets(string(table)), socketPrefix+strconv.Itoa(name))
+	return err == nil && tableErr == nil && slices.ContainsFunc(listeningSockets(string(table)), func(socket string) bool {
+		return socket == usual || socket == other
+	})
 }

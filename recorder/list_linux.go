@@ -91,7 +91,8 @@ func listeningSockets(table string) []string {
 		if len(fields) < 8 || fields[3] != accepting || !strings.HasPrefix(fields[7], socketPrefix) {
 			continue
 		}
-		if _, err := strconv.ParseUint(fields[7][len(socketPrefix):], 10, 31); err == nil {
+		pid, _, _ := strings.Cut(fields[7][len(socketPrefix):], "-")
+		if _, err := strconv.ParseUint(pid, 10, 31); err == nil {
 			sockets = append(sockets, fields[7])
 		}
 	}
@@ -112,8 +113,8 @@ func look(ctx context.Context, socket string) (l Listening) {
 		return l
 	}
 	l.Parent, l.Command = parentOf(l.PID), commandOf(l.PID)
-	// Another process has taken this process's socket name.
-	if name, err := nameOf(l.PID); err != nil || socketPrefix+strconv.Itoa(name) != socket {
+	// It has taken the name of another process.
+	if usual, other, err := socketsOf(l.PID); err != nil || socket != usual && socket != other {
 		l.Err = ErrNoRecorder
 		return l
 	}

@@ -105,7 +105,7 @@ func (l *Live) find(mem *os.File) (*runtimeRoot, error) {
 	if err != nil {
 		return nil, err
 	}
-	inner, err := nameOf(l.process.PID)
+	inner, err := innerPID(l.process.PID)
 	if err != nil {
 		return nil, err
 	}

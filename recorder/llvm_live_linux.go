@@ -83,7 +83,7 @@ func runsIn(pid int) func(int32) bool {
 	dirs, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
 	for _, dir := range dirs {
 		tid, _ := strconv.Atoi(filepath.Base(dir))
-		if name, err := nameOf(tid); err == nil {
+		if name, err := innerPID(tid); err == nil {
 			threads[int32(name)] = true
 		}
 	}

@@ -782,7 +782,9 @@ static struct server {
 	struct xr_held listening;
 	struct client clients[16];
 	char *request, *answer;
-	const char *where;   /* address to listen at, or null */
+	const char *where;   /* 1, or the path to listen at, or null */
+	struct sockaddr_un address; /* where it listens */
+	socklen_t size;             /* of the address */
 	uint32_t delayed;    /* the thread runs in a child, which may end or exec at once */
 	uint32_t users[2];   /* real and effective, from the start */
 	uint32_t state;      /* of the thread; a futex */
@@ -1076,16 +1078,6 @@ static uint64_t step_windows(void)
 	return left;
 }
 
-/* Puts the address where clients look for this process. Returns its length. */
-static socklen_t abstract_address(struct sockaddr_un *a)
-{
-	struct xr_text t = xr_text_in(a->sun_path + 1, sizeof a->sun_path - 1);
-	a->sun_path[0] = 0;
-	xr_put_text(&t, "xray-recorder-");
-	xr_put_number(&t, xr_sys0(SYS_getpid));
-	return offsetof(struct sockaddr_un, sun_path) + 1 + t.n;
-}
-
 /* Removes a stale socket at path, on which nothing listens. */
 static void remove_stale(const struct sockaddr_un *a, socklen_t size)
 {
@@ -1101,24 +1093,43 @@ static void remove_stale(const struct sockaddr_un *a, socklen_t size)
 	xr_close(fd);
 }
 
+static int64_t bind_path(int fd, const char *path)
+{
+	uint64_t n = xr_strlen(path);
+	if (n >= sizeof server.address.sun_path)
+		return -ENAMETOOLONG;
+	xr_copy(server.address.sun_path, path, n + 1);
+	server.size = sizeof server.address;
+	remove_stale(&server.address, server.size);
+	return xr_sys3(SYS_bind, fd, (intptr_t)&server.address, server.size);
+}
+
+/* Binds to the address where clients look for this process, or to the other one if that is taken. */
+static int64_t bind_abstract(int fd)
+{
+	struct xr_text t = xr_text_in(server.address.sun_path + 1, sizeof server.address.sun_path - 1);
+	struct stat namespace;
+	server.address.sun_path[0] = 0;
+	xr_put_text(&t, "xray-recorder-");
+	xr_put_number(&t, xr_sys0(SYS_getpid));
+	server.size = offsetof(struct sockaddr_un, sun_path) + 1 + t.n;
+	int64_t err = xr_sys3(SYS_bind, fd, (intptr_t)&server.address, server.size);
+	/* Processes of containers that share a network may have the same ID. */
+	if (err != -EADDRINUSE || xr_sys4(SYS_newfstatat, AT_FDCWD, (intptr_t)"/proc/self/ns/pid", (intptr_t)&namespace, 0) < 0)
+		return err;
+	xr_put_text(&t, "-");
+	xr_put_number(&t, namespace.st_ino);
+	server.size = offsetof(struct sockaddr_un, sun_path) + 1 + t.n;
+	return xr_sys3(SYS_bind, fd, (intptr_t)&server.address, server.size);
+}
+
 static int listen_at(const char *where)
 {
-	struct sockaddr_un a = {.sun_family = AF_UNIX};
-	socklen_t size;
-	if (xr_equal(where, "1")) {
-		size = abstract_address(&a);
-	} else {
-		uint64_t n = xr_strlen(where);
-		if (n >= sizeof a.sun_path)
-			return -ENAMETOOLONG;
-		xr_copy(a.sun_path, where, n + 1);
-		size = sizeof a;
-		remove_stale(&a, size);
-	}
 	int fd = xr_sys3(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return fd;
-	int64_t err = xr_sys3(SYS_bind, fd, (intptr_t)&a, size);
+	server.address.sun_family = AF_UNIX;
+	int64_t err = xr_equal(where, "1") ? bind_abstract(fd) : bind_path(fd, where);
 	if (err >= 0)
 		err = xr_sys2(SYS_listen, fd, 64);
 	if (err < 0) {
@@ -1329,12 +1340,10 @@ int xr_control_attach(void)
 /* Wakes the thread to check for work. */
 static void wake(void)
 {
-	struct sockaddr_un a = {.sun_family = AF_UNIX};
-	socklen_t size = abstract_address(&a);
 	int fd = xr_sys3(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return; /* the thread looks within a second */
-	xr_sys3(SYS_connect, fd, (intptr_t)&a, size);
+	xr_sys3(SYS_connect, fd, (intptr_t)&server.address, server.size);
 	xr_close(fd);
 }
 
