@@ -115,9 +115,8 @@ func hold(connection io.ReadCloser) *Held {
 	return h
 }
 
-// Over is closed when the runtime has ended the recording because it can no longer be controlled, when
-// the process has ended or executes another program, or when Held is closed. It is not closed if another
-// client ends the recording.
+// Over is closed when the recording has ended: because another client has ended it, because the process can
+// no longer be controlled, has ended, or executes another program, or because Held was closed.
 func (h *Held) Over() <-chan struct{} { return h.over }
 
 // Close ends the recording.

@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -531,7 +530,7 @@ func TestControlHold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	record := func() (io.Closer, string) {
+	record := func() (*Held, string) {
 		stream, path := createFile(t)
 		_, held, err := p.Hold(t.Context(), "start stream=1", stream)
 		if err != nil {
@@ -554,6 +553,11 @@ func TestControlHold(t *testing.T) {
 	// A recording that another client has started meanwhile continues.
 	held, _ = record()
 	mustAsk(t, pid, "stop")
+	select {
+	case <-held.Over():
+	case <-time.After(time.Minute):
+		t.Error("the client does not learn that its recording has ended")
+	}
 	mustAsk(t, pid, "start")
 	held.Close()
 	time.Sleep(300 * time.Millisecond)

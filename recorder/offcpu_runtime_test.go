@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -188,10 +189,17 @@ func TestSwitchesWithinBudget(t *testing.T) {
 			t.Errorf("%s: got %d switches and %d ns off CPU, want %d and %d", want.name, got.voluntary, got.off, want.voluntary, want.off)
 		}
 	}
-	_, path = variant{program, &l}.runLimited(t, "mode=record,limited=1,control=1", 0.0001, "0", "quick", "quick", "quick", "compute")
-	if n, _, p := allSwitches(t, path); p.OffCPU != "" || !strings.Contains(p.NoOffCPU, "budget") || n == 0 {
-		t.Errorf("a small budget: %d switches, off-CPU source %q, reason %q", n, p.OffCPU, p.NoOffCPU)
+	// On a busy machine, the program may end before the observer has looked.
+	var wrong string
+	for range 5 {
+		_, path = variant{program, &l}.runLimited(t, "mode=record,limited=1,control=1", 0.0001, "0", "quick", "quick", "quick", "compute")
+		n, _, p := allSwitches(t, path)
+		if p.OffCPU == "" && strings.Contains(p.NoOffCPU, "budget") && n > 0 {
+			return
+		}
+		wrong = fmt.Sprintf("%d switches, off-CPU source %q, reason %q", n, p.OffCPU, p.NoOffCPU)
 	}
+	t.Errorf("a small budget: %s", wrong)
 }
 
 // A long wait on a busy machine does not get the run-queue time of the short waits before it, which the
@@ -207,9 +215,8 @@ func TestSwitchesOfLongWaits(t *testing.T) {
 			_, _, traces := recordProgram(t, &l, "", program, "8", "stall")
 			path = traces[0]
 		}
-		_, long, _ := allSwitches(t, path)
-		if asleep := long.OffNS - long.QueuedNS; long.OffNS < 200e6 || asleep < 170e6 {
-			t.Errorf("budget: %v; a thread slept for 200 ms, and got %+v", limited, long)
+		if _, asleep, _ := allSwitches(t, path); asleep < 170*time.Millisecond {
+			t.Errorf("budget: %v; a thread slept for 200 ms, and the longest sleep in the trace lasts %v", limited, asleep)
 		}
 	}
 }
@@ -243,9 +250,9 @@ func TestSwitchesFindsWhatIsNoticedLate(t *testing.T) {
 	}
 }
 
-// allSwitches returns the number of voluntary switches in a trace, the event with the longest time among
-// those with such a switch, and the process metadata.
-func allSwitches(t *testing.T, path string) (n uint64, longest reader.Switch, p reader.Process) {
+// allSwitches returns the number of voluntary switches in a trace, the longest time off the processor that
+// was not spent in the run queue or by the recorder, and the process metadata.
+func allSwitches(t *testing.T, path string) (n uint64, asleep time.Duration, p reader.Process) {
 	t.Helper()
 	trace, err := reader.Open(reader.Options{}, path)
 	if err != nil {
@@ -259,13 +266,11 @@ func allSwitches(t *testing.T, path string) (n uint64, longest reader.Switch, p 
 		for i := range b.Payloads {
 			if s, ok := reader.ParseSwitch(b.Payloads[i].Data); ok {
 				n += uint64(s.Voluntary)
-				if s.Voluntary > 0 && s.OffNS > longest.OffNS {
-					longest = s
-				}
+				asleep = max(asleep, time.Duration(s.OffNS-s.QueuedNS-s.RecorderNS))
 			}
 		}
 	}
-	return n, longest, trace.Recording(0).Process
+	return n, asleep, trace.Recording(0).Process
 }
 
 // 50 sleeps give 50 switches, or the trace says why they are missing, however the program was built

@@ -372,6 +372,24 @@ func TestRecordProcessExecutes(t *testing.T) {
 	}
 }
 
+// If another client ends the recording, xray notices.
+func TestRecordProcessStopped(t *testing.T) {
+	t.Parallel()
+	p := startBudgeted(t)
+	r, said, path := p.record(t)
+	p.become(work)
+	until(t, "calls", func() bool { return p.calls()["often"] > 1e5 })
+	if o := runHere("xray", "ctl", p.pid(), "stop"); o.status != 0 {
+		t.Fatal(o)
+	}
+	if err := r.Wait(); err != nil || !strings.Contains(said.String(), "something else has ended the recording of process "+p.pid()) {
+		t.Errorf("%v\n%s", err, said)
+	}
+	if found, _ := readBudgeted(t, path); found["often"].recorded == 0 {
+		t.Errorf("the trace has calls of %v", found)
+	}
+}
+
 // If xray is killed, the process stops recording. The trace says that calls are missing, but not how many.
 func TestRecordProcessBudgetWithoutEnd(t *testing.T) {
 	t.Parallel()

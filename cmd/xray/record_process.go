@@ -231,7 +231,7 @@ func whyOver(p *recorder.Process, image string) string {
 			return fmt.Sprintf("%s executes %s, so the recording has ended", p, now)
 		}
 	}
-	return fmt.Sprintf("the recorder in %s has ended the recording, or the process executes its program again", p)
+	return fmt.Sprintf("something else has ended the recording of %s, such as xray ctl, or the process executes its program again", p)
 }
 
 // needRings returns an error if a process records into a file.

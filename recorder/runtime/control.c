@@ -818,13 +818,19 @@ static void close_connection(int fd)
 	xr_close(fd);
 }
 
+/* Returns whether the recording that would end with the connection still runs. */
+static int holds_recording(const struct client *c)
+{
+	return c->holds && c->holds == recordings && xr_root.mode != XR_OFF;
+}
+
 /* Ends the recording of a client that has disconnected. */
 static void let_go(struct client *c)
 {
-	uint64_t holds = c->holds;
+	int holds = holds_recording(c);
 	c->holds = 0;
 	xr_lock(XR_LOCK_CONTROL);
-	if (holds && holds == recordings && xr_root.mode != XR_OFF) {
+	if (holds) {
 		note_change("stop: the recording process has ended", NULL);
 		xr_stop();
 	}
@@ -1162,7 +1168,7 @@ static void wait_and_serve(int listening, uint64_t most)
 			hang_up(c); /* the program closed it */
 		else if (polled[i].revents)
 			serve(c);
-		else if (now > c->deadline)
+		else if (now > c->deadline || (c->holds && !holds_recording(c)))
 			hang_up(c);
 	}
 }
