@@ -827,13 +827,12 @@ static int holds_recording(const struct client *c)
 /* Ends the recording of a client that has disconnected. */
 static void let_go(struct client *c)
 {
-	int holds = holds_recording(c);
-	c->holds = 0;
 	xr_lock(XR_LOCK_CONTROL);
-	if (holds) {
+	if (holds_recording(c)) {
 		note_change("stop: the recording process has ended", NULL);
 		xr_stop();
 	}
+	c->holds = 0;
 	xr_unlock(XR_LOCK_CONTROL);
 }
 
