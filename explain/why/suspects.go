@@ -41,6 +41,9 @@ func (d Doubt) String() string {
 // suspicious is the minimum share of the excess of a suspect.
 const suspicious = 1. / 3
 
+// maxDoubt is the maximum probability of another reason for a suspect, unless more slow calls would decide it.
+const maxDoubt = 0.05
+
 // suspects returns the leads that have much of the excess, but are not causes. For a lead
 // that stands out from everything else, much of the excess without foreign time is enough.
 func (e *evidence) suspects() (list []Suspect) {
@@ -54,7 +57,9 @@ func (e *evidence) suspects() (list []Suspect) {
 			s.Most = e.mostOf(l)
 		}
 		if s.Doubt <= Disturbance {
-			s.Chance, s.Needed = l.chance, e.needed(l)
+			if s.Chance, s.Needed = l.chance, e.needed(l); s.Chance > maxDoubt && s.Needed == 0 {
+				continue
+			}
 		}
 		list = append(list, s)
 	}

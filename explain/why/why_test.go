@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -229,6 +230,24 @@ func TestNoiseIsNotNamed(t *testing.T) {
 }
 
 // The argument says which lock it is. What another thread does during the wait says who holds it.
+// A function is not suspected if threads that were preempted anywhere would look the same: here, in one of
+// two functions that take the same time.
+func TestChanceIsNotSuspected(t *testing.T) {
+	p := newProgram(4)
+	p.requests(6000, func(t *thread, i int) {
+		lost := [2]uint64{}
+		if slowAt(i) {
+			lost[t.rng.IntN(2)] = 400_000
+		}
+		t.call(work, 20_000+lost[0])
+		t.call(row, 20_000+lost[1])
+	})
+	r := explain(t, p, options())
+	if slices.ContainsFunc(r.Suspects, func(s why.Suspect) bool { return s.Chance > 0.05 }) || len(r.Causes) != 0 {
+		t.Errorf("got %+v, %+v", r.Causes, r.Suspects)
+	}
+}
+
 func TestLockWait(t *testing.T) {
 	p := newProgram(3)
 	flusher := &thread{now: 1000, rng: rand.New(rand.NewPCG(2, 2))}
