@@ -49,7 +49,7 @@ func serve(t *testing.T, address string, answer func(command string, files []*os
 // No answer is lost when the runtime closes the connection at once, as it does after most commands. The
 // listener does not sleep, so that it often does so while the client reads.
 func TestAnswerAndEnd(t *testing.T) {
-	address := &unix.SockaddrUnix{Name: own() + "-answers"}
+	address := &unix.SockaddrUnix{Name: "@xray-test-answers-" + strconv.Itoa(os.Getpid())}
 	listening, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err == nil {
 		defer unix.Close(listening)

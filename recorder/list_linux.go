@@ -91,8 +91,12 @@ func listeningSockets(table string) []string {
 		if len(fields) < 8 || fields[3] != accepting || !strings.HasPrefix(fields[7], socketPrefix) {
 			continue
 		}
-		pid, _, _ := strings.Cut(fields[7][len(socketPrefix):], "-")
-		if _, err := strconv.ParseUint(pid, 10, 31); err == nil {
+		pid, namespace, hasNamespace := strings.Cut(fields[7][len(socketPrefix):], "-")
+		_, err := strconv.ParseUint(pid, 10, 31)
+		if hasNamespace && err == nil {
+			_, err = strconv.ParseUint(namespace, 10, 64)
+		}
+		if err == nil {
 			sockets = append(sockets, fields[7])
 		}
 	}

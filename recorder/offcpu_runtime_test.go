@@ -124,8 +124,9 @@ func checkOff(t *testing.T, path, out string) (wrong []string) {
 	}
 	for _, want := range offTruths(t, out) {
 		got := sums[want.tid]
-		// For less than 250 µs, the recorder does not read the time in the run queue.
-		if !near(got.off, want.off, 20_000) || got.queued > got.off || !near(got.queued, want.queued, 300_000) {
+		// For less than 250 µs, the recorder does not read the time in the run queue. It gives a long wait
+		// only its share, so a part may be left over.
+		if !near(got.off, want.off, 20_000) || got.queued > got.off || !near(got.queued, want.queued, 300_000+want.queued/25) {
 			differ("%s: got %d ns off CPU, %d in the run queue, want %d and %d", want.name, got.off, got.queued, want.off, want.queued)
 		}
 		if got.voluntary != want.voluntary || got.involuntary != want.involuntary {

@@ -122,7 +122,7 @@ struct xr_offcpu {
 	uint64_t queued;     /* ns in the run queue: recorded so far plus those before; or all ones */
 	uint64_t unasked;    /* blocked ns since the run-queue time was last read */
 	uint64_t left;       /* ns in the run queue that no switch has got: of waits before the last reading */
-	uint64_t idle, idle_since; /* checks without a switch, and TSC of the first */
+	uint64_t idle, idle_since; /* checks without a switch, and the thread's CPU time at the first, ns */
 	uint64_t cursor;     /* xr_thread.cursor after a check */
 	struct xr_switch kept;  /* switches found but not yet written */
 	uint64_t keeps;         /* whether kept holds any */

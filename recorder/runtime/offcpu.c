@@ -53,9 +53,10 @@ struct sequence {
  * opening a file takes 5 to 20 us. Within a budget, that has to be rarer. */
 enum { ASK_AT = 250000, ASK_AT_WITHIN_BUDGET = 20000000 };
 
-/* So many checks without a switch within so many ticks, more than 10 ms, mean that other code clears
- * the pointer. Signals are less frequent. */
-enum { IDLE_LOOKS = 512, IDLE_TICKS = 1 << 25 };
+/* So many checks without a switch within so many ns of a thread's CPU time mean that other code clears
+ * the pointer. Signals are less frequent. A check with a switch makes up for some without: a busy machine
+ * switches threads, too. */
+enum { IDLE_LOOKS = 512, IDLE_NS = 10000000, IDLE_PER_SWITCH = 16 };
 
 /* Number of attempts to read values without an interruption. */
 enum { TRIES = 4 };
@@ -387,13 +388,12 @@ static uint64_t queued_of(struct xr_offcpu *o, const struct xr_switch *s)
  * pointer. */
 static void count_idle(struct xr_offcpu *o)
 {
-	uint64_t now = xr_rdtsc();
 	if (o->idle++ == 0)
-		o->idle_since = now;
+		o->idle_since = xr_clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	if (o->idle < IDLE_LOOKS)
 		return;
 	o->idle = 0;
-	if (now - o->idle_since < IDLE_TICKS)
+	if (xr_clock_ns(CLOCK_THREAD_CPUTIME_ID) - o->idle_since < IDLE_NS)
 		fail("the program uses restartable sequences of its own");
 }
 
@@ -409,7 +409,7 @@ static struct xr_switch since(struct xr_offcpu *o, const struct totals *now)
 	s.queued = queued_of(o, &s);
 	keep(o, now);
 	o->off = off;
-	o->idle = 0;
+	o->idle -= o->idle < IDLE_PER_SWITCH ? o->idle : IDLE_PER_SWITCH;
 	return s;
 }
 
