@@ -171,7 +171,7 @@ func (t *topping) run(ctx context.Context) (err error) {
 	defer live.Close()
 	sampler := top.NewSampler(live, t, wallClock{}, top.Options{Interval: t.interval, Budget: float64(t.budget), Others: t.others})
 	defer func() {
-		if closeErr := sampler.Close(context.WithoutCancel(ctx)); t.process.Alive() {
+		if closeErr := sampler.Close(context.WithoutCancel(ctx)); !isGone(t.process) {
 			err = errors.Join(err, closeErr)
 		}
 	}()
@@ -271,7 +271,7 @@ func (wallClock) Sleep(ctx context.Context, d time.Duration) {
 func (t *topping) next(ctx context.Context, sampler *top.Sampler) (*tui.Data, *top.Interval, error) {
 	i, err := sampler.Next(ctx)
 	if err != nil {
-		if !t.process.Alive() {
+		if isGone(t.process) {
 			err = fmt.Errorf("%s has ended", t.process)
 		}
 		return nil, nil, err

@@ -55,7 +55,7 @@ func (t *topping) each(ctx context.Context, sampler *top.Sampler, write func([]b
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return nil
-		case err != nil && n > 1 && !t.process.Alive():
+		case err != nil && n > 1 && isGone(t.process):
 			t.Say("%v", err)
 			return nil
 		case err != nil:

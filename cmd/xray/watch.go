@@ -327,7 +327,7 @@ func (w *watching) family(ctx context.Context, target string) error {
 			return err
 		}
 		// A shell may execute the program at this moment.
-		if err := w.process(ctx, p); err == nil || ctx.Err() != nil || !p.Alive() || imageOf(p.PID) == image {
+		if err := w.process(ctx, p); err == nil || ctx.Err() != nil || isGone(p) || imageOf(p.PID) == image {
 			return err
 		}
 		if p, err = w.reachable(ctx, target); err != nil || p == nil {
@@ -341,6 +341,10 @@ func imageOf(pid int) string {
 	path, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
 	return path
 }
+
+// isGone reports whether a process has ended, or is about to: then it has no memory, but still looks alive for
+// a moment.
+func isGone(p *recorder.Process) bool { return !p.Alive() || p.PID != 0 && imageOf(p.PID) == "" }
 
 // instrumented waits until a program that has no function to record, such as a shell, executes one that has.
 // It returns nil if the process has ended.
@@ -547,7 +551,7 @@ func (w *watching) process(ctx context.Context, p *recorder.Process) (err error)
 	w.setWatched()
 	w.say("watching %s (%s): traces of %s over %s go to %s", p, filepath.Base(status.Exe), w.options.Root, w.over, w.output)
 	err = watcher.Run(ctx)
-	if !p.Alive() || ctx.Err() != nil {
+	if isGone(p) || ctx.Err() != nil {
 		err = nil // the end of a process looks like an error of reading
 	}
 	watcher.Finish(context.WithoutCancel(ctx))
