@@ -268,10 +268,14 @@ func gone(err error) error {
 // have taken the name first.
 func (p *Process) connect(ctx context.Context) (*net.UnixConn, error) {
 	conn, err := p.connectTo(ctx, p.socket)
-	if p.other != "" && errors.Is(err, ErrNoRecorder) {
+	silent := errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT)
+	if p.other != "" && (silent || errors.Is(err, ErrNoRecorder)) {
 		if conn, err := p.connectTo(ctx, p.other); err == nil {
 			return conn, nil
 		}
+	}
+	if silent {
+		return nil, p.explainAbsence()
 	}
 	return conn, err
 }
@@ -280,9 +284,6 @@ func (p *Process) connectTo(ctx context.Context, socket string) (*net.UnixConn, 
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "unixpacket", socket)
 	if err != nil {
-		if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT) {
-			return nil, p.explainAbsence()
-		}
 		return nil, err
 	}
 	conn := c.(*net.UnixConn)
