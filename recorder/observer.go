@@ -1,9 +1,6 @@
 package recorder
 
-import (
-	"bytes"
-	"strconv"
-)
+import "strconv"
 
 // ObserverOptions say what an [Observer] does with recorded data.
 type ObserverOptions struct {
@@ -46,14 +43,4 @@ type ObservedTrace struct {
 type ObservedProcess struct {
 	PID   int    `json:"pid"`
 	Trace string `json:"trace"` // "" while it has recorded nothing
-}
-
-// mapsArena reports whether the contents of /proc/PID/maps include the arena with this inode.
-func mapsArena(maps, inode []byte) bool {
-	for line := range bytes.Lines(maps) {
-		if bytes.Contains(line, []byte("/memfd:xray-arena")) && bytes.Contains(line, inode) {
-			return true
-		}
-	}
-	return false
 }

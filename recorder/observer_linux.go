@@ -9,7 +9,6 @@ import (
 	"os"
 	"runtime"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,6 +34,9 @@ type Observer struct {
 	plan     uint64 // when a window begins in all arenas, in nanoseconds of CLOCK_MONOTONIC, or 0
 	asked    uint64 // number of calls of Settle
 	settled  sync.Cond
+
+	mapping  sync.Mutex // protects mappings
+	mappings mappings
 }
 
 // Listen begins to listen for programs, at the address [ObserverOptions.Name].
@@ -133,6 +135,7 @@ func (ob *Observer) handshake(fd int) error {
 		return err
 	}
 	ao := &arenaObserver{observer: ob, arena: a, bell: newBell(a.word32(arenaBellAt)), pid: int(peer.Pid), inner: int(le.Uint32(hello[20:]))}
+	ao.began, ao.inode = startTime(ao.pid), inodeOf(a.fd)
 	memory := a.fd
 	if ao.joining, err = unix.PidfdOpen(ao.pid, 0); err != nil {
 		ao.bell.end()
@@ -193,9 +196,11 @@ type arenaObserver struct {
 	*arena
 	observer *Observer
 	bell     *bell
-	pid      int // process that the arena was created for
-	joining  int // pidfd of that process until it has an entry in the arena; then -1
-	inner    int // pid in the process's own namespace, which differs in a container
+	pid      int    // process that the arena was created for
+	joining  int    // pidfd of that process until it has an entry in the arena; then -1
+	inner    int    // pid in the process's own namespace, which differs in a container
+	began    uint64 // when that process started, see startTime
+	inode    uint64 // of the arena
 
 	processesOf []*observedProcess // by index in the arena; nil for none
 	slotsOf     []observedSlot
@@ -246,9 +251,12 @@ func (a *arenaObserver) run() {
 			if alone.IsZero() {
 				alone = time.Now()
 			}
-			if time.Since(alone) > childDelay && !a.mapped() {
-				break
+			if time.Since(alone) > childDelay {
+				if mapped, known := a.observer.mapped(a, alone.Add(childDelay)); known && !mapped {
+					break
+				}
 			}
+			sleep = childDelay / 4
 		} else {
 			alone = time.Time{}
 		}
@@ -284,30 +292,6 @@ func (a *arenaObserver) awaited() bool {
 	}
 	unix.Close(a.joining)
 	a.joining = -1
-	return false
-}
-
-// mapped reports whether any process has the arena mapped. It may have no entry, for example a forked
-// child that has recorded nothing yet.
-func (a *arenaObserver) mapped() bool {
-	var st unix.Stat_t
-	if unix.Fstat(a.fd, &st) != nil {
-		return false
-	}
-	dirs, err := os.ReadDir("/proc")
-	if err != nil {
-		return false
-	}
-	inode := []byte(" " + strconv.FormatUint(st.Ino, 10) + " ")
-	for _, d := range dirs {
-		pid, err := strconv.Atoi(d.Name())
-		if err != nil || pid == os.Getpid() {
-			continue
-		}
-		if maps, err := os.ReadFile("/proc/" + d.Name() + "/maps"); err == nil && mapsArena(maps, inode) {
-			return true
-		}
-	}
 	return false
 }
 

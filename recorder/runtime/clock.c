@@ -111,12 +111,14 @@ static int kernel_uses_tsc(void)
 	return xr_strncmp(name, "tsc", 3) == 0 || xr_strncmp(name, "kvm-clock", 9) == 0;
 }
 
+/* Asked once, because in a virtual machine cpuid takes tens of microseconds. */
 int xr_invariant_tsc(void)
 {
+	static enum { UNKNOWN, NO, YES } known;
 	unsigned a, b, c, d;
-	if (!__get_cpuid(0x80000007, &a, &b, &c, &d) || !(d & 1 << 8))
-		return 0;
-	return kernel_uses_tsc();
+	if (!known)
+		known = __get_cpuid(0x80000007, &a, &b, &c, &d) && d & 1 << 8 && kernel_uses_tsc() ? YES : NO;
+	return known == YES;
 }
 
 /* Does what a probe does in a recording mode: saves registers, reads the clock, reserves and

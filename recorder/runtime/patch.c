@@ -607,6 +607,15 @@ static struct work works[XR_MAX_OBJECTS];
 /* How often code could not be made writable. */
 static uint64_t unwritable;
 
+/* Copies all pages of an object's code with one system call, which takes half as long as a page fault for
+ * each. Only if nearly all of them will be written. */
+static void copy_pages(const struct xr_object *o, const struct pen *pen)
+{
+	enum { POPULATE_WRITE = 23, SLEDS_PER_PAGE = 4 };
+	if (pen->fd < 0 && patched_on && !filter.text && !xr_limited && o->nsleds / SLEDS_PER_PAGE >= pen->size / PAGE)
+		xr_sys3(SYS_madvise, pen->first, pen->size, POPULATE_WRITE);
+}
+
 /* Makes an object writable. Returns 0 if that fails. */
 static int begin_writing(struct xr_object *o, struct work *work)
 {
@@ -617,6 +626,8 @@ static int begin_writing(struct xr_object *o, struct work *work)
 		xr_refuse(o, "cannot make its code writable", err);
 	else if (err)
 		xr_warn("cannot make an object's code writable, so its sleds stay unchanged", o->path);
+	else if (!work->to)
+		copy_pages(o, &work->pen);
 	return !err;
 }
 
