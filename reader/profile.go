@@ -175,6 +175,9 @@ func (p *ProfilePath) parse(body []byte, at int) (int, error) {
 	if octaves == nil { // only the number of calls and their time are known
 		p.Min, p.Max = 0, 0
 	}
+	if p.Min > p.Max && id != 0 {
+		return 0, fmt.Errorf("path %d of a profile: the shortest call takes %d ticks, the longest %d", at, p.Min, p.Max)
+	}
 	if id == 0 {
 		p.Func, p.Count, p.Min, p.Max, p.Octaves = Folded, p.Min, 0, 0, nil
 	}
@@ -199,6 +202,9 @@ func (f *ProfileFold) parse(body []byte, at int) (int, error) {
 		Func: FuncID(id), Caller: FuncID(caller), Count: count, Total: le.Uint64(body[8:]), Min: le.Uint64(body[16:]), Max: le.Uint64(body[24:]),
 		Open: le.Uint64(body[32:]), OpenTotal: le.Uint64(body[40:]), Octaves: octaves,
 		Inside: le.Uint64(body[56:]), Nested: le.Uint64(body[64:]), OpenNested: le.Uint64(body[72:]),
+	}
+	if f.Min > f.Max {
+		return 0, fmt.Errorf("folded function %d of a profile: the shortest call takes %d ticks, the longest %d", at, f.Min, f.Max)
 	}
 	if caller == profileAnyCaller {
 		f.Caller = Folded

@@ -64,6 +64,8 @@ func TestDamagedProfiles(t *testing.T) {
 		{"function too large", "invalid function ID 268435456", put(firstPath, 1<<28), 0},
 		{"parent later", "path 0 of a profile is called by path 0", put(firstPath+4, 1), 0},
 		{"octaves", "63 octaves", put(firstPath+52, 1<<30), 0},
+		{"shortest above longest", "path 1 of a profile: the shortest call takes 10 ticks, the longest 9", put(firstPath+profilePathSize+16, 10), 0},
+		{"shortest above longest in a fold", "folded function 0 of a profile: the shortest call takes 10 ticks, the longest 9", put(firstFold+16, 10), 0},
 		{"fold of function 0", "invalid IDs: function 0", put(firstFold, 0), 0},
 		{"fold of a caller too large", "called by 268435456", put(firstFold+4, 1<<28), 0},
 		{"octaves of a fold", "63 octaves", put(firstFold+52, 1<<30), 0},

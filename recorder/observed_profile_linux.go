@@ -95,9 +95,7 @@ func (p *profileParser) readPaths(page uint64, n int) bool {
 		}
 		path.Octaves, path.Count = octaves(row)
 		path.Off = offOf(row)
-		if path.Max == 0 {
-			path.Min = 0
-		}
+		path.Min = min(path.Min, path.Max) // no call has ended if Max is 0
 		parent, ok := p.paths[row.u64(0)]
 		path.Parent = parent
 		p.folded = append(p.folded, foldedOf(row, len(p.out.Paths)))
@@ -142,9 +140,7 @@ func (p *profileParser) readFolds(page uint64, n int) bool {
 		}
 		fold.Octaves, fold.Count = octaves(row)
 		fold.Off = offOf(row)
-		if fold.Max == 0 {
-			fold.Min = 0
-		}
+		fold.Min = min(fold.Min, fold.Max)
 		if own.u32(16) == 1<<32-1 {
 			fold.Caller = reader.Folded
 		}

@@ -98,7 +98,7 @@ func TestMergeDropsCallers(t *testing.T) {
 	if !bytes.Equal(encodeFolded(t, 1000, sources[2], sources[0], sources[1]), merged) {
 		t.Error("another order gives another file")
 	}
-	if !bytes.Equal(encodeFolded(t, 1000, open(t, merged)), merged) {
+	if !bytes.Equal(encodeFolded(t, 1000, opened(t, merged)), merged) {
 		t.Error("reading the file changes it")
 	}
 }

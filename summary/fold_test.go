@@ -39,7 +39,7 @@ func encodeFolded(t testing.TB, limit int, sources ...Source) []byte {
 func byCaller(t testing.TB, data []byte) map[string]string {
 	t.Helper()
 	sums, bins := map[string]Sums{}, map[string]map[uint32]Counts{}
-	err := Merge([]Source{open(t, data)}, 0, func(g *Group) error {
+	err := Merge([]Source{opened(t, data)}, 0, func(g *Group) error {
 		below := g.belowFolds()
 		for path := calls.PathID(1); int(path) < g.paths.Len(); path++ {
 			parent := g.paths.Parent(path)
@@ -103,14 +103,14 @@ func TestFolding(t *testing.T) {
 		if diff := cmp.Diff(want, byCaller(t, folded)); diff != "" {
 			rt.Fatalf("folding changes sums by caller (-all +folded):\n%s", diff)
 		}
-		if !bytes.Equal(encodeFolded(t, limit, open(t, folded)), folded) {
+		if !bytes.Equal(encodeFolded(t, limit, opened(t, folded)), folded) {
 			rt.Fatal("reading what was folded changes it")
 		}
 		if !bytes.Equal(encodeFolded(t, limit, rapid.Permutation(sources).Draw(rt, "order")...), folded) {
 			rt.Fatal("another order gives another result")
 		}
 		some := encodeFolded(t, limit, sources[1:]...)
-		if diff := cmp.Diff(want, byCaller(t, encodeFolded(t, limit, sources[0], open(t, some)))); diff != "" {
+		if diff := cmp.Diff(want, byCaller(t, encodeFolded(t, limit, sources[0], opened(t, some)))); diff != "" {
 			rt.Fatalf("merging in steps changes sums by caller (-all +steps):\n%s", diff)
 		}
 	})

@@ -37,9 +37,13 @@ type File struct {
 }
 
 // Open opens a summary of size bytes. Errors call it name.
-func Open(r io.ReaderAt, size int64, name string) (f *File, err error) {
+func Open(r io.ReaderAt, size int64, name string) (*File, error) {
+	return open(parquetfile.OpenReader, r, size, name)
+}
+
+func open(opener func(io.ReaderAt, int64) (*parquetfile.Reader, error), r io.ReaderAt, size int64, name string) (f *File, err error) {
 	f = &File{name: name, at: -1, texts: newTexts()}
-	if f.file, err = parquetfile.OpenReader(r, size); err == nil {
+	if f.file, err = opener(r, size); err == nil {
 		err = f.findColumns()
 	}
 	if err == nil {

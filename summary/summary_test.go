@@ -26,7 +26,7 @@ func encode(t testing.TB, sources ...Source) []byte {
 	return b.Bytes()
 }
 
-func open(t testing.TB, data []byte) *File {
+func opened(t testing.TB, data []byte) *File {
 	t.Helper()
 	f, err := Open(bytes.NewReader(data), int64(len(data)), "a.parquet")
 	if err != nil {
@@ -95,7 +95,7 @@ func TestMergeIsAssociativeAndCommutative(t *testing.T) {
 		}
 		all := make([]Source, len(files))
 		for i, data := range files {
-			all[i] = open(t, data)
+			all[i] = opened(t, data)
 		}
 		want := encode(t, all...)
 		for left := files; ; {
@@ -109,7 +109,7 @@ func TestMergeIsAssociativeAndCommutative(t *testing.T) {
 			n := rapid.IntRange(2, len(left)).Draw(rt, "together")
 			var some []Source
 			for _, data := range left[:n] {
-				some = append(some, open(t, data))
+				some = append(some, opened(t, data))
 			}
 			left = append(slices.Clone(left[n:]), encode(t, some...))
 		}
@@ -120,7 +120,7 @@ func TestMergeIsAssociativeAndCommutative(t *testing.T) {
 func TestUnorderedRows(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		data := encode(t, Memory{drawGroup(rt), drawGroup(rt), drawGroup(rt)})
-		f := open(t, data)
+		f := opened(t, data)
 		f.meta = nil
 		groups, err := f.Groups()
 		if err != nil {
@@ -140,7 +140,7 @@ func totals(t *testing.T, data []byte) string {
 	t.Helper()
 	var all Sums
 	var bins Counts
-	err := Merge([]Source{open(t, data)}, 0, func(g *Group) error {
+	err := Merge([]Source{opened(t, data)}, 0, func(g *Group) error {
 		for i := range g.sums {
 			all.add(&g.sums[i])
 			for _, n := range g.allBins(i) {
@@ -168,10 +168,10 @@ func TestManyRows(t *testing.T) {
 		groups = append(groups, g)
 	}
 	data := encode(t, groups)
-	if again := encode(t, open(t, data)); !bytes.Equal(again, data) {
+	if again := encode(t, opened(t, data)); !bytes.Equal(again, data) {
 		t.Error("reading and writing changes the file")
 	}
-	f := open(t, data)
+	f := opened(t, data)
 	for _, i := range []int{4, 3, 0, 2, 1} { // in any order
 		g := NewGroup(groups[i].Key)
 		if err := f.AddTo(g, i); err != nil {

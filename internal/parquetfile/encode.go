@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"math"
 	"math/bits"
 	"slices"
@@ -19,6 +20,8 @@ type Group struct {
 	rows   int
 	data   []byte                  // of all columns
 	chunks []format.ColumnMetaData // offsets are those in data; -1 for none
+	// headers are the checksums of the page headers of each column
+	headers []uint32
 }
 
 // Encoder encodes row groups of a table. Its methods encode one column each, in the order of
@@ -66,6 +69,7 @@ func NewEncoder(columns []Column) *Encoder {
 func (e *Encoder) Begin(g *Group, rows int) {
 	e.group = g
 	g.rows, g.data, g.chunks = rows, g.data[:0], g.chunks[:0]
+	g.headers = g.headers[:0]
 	for i := range e.recent {
 		e.recent[i].page = e.recent[i].page[:0]
 	}
@@ -350,6 +354,7 @@ func (e *Encoder) begin(c *Column) *format.ColumnMetaData {
 	e.group.chunks = append(e.group.chunks, format.ColumnMetaData{
 		Type: c.Kind.physical(), Codec: format.Zstd, DictionaryPageOffset: -1,
 	})
+	e.group.headers = append(e.group.headers, 0)
 	return &e.group.chunks[len(e.group.chunks)-1]
 }
 
@@ -379,10 +384,13 @@ func (e *Encoder) dataPage(k *format.ColumnMetaData, encoding format.Encoding, v
 func (e *Encoder) addPage(k *format.ColumnMetaData, header *format.PageHeader) {
 	packed := e.pack()
 	header.UncompressedPageSize, header.CompressedPageSize = int32(len(e.page)), int32(len(packed))
+	header.CRC = int32(crc32.ChecksumIEEE(packed))
 	head, err := thrift.Marshal(&compact, header)
 	if err != nil {
 		panic(err) // the structure is the library's own
 	}
+	sum := &e.group.headers[len(e.group.headers)-1]
+	*sum = crc32.Update(*sum, castagnoli, head)
 	data := append(append(e.group.data, head...), packed...)
 	e.group.data = data
 	k.TotalUncompressedSize += int64(len(head) + len(e.page))

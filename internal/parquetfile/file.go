@@ -20,6 +20,8 @@ type File struct {
 	columns []Column
 	meta    format.FileMetaData
 	offset  int64
+	// checksums are those of the page headers of all columns
+	checksums []byte
 }
 
 // NewFile begins a file of a table. metadata are pairs of keys and values.
@@ -66,6 +68,7 @@ func (f *File) Append(g *Group) error {
 		}
 		meta.DataPageOffset += f.offset
 		group.TotalByteSize += meta.TotalUncompressedSize
+		f.checksums = appendChecksum(f.checksums, g.headers[i])
 		group.Columns = append(group.Columns, format.ColumnChunk{MetaData: meta})
 	}
 	f.meta.RowGroups = append(f.meta.RowGroups, group)
@@ -75,10 +78,12 @@ func (f *File) Append(g *Group) error {
 
 // Close writes the end of the file, and leaves the io.Writer open.
 func (f *File) Close() error {
+	f.SetMetadata(checksumsKey, noChecksum+string(f.checksums))
 	footer, err := thrift.Marshal(&compact, &f.meta)
 	if err != nil {
 		return err
 	}
+	sealFooter(footer, f.checksums)
 	footer = binary.LittleEndian.AppendUint32(footer, uint32(len(footer)))
 	return f.write(append(footer, magic...))
 }

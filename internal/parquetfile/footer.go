@@ -22,6 +22,7 @@ type Reader struct {
 	Groups    []int64 // rows of each row group
 	chunks    []chunk // by row group and leaf
 	held      int64   // bytes of pages that Pages hold
+	unchecked bool    // ignore checksums
 }
 
 // Leaf is a column that has values.
@@ -37,25 +38,38 @@ type Leaf struct {
 type chunk struct {
 	codec        format.CompressionCodec
 	values       int64
-	offset, size int64 // of the pages
-	nulls        int64 // -1 if unknown
-	least, most  int64 // of columns of integers, if bounded
+	offset, size int64  // of the pages
+	nulls        int64  // -1 if unknown
+	headers      []byte // checksum of the page headers; nil if unknown
+	least, most  int64  // of columns of integers, if bounded
 	bounded      bool
 }
 
 // OpenReader reads the description of a file.
-func OpenReader(r io.ReaderAt, size int64) (*Reader, error) {
+func OpenReader(r io.ReaderAt, size int64) (*Reader, error) { return open(r, size, true) }
+
+// OpenUnchecked is OpenReader for tests: it ignores all checksums, so that tests can damage what they
+// protect.
+func OpenUnchecked(r io.ReaderAt, size int64) (*Reader, error) { return open(r, size, false) }
+
+func open(r io.ReaderAt, size int64, check bool) (*Reader, error) {
 	footer, err := readFooter(r, size)
 	if err != nil {
 		return nil, err
 	}
-	f := &Reader{r: r, size: size, Metadata: map[string]string{}}
-	p := footerParser{Reader: f, r: compactReader{b: footer}}
+	f := &Reader{r: r, size: size, unchecked: !check, Metadata: map[string]string{}}
+	p := footerParser{Reader: f, r: compactReader{b: footer}, rows: -1}
 	p.file()
+	if len(p.r.b) > 0 || p.rows != f.Rows { // it ended early, or a field became another one
+		p.r.fail()
+	}
 	if p.r.err != nil {
 		return nil, fmt.Errorf("damaged Parquet file: %w", p.r.err)
 	}
-	return f, nil
+	if check {
+		err = f.checksums(footer, p.checksums)
+	}
+	return f, err
 }
 
 func readFooter(r io.ReaderAt, size int64) ([]byte, error) {
@@ -83,6 +97,9 @@ type footerParser struct {
 	*Reader
 	r        compactReader
 	elements []element
+	// checksums is the value of checksumsKey, in the footer
+	checksums []byte
+	rows      int64 // that the file states; -1 if it does not
 }
 
 // element is an element of the schema.
@@ -107,6 +124,8 @@ func (p *footerParser) file() {
 			if rest := p.leaves(p.elements, nil, 0, 0, 0, true); p.r.err == nil && len(rest) > 0 {
 				p.r.fail()
 			}
+		case id == 3 && kind == typeI64:
+			p.rows = p.r.integer()
 		case id == 4 && kind == typeList:
 			p.r.list(typeStruct, p.group)
 		case id == 5 && kind == typeList:
@@ -270,19 +289,22 @@ func (p *footerParser) statistics(c *chunk, leaf *Leaf) {
 }
 
 func (p *footerParser) pair() {
-	var key, value string
+	var key, value []byte
 	p.r.structure(func(id int16, kind byte) bool {
 		switch {
 		case id == 1 && kind == typeBinary:
-			key = string(p.r.bytes())
+			key = p.r.bytes()
 		case id == 2 && kind == typeBinary:
-			value = string(p.r.bytes())
+			value = p.r.bytes()
 		default:
 			return false
 		}
 		return true
 	})
-	p.Metadata[key] = value
+	p.Metadata[string(key)] = string(value)
+	if string(key) == checksumsKey {
+		p.checksums = value
+	}
 }
 
 func (f *Reader) chunk(group, leaf int) *chunk { return &f.chunks[group*len(f.Leaves)+leaf] }

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"math"
 	"slices"
@@ -33,13 +34,14 @@ const plainDictionary format.Encoding = 2
 // Pages reads the pages of a column in a row group. What Next returns shares memory with the
 // next page. It is not safe for concurrent use.
 type Pages struct {
-	file   *Reader
-	held   int64 // of file.held: what the largest page takes
-	leaf   *Leaf
-	chunk  *chunk
-	in     *bufio.Reader
-	left   int64 // bytes of pages
-	values int64 // that pages should have
+	file    *Reader
+	held    int64 // of file.held: what the largest page takes
+	leaf    *Leaf
+	chunk   *chunk
+	in      *bufio.Reader
+	left    int64  // bytes of pages
+	values  int64  // that pages should have
+	headers uint32 // checksum of their headers
 	// WithoutLevels saves the time to decode Page.Reps and Page.Defs, which are undefined then.
 	WithoutLevels bool
 	raw           []byte
@@ -97,7 +99,7 @@ func (p *Pages) Open(f *Reader, group, leaf int) {
 	} else {
 		p.in.Reset(section)
 	}
-	p.left, p.values = p.chunk.size, p.chunk.values
+	p.left, p.values, p.headers = p.chunk.size, p.chunk.values, 0
 	p.dictionary = values{ints: p.dictionary.ints[:0], floats: p.dictionary.floats[:0], texts: p.dictionary.texts[:0]}
 	p.WithoutLevels = false
 }
@@ -110,6 +112,8 @@ type pageHeader struct {
 	encoding                 format.Encoding
 	repBytes, defBytes       int64 // of pages of version 2
 	isCompressed             bool
+	crc                      uint32
+	hasCRC                   bool
 }
 
 var errPage = errors.New("damaged page")
@@ -144,6 +148,9 @@ func (p *Pages) Next() (*Page, error) {
 				return nil, errPage
 			}
 			p.values -= h.values
+			if p.values == 0 && p.chunk.headers != nil && string(appendChecksum(nil, p.headers)) != string(p.chunk.headers) {
+				return nil, errChanged
+			}
 			if err := p.data(&h); err != nil {
 				return nil, err
 			}
@@ -182,6 +189,8 @@ func (p *Pages) header() (h pageHeader, err error) {
 			h.uncompressed = r.integer()
 		case id == 3 && kind == typeI32:
 			h.compressed = r.integer()
+		case id == 4 && kind == typeI32:
+			h.crc, h.hasCRC = uint32(r.integer()), true
 		case id == 5 && kind == typeStruct:
 			r.structure(count(id, 1, 2))
 		case id == 7 && kind == typeStruct:
@@ -211,6 +220,7 @@ func (p *Pages) header() (h pageHeader, err error) {
 	}
 	n := len(b) - len(r.b)
 	p.left -= int64(n)
+	p.headers = crc32.Update(p.headers, castagnoli, b[:n])
 	switch {
 	case h.uncompressed < 0, h.compressed < 0, h.compressed > p.left, h.values < 0, h.defBytes < 0, h.repBytes < 0:
 		return h, errPage
@@ -251,6 +261,9 @@ func (p *Pages) body(h *pageHeader) error {
 	}
 	p.raw = p.raw[:h.compressed]
 	_, err := io.ReadFull(p.in, p.raw)
+	if err == nil && h.hasCRC && !p.file.unchecked && crc32.ChecksumIEEE(p.raw) != h.crc {
+		err = errChanged
+	}
 	return err
 }
 

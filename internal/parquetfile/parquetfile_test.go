@@ -355,7 +355,7 @@ func (w *failingWriter) Write(p []byte) (int, error) {
 func TestWriteError(t *testing.T) {
 	columns := []Column{{Name: "a", Kind: Int64}}
 	for after, want := range []int{0, 1, 2} {
-		w := &failingWriter{[]int{0, 10, 60}[after]}
+		w := &failingWriter{[]int{0, 10, 100}[after]}
 		f, err := NewFile(w, "t", "test", columns, nil)
 		steps := 0
 		if err == nil {
