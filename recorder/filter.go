@@ -13,10 +13,12 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// Filter selects functions by their names, as [symbolize.Label] shows them.
+// Filter selects functions by their names, with [symbolize.Matches].
 type Filter struct {
 	Func    *regexp.Regexp // only functions that match; nil means all
 	Exclude *regexp.Regexp // except those that match; nil means none
+	// Except has functions that are excluded besides, by the path of their object and number in it.
+	Except map[string]map[reader.FuncID]bool
 	// Chosen are objects whose functions all pass Func: those of [Library.PreloadCalls].
 	Chosen []string
 	// Names says where to find names that the objects lack.
@@ -24,10 +26,10 @@ type Filter struct {
 }
 
 // All reports whether the filter selects every function.
-func (f *Filter) All() bool { return f.Func == nil && f.Exclude == nil }
+func (f *Filter) All() bool { return f.Func == nil && f.Exclude == nil && len(f.Except) == 0 }
 
 func (f *Filter) keeps(name string, chosen bool) bool {
-	return (chosen || f.Func == nil || f.Func.MatchString(name)) && (f.Exclude == nil || !f.Exclude.MatchString(name))
+	return (chosen || f.Func == nil || symbolize.Matches(f.Func, name)) && (f.Exclude == nil || !symbolize.Matches(f.Exclude, name))
 }
 
 // Write writes which functions of the objects to record, in the format that the runtime reads. For each
@@ -42,8 +44,8 @@ func (f *Filter) Write(w io.Writer, objects []string) (kept int, err error) {
 		fmt.Fprintln(b, "default off")
 	}
 	done := make(map[string]bool)
-	for _, path := range objects {
-		path = RealPath(path)
+	for _, given := range objects {
+		path := RealPath(given)
 		if done[path] || !HasSleds(path) {
 			continue
 		}
@@ -51,7 +53,7 @@ func (f *Filter) Write(w io.Writer, objects []string) (kept int, err error) {
 			return kept, fmt.Errorf("%q: a filter cannot name a path of several lines", path)
 		}
 		done[path] = true
-		ids, err := f.choose(path)
+		ids, err := f.choose(path, f.Except[given])
 		if err != nil {
 			return kept, err
 		}
@@ -74,7 +76,7 @@ func RealPath(path string) string {
 }
 
 // choose returns the functions of an object that the filter selects, in ascending order.
-func (f *Filter) choose(path string) ([]reader.FuncID, error) {
+func (f *Filter) choose(path string, except map[reader.FuncID]bool) ([]reader.FuncID, error) {
 	table, err := symbolize.Load(path, f.Names)
 	if err != nil {
 		return nil, err
@@ -83,7 +85,7 @@ func (f *Filter) choose(path string) ([]reader.FuncID, error) {
 	chosen := slices.Contains(f.Chosen, path)
 	var ids []reader.FuncID
 	for _, fn := range table.Map().Functions {
-		if f.keeps(symbolize.Label(table, fn.ID), chosen) {
+		if !except[fn.ID] && f.keeps(symbolize.Label(table, fn.ID), chosen) {
 			ids = append(ids, fn.ID)
 		}
 	}

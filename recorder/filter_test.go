@@ -1,6 +1,7 @@
 package recorder
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -83,6 +84,21 @@ func TestFilterChoosesByName(t *testing.T) {
 		}
 		if kept != want || len(ids) != want {
 			t.Errorf("%v: got %d functions kept and %d written, want %d", f, kept, len(ids), want)
+		}
+	}
+}
+
+// Expressions match the short names that reports show, too.
+func TestFilterMatchesShortNames(t *testing.T) {
+	for _, short := range []string{`^kv::reject$`, `^kv::reject\(int\)$`} {
+		f := &Filter{Func: regexp.MustCompile(short)}
+		if kept, err := f.Write(io.Discard, []string{instrumented}); err != nil || kept != 1 {
+			t.Errorf("--func %s: got %d functions and error %v, want 1", short, kept, err)
+		}
+		f = &Filter{Exclude: f.Func}
+		all, _ := (&Filter{}).Write(io.Discard, []string{instrumented})
+		if kept, err := f.Write(io.Discard, []string{instrumented}); err != nil || kept != all-1 {
+			t.Errorf("--exclude %s: got %d of %d functions and error %v", short, kept, all, err)
 		}
 	}
 }

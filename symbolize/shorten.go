@@ -1,6 +1,8 @@
 package symbolize
 
 import (
+	"regexp"
+	"strings"
 	"sync"
 
 	"github.com/xray-tools/xray/reader"
@@ -10,6 +12,11 @@ import (
 // Shorten shortens a label with [demangle.Short]. It keeps the numbers of functions without a
 // name.
 func Shorten(label string) string { return demangle.Short(label) }
+
+// Matches reports whether a regular expression matches a label, in full or as [Shorten] shows it.
+func Matches(re *regexp.Regexp, label string) bool {
+	return re.MatchString(label) || strings.ContainsAny(label, "(<. []") && re.MatchString(Shorten(label))
+}
 
 // Shortened returns names whose symbols have names shortened by [Shorten]. It is safe for
 // concurrent use.

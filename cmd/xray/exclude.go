@@ -130,7 +130,7 @@ func (c *excluding) options(s *session.Session) (exclude.Options, string, error)
 		return opts, "", err
 	}
 	opts.Keep = func(id reader.FuncID) bool {
-		return role(id) != why.Runs || keep != nil && keep.MatchString(symbolize.Label(s.Names, id))
+		return role(id) != why.Runs || keep != nil && symbolize.Matches(keep, symbolize.Label(s.Names, id))
 	}
 	opts.Always = symbolize.AlwaysInstrumented(s.Names)
 	var source string
@@ -173,24 +173,38 @@ func reportExclusions(s *session.Session, plan *exclude.Plan, skipped []exclude.
 	}
 }
 
-// writeExcludingFilter writes the filter that xray record --exclude would write.
-func writeExcludingFilter(s *session.Session, w io.Writer, plan *exclude.Plan) ([]exclude.Skipped, error) {
-	objects, _, err := s.Trace.Objects()
+// writeExcludingFilter writes the filter that xray record --exclude would write. It identifies
+// functions by number if the trace says which objects they belong to, and by name otherwise.
+func writeExcludingFilter(s *session.Session, w io.Writer, plan *exclude.Plan) (skipped []exclude.Skipped, err error) {
+	objects, addresses, err := s.Trace.Objects()
 	if err != nil {
 		return nil, err
 	}
 	paths := objectPaths(objects)
-	if len(paths) == 0 {
-		if table := symbolize.TableOf(s.Names, 1); table != nil {
-			paths = append(paths, table.Object().Path)
+	filter := &recorder.Filter{}
+	if len(paths) > 0 && len(addresses) == 0 {
+		filter.Except = make(map[string]map[reader.FuncID]bool)
+		for _, f := range plan.Functions {
+			for _, o := range objects {
+				if !o.Holds(f.ID) {
+					continue
+				}
+				if filter.Except[o.Path] == nil {
+					filter.Except[o.Path] = make(map[reader.FuncID]bool)
+				}
+				filter.Except[o.Path][f.ID-o.First+1] = true
+			}
 		}
-	}
-	var expression strings.Builder
-	skipped, err := plan.WriteList(&expression, exclude.Regexp, s.Names)
-	if err != nil {
+		_, err = filter.Write(w, paths)
 		return nil, err
 	}
-	filter := &recorder.Filter{}
+	if table := symbolize.TableOf(s.Names, 1); len(paths) == 0 && table != nil {
+		paths = append(paths, table.Object().Path)
+	}
+	var expression strings.Builder
+	if skipped, err = plan.WriteList(&expression, exclude.Regexp, s.Names); err != nil {
+		return nil, err
+	}
 	if text := strings.TrimSpace(expression.String()); text != "" {
 		if filter.Exclude, err = regexp.Compile(text); err != nil {
 			return nil, err

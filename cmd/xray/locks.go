@@ -116,22 +116,23 @@ func (f *lockFlags) functions(s *session.Session) (func(reader.FuncID) locks.Fun
 	lock, unlock, cond := patterns[0], patterns[1], patterns[2]
 	try, shared := regexp.MustCompile(tryNames), regexp.MustCompile(sharedNames)
 	return func(fn reader.FuncID) locks.Function {
-		name := symbolize.Shorten(symbolize.Label(s.Names, fn))
+		full := symbolize.Label(s.Names, fn)
+		name := symbolize.Shorten(full)
 		if f, ok := locks.Libc(name); ok {
 			return f
 		}
 		class, last := splitName(name)
 		is := locks.Function{Class: class, Constructor: isConstructor(class, last)}
 		switch {
-		case unlock.MatchString(name):
+		case matchesEither(unlock, full, f.unlock != unlockNames):
 			is.Role = locks.Unlock
-		case cond.MatchString(name):
+		case matchesEither(cond, full, f.cond != condNames):
 			is.Role = locks.Condition
 		case strings.HasPrefix(last, "~"):
 			is.Class = "" // a destructor of a class that is named after a lock
 		case try.MatchString(last):
 			is.Role, is.Shared = locks.TryLock, shared.MatchString(last)
-		case lock.MatchString(name):
+		case matchesEither(lock, full, f.lock != lockNames):
 			is.Role, is.Shared = locks.Lock, shared.MatchString(last)
 		default:
 			is.Class = ""

@@ -47,6 +47,15 @@ func addNames(flags *pflag.FlagSet, p *string, name, value, usage string) {
 	flags.Lookup(name).DefValue = ""
 }
 
+// matchesEither reports whether an expression matches a function's name: the short one, or either
+// one if the expression is given by the user.
+func matchesEither(re *regexp.Regexp, full string, given bool) bool {
+	if given {
+		return symbolize.Matches(re, full)
+	}
+	return re.MatchString(symbolize.Shorten(full))
+}
+
 // roles returns a function that tells the role of a function by its name. It may be called
 // concurrently. The first call for a function takes a few microseconds.
 func (f *waitFlags) roles(s *session.Session) (func(reader.FuncID) why.Role, error) {
@@ -62,11 +71,12 @@ func (f *waitFlags) roles(s *session.Session) (func(reader.FuncID) why.Role, err
 	if f.unlock != unlockNames {
 		lock = wait // a user who passes --unlock means the locks that these functions wait for
 	}
-	role := func(name string) why.Role {
+	role := func(full string) why.Role {
+		name := symbolize.Shorten(full)
 		switch {
-		case unlock.MatchString(name):
+		case matchesEither(unlock, full, f.unlock != unlockNames):
 			return why.Unlocks
-		case !wait.MatchString(name):
+		case !matchesEither(wait, full, f.wait != waitNames):
 			return why.Runs
 		case cond.MatchString(name):
 			return why.WaitsUnlocked
@@ -82,7 +92,7 @@ func (f *waitFlags) roles(s *session.Session) (func(reader.FuncID) why.Role, err
 		defer mu.Unlock()
 		r, ok := known[fn]
 		if !ok {
-			r = role(symbolize.Shorten(symbolize.Label(s.Names, fn)))
+			r = role(symbolize.Label(s.Names, fn))
 			known[fn] = r
 		}
 		return r

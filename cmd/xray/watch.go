@@ -438,7 +438,7 @@ func (w *watching) mayHaveRoot(path string) bool {
 	return slices.ContainsFunc(table.Map().Functions, func(fn symbolize.Function) bool {
 		name := symbolize.Label(table, fn.ID)
 		hasNone := strings.HasPrefix(name, "@(")
-		return w.root.MatchString(name) || hasNone && len(w.Symbols) > 0 // a file there may have the names
+		return symbolize.Matches(w.root, name) || hasNone && len(w.Symbols) > 0 // a file there may have the names
 	})
 }
 
@@ -570,7 +570,7 @@ func (w *watching) choose(t *reader.Trace, names map[reader.FuncID]string, pid i
 	for _, o := range objects {
 		for id := o.First; o.Holds(id); id++ {
 			name := symbolize.Label(opened.Names, id)
-			if !w.root.MatchString(name) {
+			if !symbolize.Matches(w.root, name) {
 				continue
 			}
 			for int(id) >= len(r.Is) {

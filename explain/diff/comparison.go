@@ -227,7 +227,7 @@ func (c *Comparison) functionQuantiles(r *run, durations []quantile.Sample, ids 
 		}
 		var matching []*quantile.Sample
 		for n, s := range samples {
-			if s != nil && g.functions.MatchString(c.nodes[n].name) {
+			if s != nil && symbolize.Matches(g.functions, c.nodes[n].name) {
 				matching = append(matching, s)
 			}
 		}

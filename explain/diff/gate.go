@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/xray-tools/xray/symbolize"
 )
 
 // Gate is a limit on the growth of a number from A to B.
@@ -151,7 +153,7 @@ func (b *builder) gateSum(g *Gate, u *unit) float64 {
 	sum := 0.0
 	inside := make([]bool, len(u.nodes))
 	for n := range u.nodes {
-		matches := (n > 0 || b.c.rooted) && (g.functions == nil || g.functions.MatchString(b.c.function(n)))
+		matches := (n > 0 || b.c.rooted) && (g.functions == nil || symbolize.Matches(g.functions, b.c.function(n)))
 		inside[n] = matches
 		if n > 0 && inside[b.c.nodes[n].parent] {
 			inside[n] = true

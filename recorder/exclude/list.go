@@ -47,7 +47,7 @@ func (p *Plan) WriteList(w io.Writer, form Form, names symbolize.Names) ([]Skipp
 	switch form {
 	case AttrList, IgnoreList:
 		var names []string
-		names, skipped = p.choose(n.linkage, equal)
+		names, skipped = p.choose(n, n.linkage, equal)
 		if form == AttrList {
 			b.WriteString("[never]\n")
 		}
@@ -57,7 +57,7 @@ func (p *Plan) WriteList(w io.Writer, form Form, names symbolize.Names) ([]Skipp
 		}
 	case GCC:
 		var names []string
-		names, skipped = p.choose(n.gcc, strings.Contains)
+		names, skipped = p.choose(n, n.gcc, strings.Contains)
 		if len(names) > 0 {
 			for i := range names {
 				names[i] = strings.ReplaceAll(names[i], ",", `\,`)
@@ -69,7 +69,7 @@ func (p *Plan) WriteList(w io.Writer, form Form, names symbolize.Names) ([]Skipp
 		skipped = p.writeUftrace(b, n)
 	case Regexp:
 		var names []string
-		names, skipped = p.choose(n.label, equal)
+		names, skipped = p.choose(n, n.label, sameLabel)
 		for i := range names {
 			names[i] = regexp.QuoteMeta(names[i])
 		}
@@ -87,14 +87,38 @@ var gccFile = strings.NewReplacer(`\`, `\\`, " ", `\ `, "'", `\'`, `"`, `\"`)
 
 func equal(name, excluded string) bool { return name == excluded }
 
+// sameLabel reports whether the recorder's --exclude would also match a name, full or short.
+func sameLabel(name, excluded string) bool {
+	return name == excluded || symbolize.Shorten(name) == excluded
+}
+
+// alsoExcludes says that a list with the name of one function would exclude another one, too.
+func (n namer) alsoExcludes(id, stays reader.FuncID) string {
+	if label := symbolize.Label(n.Names, stays); label != symbolize.Label(n.Names, id) {
+		return "the list would also exclude " + label
+	}
+	place := symbolize.Location(n.Names, stays)
+	if object := symbolize.ObjectName(n.Names, stays); object != symbolize.ObjectName(n.Names, id) {
+		place = strings.TrimSuffix(object+", "+place, ", ")
+	}
+	if place == "" {
+		return "the list would also exclude another function of this name"
+	}
+	return "the list would also exclude the function of this name in " + place
+}
+
 // choose returns the names of the functions to leave out, sorted and without duplicates. It
 // skips names that would match a function that stays. name returns the name of a function,
 // and why it cannot be on the list, or "".
-func (p *Plan) choose(name func(reader.FuncID) (text, why string), hits func(name, excluded string) bool) ([]string, []Skipped) {
-	var stay []string
+func (p *Plan) choose(n namer, name func(reader.FuncID) (text, why string), hits func(name, excluded string) bool) ([]string, []Skipped) {
+	type kept struct {
+		id   reader.FuncID
+		text string
+	}
+	var stay []kept
 	for _, id := range p.Remaining {
 		if text, _ := name(id); text != "" {
-			stay = append(stay, text)
+			stay = append(stay, kept{id, text})
 		}
 	}
 	var names []string
@@ -103,8 +127,8 @@ func (p *Plan) choose(name func(reader.FuncID) (text, why string), hits func(nam
 		id := p.Functions[i].ID
 		text, why := name(id)
 		if why == "" {
-			if at := slices.IndexFunc(stay, func(s string) bool { return hits(s, text) }); at >= 0 {
-				why = "its name also matches " + stay[at]
+			if at := slices.IndexFunc(stay, func(s kept) bool { return hits(s.text, text) }); at >= 0 {
+				why = n.alsoExcludes(id, stay[at].id)
 			}
 		}
 		if why != "" {
@@ -178,7 +202,7 @@ func (p *Plan) writeUftrace(w io.Writer, n namer) []Skipped {
 		}
 		return text, why
 	}
-	names, skipped := p.choose(simple, equal)
+	names, skipped := p.choose(n, simple, equal)
 	var lines []string
 	for _, name := range names {
 		for _, linkage := range linkages[name] {

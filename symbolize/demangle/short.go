@@ -9,20 +9,25 @@ import (
 var (
 	// suffixPart matches the suffix that compilers add to the names of parts of functions.
 	suffixPart = regexp.MustCompile(` \(\.[^()]*\)$`)
-	abiTag     = regexp.MustCompile(`\[abi:[^\]]*\]`)
-	thunkTo    = regexp.MustCompile(`^(non-virtual thunk|virtual thunk|covariant return thunk) to `)
-	qualifiers = regexp.MustCompile(`^( const| volatile| restrict| ?&&?)*`)
-	symbolOps  = regexp.MustCompile(`^operator(\(\)|\[\]|->\*|->|<=>|<<=|>>=|<<|>>|<=|>=|<|>|[-+*/%^&|~!=,]+)`)
-	unnamed    = regexp.MustCompile(`^(\(anonymous [a-z]+\)|'[^']*'|\{[^{}]*\})`)
+	// uniqueSuffix matches what LLVM adds to the names of local functions to make them unique.
+	uniqueSuffix = regexp.MustCompile(`\.(llvm|__uniq)\.\d+`)
+	abiTag       = regexp.MustCompile(`\[abi:[^\]]*\]`)
+	thunkTo      = regexp.MustCompile(`^(non-virtual thunk|virtual thunk|covariant return thunk) to `)
+	qualifiers   = regexp.MustCompile(`^( const| volatile| restrict| ?&&?)*`)
+	symbolOps    = regexp.MustCompile(`^operator(\(\)|\[\]|->\*|->|<=>|<<=|>>=|<<|>>|<=|>=|<|>|[-+*/%^&|~!=,]+)`)
+	unnamed      = regexp.MustCompile(`^(\(anonymous [a-z]+\)|'[^']*'|\{[^{}]*\})`)
 )
 
-// Short removes parameters, template arguments, the result and qualifiers from a demangled
-// name. It keeps scopes. Names that differ only in what it removes become equal. It returns
+// Short removes parameters, template arguments, the result, qualifiers and suffixes that only make
+// names unique from a demangled name. It keeps scopes. Names that differ only in what it removes become equal. It returns
 // labels that are not names, and names that it does not understand, unchanged.
 func Short(name string) string { return Template(name, "") }
 
 // Template is Short with a replacement for template arguments.
 func Template(name, arguments string) string {
+	if strings.Contains(name, ".llvm.") || strings.Contains(name, ".__uniq.") {
+		name = strings.TrimSuffix(uniqueSuffix.ReplaceAllString(name, ""), " ()")
+	}
 	part := suffixPart.FindString(name)
 	thunk := thunkTo.FindString(name)
 	body := abiTag.ReplaceAllString(name[len(thunk):len(name)-len(part)], "")

@@ -34,6 +34,9 @@ func TestShort(t *testing.T) {
 		"<alloc::vec::Vec<u8> as core::ops::drop::Drop>::drop":                                "<alloc::vec::Vec<u8> as core::ops::drop::Drop>::drop",
 		"core::ptr::drop_in_place::<alloc::string::String>":                                   "core::ptr::drop_in_place",
 		"foo::bar::{closure#0}":                                                               "foo::bar::{closure#0}",
+		"app::f(int) (.llvm.1321)":                                                            "app::f",
+		"app::f(int) (.__uniq.12.llvm.34.cold)":                                               "app::f (.cold)",
+		"parse.llvm.1321":                                                                     "parse",
 		"f(":                                                                                  "f(",
 		"":                                                                                    "",
 	} {

@@ -70,7 +70,7 @@ func (o *Output) Streams() bool { return o.format() == report.CSV || o.format() 
 func (o *Output) TellsCaveats() bool { return o.format() != report.CSV }
 
 // Short reports whether to shorten names: in formats for people, unless --names gives a style.
-// Flags always match full names.
+// Flags match full and short names.
 func (o *Output) Short(style string) bool {
 	switch o.format() {
 	case report.Text, report.Markdown, report.HTML:

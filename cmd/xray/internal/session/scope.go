@@ -109,8 +109,8 @@ func Regexp(flag, text string) (*regexp.Regexp, error) {
 	return re, nil
 }
 
-// ChooseFuncs returns a function that reports whether a function's name matches the regular
-// expression of a flag. It returns nil for "". An expression with a # may also match the ID of a
+// ChooseFuncs returns a function that reports whether a function's name, full or short, matches the
+// regular expression of a flag. It returns nil for "". An expression with a # may also match the ID of a
 // function with a name. If no function matches, the summary says so. The result may be called
 // concurrently.
 func (s *Session) ChooseFuncs(flag, text string) (func(reader.FuncID) bool, error) {
@@ -138,7 +138,7 @@ func (s *Session) ChooseFuncs(flag, text string) (func(reader.FuncID) bool, erro
 		return note
 	})
 	return func(id reader.FuncID) bool {
-		keep := re.MatchString(symbolize.Label(s.Names, id)) || byID && re.MatchString(symbolize.Label(nil, id))
+		keep := symbolize.Matches(re, symbolize.Label(s.Names, id)) || byID && re.MatchString(symbolize.Label(nil, id))
 		if keep {
 			found.Store(true)
 		} else if !found.Load() {

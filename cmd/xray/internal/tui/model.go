@@ -8,6 +8,7 @@ import (
 
 	"github.com/xray-tools/xray/internal/texttab"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/symbolize"
 )
 
 // Key is a key: a character, or the name of another key as below.
@@ -130,7 +131,7 @@ func (m *Model) show(d *Data) {
 func (m *Model) choose() {
 	m.chosen = m.chosen[:0]
 	for i := range m.data.Functions {
-		if m.search == nil || m.search.MatchString(m.data.Functions[i].Name) {
+		if m.search == nil || symbolize.Matches(m.search, m.data.Functions[i].Name) {
 			m.chosen = append(m.chosen, i)
 		}
 	}
