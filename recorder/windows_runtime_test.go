@@ -388,7 +388,7 @@ func TestWindowsFindsWrongEdges(t *testing.T) {
 	}{
 		"right":     {nil, false},
 		"too early": {[]edit{{"window.c", "	xr_patch(1);\n	begin(xr_rdtsc());\n", "	begin(xr_rdtsc());\n	xr_patch(1);\n"}}, true},
-		"too late":  {[]edit{{"window.c", "end(active ? to : xr_rdtsc());", "end(to = xr_rdtsc());"}}, true},
+		"too late":  {[]edit{{"window.c", "end(paused_at);", "end(xr_rdtsc());"}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			program := buildLinked(t, "clang-22", buildArchive(t, append(c.edits, slowSwitch, hastySleds)...), "windows.c", "-fxray-instruction-threshold=1")
@@ -407,9 +407,9 @@ func TestWindowsFindsWrongEdges(t *testing.T) {
 // A call that is left by longjmp right after a window has begun ends there. A runtime that begins to
 // record landings later fails.
 func TestWindowsBeginWithLandings(t *testing.T) {
-	const opened = "	xr_arena_windows_are(xr_root.nwindows);\n}\n\nstatic void end("
-	slow := edit{"window.c", opened, strings.Replace(opened, "}",
-		"	struct { int64_t s, ns; } rest = {0, 2000000};\n	xr_sys2(SYS_nanosleep, (intptr_t)&rest, 0);\n}", 1)}
+	const opened = "	list((struct xr_window){.from = from});\n}\n"
+	slow := edit{"window.c", opened, strings.Replace(opened, "\n}",
+		"\n	struct { int64_t s, ns; } rest = {0, 2000000};\n	xr_sys2(SYS_nanosleep, (intptr_t)&rest, 0);\n}", 1)}
 	const first = "	quiet = 0; /* record landings and events as soon as the first sled is on */\n"
 	const begin = "	xr_patch(1);\n	begin(xr_rdtsc());\n"
 	jumps := filepath.Join(t.TempDir(), "jumps.o") // the archive does not contain it

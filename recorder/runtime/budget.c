@@ -82,6 +82,19 @@ static struct xr_kept *open_calls(const struct xr_thread *t, struct xr_kept **to
  * still be in a trampoline that uses them when the recording has ended. */
 static struct xr_budget own;
 
+/* Threads may be changing the ends of their tables, so the entries stay, but with addresses that cannot be
+ * those of return addresses. */
+void xr_budget_give_up_all(void)
+{
+	for (uint64_t i = 0; i < xr_root.nthreads; i++) {
+		struct xr_kept *h, *top;
+		for (h = open_calls(xr_root.threads[i], &top); h < top; h++) {
+			h->slot |= 1;
+			h->id |= GIVEN_UP;
+		}
+	}
+}
+
 /* Resets the state of an earlier recording. */
 static void forget(uint64_t *limits)
 {
@@ -90,15 +103,7 @@ static void forget(uint64_t *limits)
 			limits[id] = 0;
 	xr_zero(admitted, sizeof admitted);
 	own.burst.n = 0;
-	/* Discard noted calls. Threads may be changing the ends of their tables, so the entries stay, but
-	 * with addresses that cannot be those of return addresses. */
-	for (uint64_t i = 0; i < xr_root.nthreads; i++) {
-		struct xr_kept *h, *top;
-		for (h = open_calls(xr_root.threads[i], &top); h < top; h++) {
-			h->slot |= 1;
-			h->id |= GIVEN_UP;
-		}
-	}
+	xr_budget_give_up_all();
 }
 
 const char *xr_budget_start(uint32_t share)

@@ -520,8 +520,7 @@ static const char *filter(struct request *r)
 		return why;
 	}
 	note_change(r->nfds ? "filter" : "filter all", NULL);
-	if (xr_root.mode != XR_OFF && !xr_is_paused() && !xr_between_windows())
-		xr_patch(1);
+	xr_refilter();
 	put_objects_sums(r->out);
 	return NULL;
 }

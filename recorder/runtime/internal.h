@@ -326,6 +326,8 @@ extern uint64_t xr_threshold_ns;
 int xr_is_paused(void);
 void xr_resume(void);
 const char *xr_switch(enum xr_mode mode, uint64_t threshold_ns, uint32_t depth);
+/* Applies a new filter. */
+void xr_refilter(void);
 /* Initializes whatever is not yet initialized. The constructor calls it. So do the public
  * functions, because other constructors may call those earlier. */
 void xr_init(void);
@@ -428,6 +430,8 @@ void xr_profile_event(uint32_t word, uint64_t sp);
 /* The same for an event from the middle of a function. Functions inlined into it have the same
  * sp. */
 void xr_profile_inlined(uint32_t word, uint64_t sp);
+/* Cuts the calls that are open in all threads: they last until the latest event before. */
+void xr_profiles_cut(void);
 /* Returns the number of calls in no profile, because they were too deep or there were too many
  * paths. */
 uint64_t xr_profile_lost(void);
@@ -463,6 +467,8 @@ void xr_budget_begin(uint64_t *limits, uint32_t *exhausted, const uint32_t *deci
  * holds XR_LOCK_CONTROL. */
 const char *xr_budget_start(uint32_t share);
 void xr_budget_stop(void);
+/* Gives up all noted calls: no exit of theirs is recorded. */
+void xr_budget_give_up_all(void);
 /* Returns whether the process records within such a budget. */
 int xr_budget_is_own(void);
 /* Passes the body of a metadata event to put: that the trace has a budget from this TSC on and, if the

@@ -132,42 +132,63 @@ const char *xr_start(enum xr_mode mode, uint64_t threshold_ns, uint32_t depth, i
 		xr_set_mode(XR_OFF);
 		return xr_errno_text(err);
 	}
-	if (xr_windows_on())
+	if (xr_windows_on()) {
 		xr_windows_step();
-	else
+	} else {
 		xr_patch(1);
+		xr_windows_resume(1);
+	}
 	xr_spent.setup_ns = xr_cpu_ns() - cpu;
 	xr_arena_publish();
 	return NULL;
+}
+
+/* Whether exits that one mode records are recorded in another mode, too. */
+static int records_the_same(enum xr_mode a, enum xr_mode b)
+{
+	return a == b || ((a == XR_RECORD || a == XR_PRUNE) && (b == XR_RECORD || b == XR_PRUNE));
+}
+
+void xr_resume(void)
+{
+	paused = 0;
+	xr_patch(wants_sleds());
+	xr_windows_resume(wants_sleds());
+	xr_arena_publish();
 }
 
 const char *xr_switch(enum xr_mode mode, uint64_t threshold_ns, uint32_t depth)
 {
 	if (xr_root.mode == XR_OFF)
 		return "not recording";
+	enum xr_mode before = xr_root.mode;
 	const char *why = NULL;
 	if (xr_windows_on() && mode != XR_OFF)
 		why = xr_windows_check(depth ? XR_DEPTH : mode, threshold_ns, 0);
-	if (!why && mode != XR_OFF)
-		why = set_recording(mode, threshold_ns, depth);
-	if (!why) {
-		paused = mode == XR_OFF;
-		if (paused)
-			xr_windows_close();
-		else
-			xr_windows_resume();
-		xr_patch(wants_sleds());
+	if (why)
+		return why;
+	if (mode == XR_OFF) {
+		paused = 1;
+		xr_windows_close();
 		xr_arena_publish();
+		return NULL;
 	}
+	xr_windows_pause();
+	why = set_recording(mode, threshold_ns, depth);
+	if (!why && (paused || !records_the_same(before, xr_root.mode)))
+		xr_resume();
+	else if (!why)
+		xr_arena_publish();
 	return why;
 }
 
-void xr_resume(void)
+void xr_refilter(void)
 {
-	paused = 0;
-	xr_windows_resume();
-	xr_patch(wants_sleds());
-	xr_arena_publish();
+	if (xr_root.mode == XR_OFF || !wants_sleds())
+		return;
+	xr_windows_pause();
+	xr_patch(1);
+	xr_windows_resume(1);
 }
 
 void xr_stop(void)
@@ -175,7 +196,6 @@ void xr_stop(void)
 	uint64_t cpu = xr_cpu_ns();
 	pending = paused = 0;
 	xr_windows_end();
-	xr_patch(0);
 	xr_spent.setup_ns += xr_cpu_ns() - cpu;
 	xr_stream_end();
 	xr_arena_publish();
@@ -441,7 +461,6 @@ __attribute__((destructor(101))) static void end(void)
 		xr_arena_publish(); /* other threads continue until the process has ended */
 	} else if (xr_root.mode != XR_OFF) {
 		xr_windows_end();
-		xr_patch(0);
 		int rings = xr_observed() || (!xr_root.stream && !xr_options.stream);
 		if (rings && xr_options.template[0] && xr_root.nthreads)
 			write_rings();

@@ -9,6 +9,7 @@
 #include "objects.h"
 #include "syscall.h"
 #include "warnings.h"
+#include "window.h"
 
 /* enum XRayPatchingStatus */
 enum { NOT_INITIALIZED, SUCCESS, ONGOING, FAILED };
@@ -231,6 +232,19 @@ void xr_program_admit(const struct xr_object *o)
 		ask(o, 0, o->nfunctions, before_main && has_ids(o));
 }
 
+/* Switches the sleds of a function, or all if there is no object. If the program's recording follows its
+ * choice, calls that are open when sleds go off are cut. */
+static int patch(struct xr_object *o, uint64_t i, int on)
+{
+	int cuts = !on && xr_log_records;
+	if (cuts)
+		xr_windows_pause();
+	int err = o ? xr_patch_function(o, i) : xr_patch_asked();
+	if (cuts)
+		xr_windows_resume(1);
+	return err;
+}
+
 /* Patches an object, or all if it is null. */
 static int patch_objects(const struct xr_object *only, int on)
 {
@@ -246,7 +260,7 @@ static int patch_objects(const struct xr_object *only, int on)
 	if (!known)
 		return NOT_INITIALIZED;
 	xr_set_targets();
-	err |= xr_patch_asked();
+	err |= patch(NULL, 0, on);
 	for (uint32_t i = 0; i < n; i++) {
 		struct xr_object *o = object(i);
 		refused |= o && (!only || o == only) && o->state == XR_OBJECT_REFUSED;
@@ -285,7 +299,7 @@ static int patch_function(int32_t function, int32_t number, int on)
 	if (o && o->state == XR_OBJECT_READY && has_ids(o) && function > 0 && (uint32_t)function <= o->nfunctions &&
 	    !ask(o, function - 1, 1, on)) {
 		xr_set_targets();
-		status = xr_patch_function(o, function - 1) ? FAILED : SUCCESS;
+		status = patch(o, function - 1, on) ? FAILED : SUCCESS;
 	}
 	xr_api_end(c);
 	return status;

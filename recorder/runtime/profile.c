@@ -264,7 +264,8 @@ static __attribute__((noinline)) void leave_folded(struct xr_profile *p, uint32_
 		leave(p, id, at, now, 1);
 }
 
-/* Closes the calls that the previous thread with this profile has left open. */
+/* Closes calls that are open although their ends are unknown: those that the previous thread with this
+ * profile has left open, and those that a pause has cut. */
 static void inherit(struct xr_profile *p, uint32_t tid)
 {
 	for (uint64_t n = p->depth; n; n--) {
@@ -281,9 +282,9 @@ static void inherit(struct xr_profile *p, uint32_t tid)
 	}
 	p->depth = 0;
 	p->near = XR_PATH_DEPTH;
-	p->tid = tid;
-	if (!p->owners++)
+	if ((p->tid & ~XR_CUT) != tid && !p->owners++)
 		p->first = xr_rdtsc();
+	p->tid = tid;
 }
 
 /* Adds time off the CPU, if any, to the innermost open call. */
@@ -370,6 +371,18 @@ void xr_profile_leave(uint64_t depth)
 	for (uint64_t n = p->depth; n > depth; n--)
 		end_call(p, n, now, 1);
 	p->last = now;
+}
+
+/* A thread compares the ID with its own at each event, so it notices the change. */
+void xr_profiles_cut(void)
+{
+	uint64_t n = __atomic_load_n(&xr_root.nthreads, __ATOMIC_ACQUIRE);
+	struct xr_thread **threads = __atomic_load_n(&xr_root.threads, __ATOMIC_ACQUIRE);
+	for (uint64_t i = 0; i < n; i++) {
+		struct xr_profile *p = __atomic_load_n(&threads[i]->profile, __ATOMIC_ACQUIRE);
+		if (p)
+			__atomic_fetch_or(&p->tid, XR_CUT, __ATOMIC_RELAXED);
+	}
 }
 
 uint64_t xr_profile_lost(void)

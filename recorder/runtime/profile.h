@@ -75,7 +75,7 @@ struct xr_profile {
 	uint64_t depth;    /* open calls, first in frames, then in deep */
 	uint64_t last;     /* TSC of the latest event */
 	uint64_t lost;     /* calls without memory */
-	uint32_t tid;      /* owner of the open calls */
+	uint32_t tid;      /* owner of the open calls; XR_CUT is set if they were cut */
 	uint32_t owners;   /* number of threads that have had this profile, one after another */
 	uint32_t searching; /* set while paths may be moving */
 	uint32_t npaths;
@@ -94,6 +94,8 @@ struct xr_profile {
 	uint32_t put;      /* 1 once the metadata has the profile */
 	uint32_t put_paths, put_folds; /* number of paths and folds in the latest metadata */
 };
+
+#define XR_CUT (1u << 31)
 
 static inline int xr_is_folded(const struct xr_path *c) { return !c->parent; }
 

@@ -1,8 +1,12 @@
-/* Windows: recording for part of the time, for example one second of every minute.
+/* Windows: the times in which calls are recorded, if that is not all the time.
  *
- * The control thread switches the sleds on when a window begins and off when it ends. Threads do not
- * know about windows. A window lasts from the moment when all sleds are on until the first is switched
- * off, and readers ignore records outside it. */
+ * With a schedule, for example one second of every minute, the control thread switches the sleds on when
+ * a window begins and off when it ends. Threads do not know about windows. A window lasts from the moment
+ * when all sleds are on until the first is switched off, and readers ignore records outside it.
+ *
+ * Without a schedule, each pause divides the recording into windows: exits that fall into the pause are
+ * not recorded, so no call is known to go on behind it. Every other change after which exits may be
+ * missing counts as a pause, too: of the mode, of the filter, and a stop before another start. */
 #include "arena.h"
 #include "objects.h"
 #include "syscall.h"
@@ -17,9 +21,13 @@ static struct { uint64_t length_ns, every_ns; } plan; /* of the next recording *
 static uint32_t active, open;
 static uint32_t quiet;    /* nothing should be recorded; differs from !open while sleds are being switched */
 static uint32_t unsure;   /* a fork interrupted the switching of sleds */
-static uint32_t earlier;  /* there was a recording before */
+static uint64_t paused_at; /* TSC of the latest xr_windows_pause; 0: no window was open */
 static uint64_t cpu_ns;   /* of the process when the open window began */
 static uint64_t first;    /* number of this recording's first window */
+/* Without a schedule, the first window of a process is listed only when there is another one. Before
+ * that, from is not 0. Then listed says that this is past: there were records before. */
+static struct xr_window unlisted;
+static uint32_t earlier;
 static uint64_t total;    /* ticks in its windows that have ended */
 
 int xr_windows_on(void) { return active; }
@@ -59,26 +67,45 @@ static int make_table(void)
 	return xr_root.windows != NULL;
 }
 
-static void begin(uint64_t from)
+static void list(struct xr_window w)
 {
-	if (!make_table())
-		return;
-	struct xr_window *w = row(xr_root.nwindows);
-	w->to = w->cpu_ns = 0;
-	cpu_ns = xr_cpu_ns();
-	open = 1;
-	__atomic_store_n(&w->from, from, __ATOMIC_RELEASE);
+	struct xr_window *to = row(xr_root.nwindows);
+	to->to = w.to;
+	to->cpu_ns = w.cpu_ns;
+	__atomic_store_n(&to->from, w.from, __ATOMIC_RELEASE);
 	__atomic_store_n(&xr_root.nwindows, xr_root.nwindows + 1, __ATOMIC_RELEASE);
 	xr_arena_windows_are(xr_root.nwindows);
 }
 
+static void begin(uint64_t from)
+{
+	if (!make_table())
+		return;
+	if (unlisted.from)
+		list(unlisted);
+	unlisted.from = 0;
+	cpu_ns = xr_cpu_ns();
+	open = earlier = 1;
+	list((struct xr_window){.from = from});
+}
+
+static struct xr_window *latest(void) { return unlisted.from ? &unlisted : row(xr_root.nwindows - 1); }
+
 static void end(uint64_t to)
 {
-	struct xr_window *w = row(xr_root.nwindows - 1);
+	struct xr_window *w = latest();
 	w->cpu_ns = xr_cpu_ns() - cpu_ns;
 	open = 0;
 	total += to - w->from;
 	__atomic_store_n(&w->to, to, __ATOMIC_RELEASE);
+}
+
+/* Begins the first window of a process without a schedule. */
+static void begin_unlisted(uint64_t from)
+{
+	unlisted = (struct xr_window){.from = from};
+	cpu_ns = xr_cpu_ns();
+	open = earlier = 1;
 }
 
 void xr_windows_share(void)
@@ -96,13 +123,16 @@ void xr_windows_share(void)
 
 void xr_windows_forked(void)
 {
-	uint32_t was_open = open && !quiet;
+	uint32_t was_open = open && !(active && quiet);
 	unsure = active && open == quiet;
-	quiet = !was_open;
+	quiet = active && !was_open;
 	earlier = xr_root.mode != XR_OFF;
 	xr_root.windows = NULL;
 	xr_root.nwindows = total = first = open = 0;
-	if (was_open && !xr_sealed)
+	unlisted.from = 0;
+	if (was_open && !active)
+		begin_unlisted(xr_root.min_tsc);
+	else if (was_open && !xr_sealed)
 		begin(xr_rdtsc());
 }
 
@@ -118,21 +148,41 @@ void xr_windows_begin(void)
 	quiet = active;
 	start_ns = active ? xr_arena_schedule(xr_clock_ns(CLOCK_MONOTONIC)) : 0;
 	/* Rings and the observer's trace also have records from before there were windows. */
-	if (active && earlier && !xr_root.nwindows) {
-		begin(xr_root.min_tsc);
-		if (open)
-			end(xr_rdtsc());
+	if (active && unlisted.from && make_table()) {
+		list(unlisted);
+		unlisted.from = 0;
 	}
-	earlier = 1;
-	first = xr_root.nwindows;
+	first = xr_root.nwindows + (unlisted.from != 0);
 	total = 0;
-	xr_windows_resume();
 }
 
-void xr_windows_resume(void)
+void xr_windows_pause(void) { paused_at = open ? xr_rdtsc() : 0; }
+
+void xr_windows_resume(int sleds)
 {
-	if (!active && xr_root.nwindows && !open)
-		begin(xr_rdtsc());
+	int was_open = paused_at && open;
+	if (was_open)
+		end(paused_at);
+	paused_at = 0;
+	xr_profiles_cut();
+	if (xr_limited)
+		xr_budget_give_up_all();
+	if (sleds && (active ? was_open : xr_keeps_records())) {
+		if (active || earlier)
+			begin(xr_rdtsc());
+		else
+			begin_unlisted(xr_rdtsc());
+	}
+	if (!unlisted.from && (was_open || open))
+		xr_stream_windows(was_open);
+}
+
+void xr_windows_close(void)
+{
+	xr_windows_pause();
+	quiet = active;
+	xr_patch(0);
+	xr_windows_resume(0);
 }
 
 static void open_window(void)
@@ -148,17 +198,6 @@ static void open_window(void)
 	}
 }
 
-void xr_windows_close(void)
-{
-	if (!open)
-		return;
-	uint64_t to = xr_rdtsc();
-	quiet = active;
-	xr_patch(0);
-	end(active ? to : xr_rdtsc());
-	xr_stream_windows(1);
-}
-
 uint64_t xr_windows_step(void)
 {
 	if (!active || xr_root.mode == XR_OFF || xr_is_paused())
@@ -170,10 +209,10 @@ uint64_t xr_windows_step(void)
 	unsure = 0;
 	if (inside && !open && xr_root.nwindows < XR_MAX_WINDOWS)
 		open_window();
-	else if (!inside)
+	else if (!inside && open)
 		xr_windows_close();
 	else if (open)
-		row(xr_root.nwindows - 1)->cpu_ns = xr_cpu_ns() - cpu_ns; /* in case the process is killed */
+		latest()->cpu_ns = xr_cpu_ns() - cpu_ns; /* in case the process is killed */
 	return (inside ? xr_root.window_ns : xr_root.every_ns) - at;
 }
 
@@ -197,7 +236,7 @@ void xr_put_window_status(struct xr_text *t)
 {
 	if (!active)
 		return;
-	uint64_t ticks = total + (open ? xr_rdtsc() - row(xr_root.nwindows - 1)->from : 0);
+	uint64_t ticks = total + (open ? xr_rdtsc() - latest()->from : 0);
 	xr_calibrated();
 	xr_put_key(t, "windows");
 	xr_put_text(t, "{");
@@ -216,14 +255,15 @@ uint64_t xr_windows_from(const struct xr_trace *trace)
 		i = n - XR_WINDOWS;
 	while (i < n && row(i)->to && row(i)->to < trace->since)
 		i++;
-	return i;
+	/* Without a schedule, a single window is a trace without pauses. */
+	return !active && i == first && n == first + 1 ? n : i;
 }
 
 void xr_put_windows(struct xr_text *t, struct xr_trace *trace)
 {
-	uint64_t n = xr_root.nwindows, first = xr_windows_from(trace), count = n - first;
+	uint64_t n = xr_root.nwindows, from = xr_windows_from(trace), count = n - from;
 	xr_put(t, &count, sizeof count);
-	for (uint64_t i = first; i < n; i++)
+	for (uint64_t i = from; i < n; i++)
 		xr_put(t, row(i), sizeof *row(i));
 	trace->windows = n - open;
 }

@@ -1,4 +1,4 @@
-/* Windows: recording for part of the time. See window.c. */
+/* Windows: the times in which calls are recorded. See window.c. */
 #ifndef XRAY_RECORDER_WINDOW_H
 #define XRAY_RECORDER_WINDOW_H
 
@@ -31,12 +31,15 @@ void xr_windows_begin(void);
 /* Opens or closes a window if it is time to. Returns the ns until the next time. The control thread
  * calls this. */
 uint64_t xr_windows_step(void);
-/* Closes the open window, if any. xr_windows_end also prevents others from opening. */
+/* Switch all sleds off and close the open window, if any. xr_windows_end also prevents others from
+ * opening. */
 void xr_windows_close(void);
-/* Begins or continues a recording after a pause. After a recording with windows, a recording without
- * them counts as a window. */
-void xr_windows_resume(void);
 void xr_windows_end(void);
+/* Call xr_windows_pause before, and xr_windows_resume after a change that may switch exits of open calls
+ * off: such calls are cut, because their ends are unknown. The open window ends before the change. With
+ * sleds, which says that the sleds are on after it, another window begins, unless a schedule opens it. */
+void xr_windows_pause(void);
+void xr_windows_resume(int sleds);
 /* In a forked child: starts a table of its own. */
 void xr_windows_forked(void);
 /* Moves the table to the observer's memory, after the process has joined it. */

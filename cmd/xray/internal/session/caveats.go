@@ -208,7 +208,7 @@ func rounded(c reader.Clock, ticks uint64) time.Duration {
 
 // windowCaveats returns a sentence about recordings with windows, if there are any.
 func (s *Session) windowCaveats(stats *calls.Stats) []string {
-	n, words, ends := 0, "", false
+	n, words, how, ends := 0, "", "", false
 	last := uint64(0)
 	if stats != nil {
 		last = stats.Last
@@ -216,10 +216,13 @@ func (s *Session) windowCaveats(stats *calls.Stats) []string {
 	for _, r := range s.recordings() {
 		if text := WindowWords(r, last); text != "" {
 			n++
-			words, ends = text, ends || IsEnd(r)
+			words, how, ends = text, "has windows", ends || IsEnd(r)
+			if r.Process.EveryNS == 0 {
+				how = "was paused"
+			}
 		}
 	}
-	text := "The recording has windows: " + words
+	text := fmt.Sprintf("The recording %s: %s", how, words)
 	switch {
 	case n == 0:
 		return nil
