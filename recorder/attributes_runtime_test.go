@@ -18,11 +18,17 @@ import (
 
 const attributesProgram = `
 #include <xray/recorder.h>
+#ifdef __cplusplus
+extern "C" {
+int tiny(int a), logged(int a), usual(int a), large(int a), controls(void);
+}
+#endif
 XRAY_ALWAYS_INSTRUMENT int tiny(int a) { return a; }
 XRAY_LOG_ARGS(1) int logged(int a) { return a; }
 int usual(int a) { return a; }
 XRAY_NEVER_INSTRUMENT int large(int a) { for (int i = 0; i < a; i++) __asm__ volatile(""); return a; }
-XRAY_NEVER_INSTRUMENT int main(void) { return tiny(1) + logged(1) + usual(1) + large(1) - 4; }
+XRAY_NEVER_INSTRUMENT int controls(void) { xray_event("", 0); xray_mark(""); return xray_present() + xray_start("") + xray_stop(); }
+XRAY_NEVER_INSTRUMENT int main(void) { if (controls() == 1) return 1; return tiny(1) + logged(1) + usual(1) + large(1) - 4; }
 `
 
 // The attributes of the header select functions in clang and in GCC, in C and in C++.
@@ -61,8 +67,18 @@ func TestAttributes(t *testing.T) {
 		}
 		table.Close()
 	}
-	// GCC's hooks get the addresses of the functions that call them.
-	build(program, "gcc", "-O0", "-finstrument-functions")
+	// GCC's hooks get the addresses of the functions that call them. The header's own functions have
+	// none, although GCC instruments inlined functions, too.
+	for _, cc := range []string{"gcc", "g++"} {
+		testenv.Need(t, cc)
+		build(program, cc, "-O1", "-finstrument-functions")
+		checkHooks(t, program)
+	}
+}
+
+// checkHooks checks which functions of attributesProgram call GCC's hooks.
+func checkHooks(t *testing.T, program string) {
+	t.Helper()
 	out, err := exec.Command("objdump", "-d", "--no-show-raw-insn", program).Output()
 	if err != nil {
 		t.Fatal(err)
@@ -70,8 +86,11 @@ func TestAttributes(t *testing.T) {
 	for _, c := range []struct {
 		function string
 		hooked   bool
-	}{{"usual", true}, {"tiny", true}, {"large", false}, {"main", false}} {
-		_, body, _ := strings.Cut(string(out), "<"+c.function+">:\n")
+	}{{"usual", true}, {"tiny", true}, {"large", false}, {"controls", false}, {"main", false}} {
+		_, body, found := strings.Cut(string(out), "<"+c.function+">:\n")
+		if !found {
+			t.Errorf("no function %s", c.function)
+		}
 		body, _, _ = strings.Cut(body, "\n\n")
 		if strings.Contains(body, "__cyg_profile_func_enter") != c.hooked {
 			t.Errorf("GCC instruments %s: %t, want %t", c.function, !c.hooked, c.hooked)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/xray-tools/xray/internal/outfile"
@@ -28,24 +29,43 @@ func XRayFlags(ctx context.Context, cc string, l Library) (Flags, error) {
 	}
 	for _, flag := range noStockRuntime {
 		if c.knows(ctx, flag) {
-			return l.flags([]string{"-fxray-instrument"}, []string{"-fxray-instrument", flag}), nil
+			return Flags{
+				Compile: []string{"-fxray-instrument", "-I" + l.Include()},
+				Link:    append([]string{"-fxray-instrument", flag}, linkArchive(l.Archive(), exportedSleds...)...),
+			}, nil
 		}
 	}
 	return Flags{}, fmt.Errorf("%s instruments (-fxray-instrument), but always links compiler-rt's runtime: it supports none of %s",
 		c, strings.Join(noStockRuntime, ", "))
 }
 
-// GCCFlags returns the flags for GCC and other compilers without XRay. The program exports its hooks,
-// because objects that are loaded later would otherwise use those of libc, which do nothing.
-func GCCFlags(l Library) Flags {
-	return l.flags([]string{"-finstrument-functions"},
-		[]string{"-Wl,--export-dynamic-symbol=__cyg_profile_func_enter", "-Wl,--export-dynamic-symbol=__cyg_profile_func_exit"})
+// Shared objects that the program opens find in it what they need of the recorder. Linkers export a
+// symbol of the program on their own only if an object that they link it with needs it.
+var (
+	// exportedAPI is for objects that use xray/recorder.h.
+	exportedAPI = []string{"xray_recorder_api"}
+	// exportedSleds are for objects that were built with -fxray-shared, or that have events.
+	exportedSleds = []string{"__xray_register_dso", "__xray_deregister_dso", "__xray_CustomEvent", "__xray_TypedEvent",
+		"_ZN6__xray19XRayPatchedFunctionE", "_ZN6__xray13XRayArgLoggerE",
+		"_ZN6__xray22XRayPatchedCustomEventE", "_ZN6__xray21XRayPatchedTypedEventE"}
+	// exportedHooks are GCC's. Objects would otherwise use those of libc, which record nothing.
+	exportedHooks = []string{"__cyg_profile_func_enter", "__cyg_profile_func_exit", "__fentry__", "__return__"}
+)
+
+// linkArchive returns the flags that link the archive and export these symbols, too.
+func linkArchive(archive string, exported ...string) []string {
+	flags := []string{"-Wl,--whole-archive", archive, "-Wl,--no-whole-archive", "-pthread", "-ldl"}
+	for _, name := range slices.Concat(exported, exportedAPI) {
+		flags = append(flags, "-Wl,--export-dynamic-symbol="+name)
+	}
+	return flags
 }
 
-func (l Library) flags(compile, link []string) Flags {
+// GCCFlags returns the flags for GCC and other compilers without XRay.
+func GCCFlags(l Library) Flags {
 	return Flags{
-		Compile: append(compile, "-I"+l.Include()),
-		Link:    append(link, "-Wl,--whole-archive", l.Archive(), "-Wl,--no-whole-archive", "-pthread", "-ldl"),
+		Compile: []string{"-finstrument-functions", "-I" + l.Include()},
+		Link:    linkArchive(l.Archive(), exportedHooks...),
 	}
 }
 
@@ -136,7 +156,7 @@ func replace(path string, data []byte, mode os.FileMode) error {
 
 // pkgConfig describes the archive. It omits the shared object, which is for preloading, and the flags
 // for instrumentation, which depend on the version of clang.
-const pkgConfig = `prefix=${pcfiledir}/../..
+var pkgConfig = `prefix=${pcfiledir}/../..
 libdir=${prefix}/lib
 includedir=${prefix}/include
 
@@ -145,5 +165,4 @@ Description: records function calls of programs built with clang -fxray-instrume
 URL: https://github.com/xray-tools/xray
 Version: 1
 Cflags: -I${includedir}
-Libs: -Wl,--whole-archive ${libdir}/` + archiveName + ` -Wl,--no-whole-archive -pthread -ldl
-`
+Libs: ` + strings.Join(linkArchive("${libdir}/"+archiveName, slices.Concat(exportedSleds, exportedHooks)...), " ") + "\n"

@@ -53,6 +53,9 @@ func (w *writes) Calls(b *calls.Batch) error {
 func (w *writes) Merge(o *writes) { w.done = append(w.done, o.done...) }
 
 func main() {
+	if len(os.Args) != 3 {
+		log.Fatal("usage: slowwrites TRACE BINARY")
+	}
 	trace, err := reader.Open(reader.Options{}, os.Args[1])
 	check(err)
 	names, err := symbolize.Open(trace, map[int]string{0: os.Args[2]}, symbolize.Search{})

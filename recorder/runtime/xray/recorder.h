@@ -22,7 +22,7 @@ extern "C" {
 #endif
 
 /* These functions are never instrumented; they are part of their caller. */
-#define XRAY_INLINE static inline __attribute__((unused, always_inline))
+#define XRAY_INLINE static inline __attribute__((unused, always_inline, no_instrument_function))
 
 /* Attributes for functions, placed before their declarations. They expand to nothing for
  * compilers that do not know them.
@@ -30,7 +30,9 @@ extern "C" {
  *                            its calls (clang)
  *   XRAY_NEVER_INSTRUMENT    do not instrument it (clang, and GCC with -pg or
  *                            -finstrument-functions)
- *   XRAY_LOG_ARGS(N)         instrument it, and record its first N arguments (clang) */
+ *   XRAY_LOG_ARGS(N)         instrument it, and record its first integer or pointer, which in
+ *                            C++ methods is "this"; no clang records more, whatever N is
+ *                            (clang) */
 #if defined(__has_attribute)
 #if __has_attribute(xray_always_instrument)
 #define XRAY_ALWAYS_INSTRUMENT __attribute__((xray_always_instrument))
