@@ -42,5 +42,6 @@ var libc = map[string]Function{
 // Libc describes a function of the C library by its name. It returns false for others.
 func Libc(name string) (Function, bool) {
 	f, ok := libc[name]
+	f.Libc = ok
 	return f, ok
 }

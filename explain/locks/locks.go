@@ -56,6 +56,9 @@ type Function struct {
 	// OfLock says that the first logged argument of a Condition function is the lock that it
 	// releases. Otherwise it releases the lock that the thread took last.
 	OfLock bool
+	// Libc says that it is a function of the C library. If one is called in a function whose name
+	// only looks like a Condition, that one counts.
+	Libc bool
 	// Unheld says that no thread holds what a Lock function waits for, for example a semaphore.
 	Unheld bool
 }

@@ -17,7 +17,7 @@ import (
 // names are the functions in the traces below.
 var names = testnames.Names{
 	1: "main", 2: "serve", 3: "flush", 4: "work", 5: "Guard",
-	10: "Mutex::lock", 11: "Mutex::unlock", 12: "Mutex::try_lock", 13: "Mutex::lock_shared", 14: "wait",
+	10: "Mutex::lock", 11: "Mutex::unlock", 12: "Mutex::try_lock", 13: "Mutex::lock_shared", 14: "wait", 15: "pthread_cond_wait",
 	20: "Wrapper::lock", 21: "Wrapper::unlock", 30: "Raii::lock",
 }
 
@@ -35,6 +35,8 @@ func describe(fn reader.FuncID) locks.Function {
 		return locks.Function{Role: locks.Lock, Class: "Mute", Shared: true}
 	case 14:
 		return locks.Function{Role: locks.Condition}
+	case 15:
+		return locks.Function{Role: locks.Condition, Libc: true}
 	}
 	return locks.Function{}
 }
@@ -166,6 +168,11 @@ func TestLocks(t *testing.T) {
 		}, `0 16: 2 waits 20, 0 contended, 3 holds 120
   held 90 by [2], in [{11 10}]
   held 30 by [1], in [{11 10}]
+`},
+		{"a function that is only named like a condition", []string{
+			"100 +1 105 +14 110 +10(16) 120 -10 130 +15 500 -15 510 +11(16) 520 -11 530 -14 600 -1",
+		}, `0 16: 1 waits 10, 0 contended, 2 holds 30
+  held 30 by [1 14], in [{11 10}]
 `},
 		{"readers share", []string{
 			"100 +1 110 +13(16) 120 -13 500 +11(16) 510 -11 600 -1",

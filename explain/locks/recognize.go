@@ -59,6 +59,7 @@ type openCall struct {
 	role             Role
 	through          bool         // an outer function wants the locks that are taken in it
 	inLock, inUnlock bool         // it is inside such a call
+	suspends         bool         // a Condition function that counts
 	who              uint32       // depth of the function that wants a lock that this call takes, from 1; 0 for none
 	path             calls.PathID // only with Options.Wakers
 }
@@ -73,7 +74,7 @@ type reading struct {
 	tail     *op
 	given    bool   // the open Unlock functions have already released a lock,
 	released uint64 // in a call that began then
-	conds    int    // open calls of Condition functions
+	conds    int    // open calls with openCall.suspends
 	scopes   []scope
 	// held is a lower bound of the number of locks held. While it is not 0, self times of
 	// calls that began since then are added up.
@@ -224,7 +225,16 @@ func (r *recognizer) opened(b *calls.Batch, th *reading, o *calls.Open) {
 	r.enter(th, o)
 	r.passTo(th, o)
 	next := op{time: o.Start, thread: b.Index, fn: o.Func, addr: o.Arg, logged: o.Args}
-	switch r.function(o.Func).Role {
+	f := r.function(o.Func)
+	if f.Libc && th.conds > 0 {
+		// An outer function is named like a condition. What the C library does in it counts.
+		for i := range th.calls {
+			th.calls[i].suspends = false
+		}
+		th.conds = 0
+		r.emit(th, op{time: o.Start, kind: opResume, thread: b.Index})
+	}
+	switch f.Role {
 	case Lock:
 		th.open = append(th.open, lockCall{o.Arg, o.Args})
 		if !o.Args && len(th.open) > 1 {
@@ -236,6 +246,7 @@ func (r *recognizer) opened(b *calls.Batch, th *reading, o *calls.Open) {
 		th.waiting = len(th.open)
 		r.emit(th, next)
 	case Condition:
+		th.calls[len(th.calls)-1].suspends = true
 		if th.conds++; th.conds == 1 {
 			next.kind = opSuspend
 			r.emit(th, next)
@@ -274,6 +285,9 @@ func (r *recognizer) ended(b *calls.Batch, th *reading, c *calls.Call, args []ca
 	case Unlock:
 		r.unlockEnded(th, c, next, ended.inUnlock)
 	case Condition:
+		if !ended.suspends {
+			break
+		}
 		if th.conds--; th.conds == 0 {
 			next.kind = opResume
 			r.emit(th, next)

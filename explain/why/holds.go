@@ -100,6 +100,7 @@ type holds struct {
 	unlocks bool // functions with sleds release locks
 	roles   []Role
 	threads [][]hold // by Batch.Index, in the order in which the locks were taken
+	inner   []uint64 // by Batch.Index: the latest start of a call with a role that has ended
 	covered map[blamed]uint64
 	spent   map[blamedInside]int64
 }
@@ -115,6 +116,7 @@ func (h *holds) Calls(b *calls.Batch) error {
 		h.roles = append(h.roles, h.role(b.Paths.Func(calls.PathID(id))))
 	}
 	h.threads = grow(h.threads, b.Index+1)
+	h.inner = grow(h.inner, b.Index+1)
 	open, args := h.threads[b.Index], b.Args
 	for i := range b.Calls {
 		c := &b.Calls[i]
@@ -127,6 +129,12 @@ func (h *holds) Calls(b *calls.Batch) error {
 		role := h.roles[c.Path]
 		if b.Paths.Func(c.Path) == reader.Folded {
 			role = h.role(c.Func)
+		}
+		if role == WaitsUnlocked && h.inner[b.Index] > c.Start {
+			role = Runs // what it calls says more: its name alone does not show which lock it releases
+		}
+		if role != Runs {
+			h.inner[b.Index] = max(h.inner[b.Index], c.Start)
 		}
 		if len(open) > 0 {
 			open = h.pass(b, open, c, role)

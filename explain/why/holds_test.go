@@ -16,6 +16,7 @@ type mutexes struct {
 	noUnlocks bool // unlock has no sled
 	guard     bool // lock and unlock are called by a guard
 	waits     bool // the flusher also waits for a condition, without the lock
+	named     bool // what the flusher does meanwhile is in a function with the name of a condition
 }
 
 const (
@@ -25,6 +26,7 @@ const (
 	guardOff           = reader.FuncID(51)
 	condWait           = reader.FuncID(52)
 	bystander          = reader.FuncID(53)
+	namedWait          = reader.FuncID(54)
 )
 
 // lock takes a lock after a wait.
@@ -93,10 +95,19 @@ func contended(m mutexes) *program {
 			m.lock(flusher, theLock, 60)
 		}
 		flusher.now = k*every + 10_000
+		if m.named {
+			// It waits for nothing, but takes a lock of its own.
+			flusher.event(reader.Enter, namedWait)
+			m.lock(flusher, otherLock, 60)
+			m.unlock(flusher, otherLock)
+		}
 		flusher.event(reader.Enter, sort)
 		flusher.now += takes * 8 / 10
 		flusher.event(reader.Exit, sort)
 		flusher.now += takes * 2 / 10
+		if m.named {
+			flusher.event(reader.Exit, namedWait)
+		}
 		m.unlock(flusher, theLock)
 		flusher.event(reader.Exit, flush)
 		other.now = k*every + 9_000
@@ -117,11 +128,12 @@ func TestHolderOfTheLock(t *testing.T) {
 		"no unlocks":           {addresses: true, noUnlocks: true},
 		"functions, no unlock": {noUnlocks: true},
 		"condition":            {addresses: true, waits: true},
+		"name of a condition":  {addresses: true, named: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := options()
 			o.Role = func(fn reader.FuncID) why.Role {
-				return map[reader.FuncID]why.Role{lock: why.Locks, unlock: why.Unlocks, condWait: why.WaitsUnlocked}[fn]
+				return map[reader.FuncID]why.Role{lock: why.Locks, unlock: why.Unlocks, condWait: why.WaitsUnlocked, namedWait: why.WaitsUnlocked}[fn]
 			}
 			c := only(t, explain(t, contended(m), o))
 			if c.Kind != why.LockWait || c.Func != lock || m.addresses && c.Lock != theLock {
@@ -162,7 +174,7 @@ func TestConditionsGiveLocksBack(t *testing.T) {
 	p.threads = append(p.threads, idle)
 	o := options()
 	o.Role = func(fn reader.FuncID) why.Role {
-		return map[reader.FuncID]why.Role{lock: why.Locks, unlock: why.Unlocks, condWait: why.WaitsUnlocked}[fn]
+		return map[reader.FuncID]why.Role{lock: why.Locks, unlock: why.Unlocks, condWait: why.WaitsUnlocked, namedWait: why.WaitsUnlocked}[fn]
 	}
 	if h := only(t, explain(t, p, o)).Holder; h == nil || h.Scope != flush {
 		t.Errorf("got %+v", h)
