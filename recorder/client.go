@@ -67,6 +67,9 @@ type Status struct {
 	// says why.
 	OffCPU   string `json:"offcpu"`
 	NoOffCPU string `json:"no_offcpu"`
+	// LibcallsLeft is the number of functions that [Process.LoadCalls] cannot record in some object,
+	// because the object also uses their addresses.
+	LibcallsLeft int64 `json:"libcalls_left"`
 	// Sealed means that a thread has installed a seccomp filter, so the recorder makes no system
 	// calls in the program's threads.
 	Sealed    bool     `json:"sealed"`

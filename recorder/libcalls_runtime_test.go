@@ -10,8 +10,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/reader"
@@ -38,6 +40,8 @@ type libcalls struct {
 	names symbolize.Names
 	by    map[string]*libcall
 	files []reader.Descriptor
+	// unmatched is the number of exits without an entry.
+	unmatched int64
 }
 
 func (l *libcalls) Calls(b *calls.Batch) error {
@@ -93,8 +97,8 @@ func readLibcalls(t *testing.T, traces ...string) *libcalls {
 		l.names = opened.Names
 		if _, stats, err := calls.Run(calls.Source(trace), calls.Options{Shards: 1}, func() *libcalls { return l }); err != nil {
 			t.Fatal(err)
-		} else if stats.Unmatched > 0 {
-			t.Errorf("%s: %d exits without an entry", path, stats.Unmatched)
+		} else {
+			l.unmatched += int64(stats.Unmatched)
 		}
 	}
 	return l
@@ -152,7 +156,11 @@ func (r callRun) run(t *testing.T, options string, args ...string) *libcalls {
 	if err != nil || len(traces) == 0 {
 		t.Fatalf("no trace: %v", err)
 	}
-	return readLibcalls(t, traces...)
+	found := readLibcalls(t, traces...)
+	if found.unmatched > 0 {
+		t.Errorf("%d exits without an entry", found.unmatched)
+	}
+	return found
 }
 
 // expect checks the number of calls of each function.
@@ -382,4 +390,72 @@ func TestParseCallSets(t *testing.T) {
 	if _, err := ParseCallSets("locks,files"); err == nil || !strings.Contains(err.Error(), `"files"`) {
 		t.Errorf("unknown set: got error %v", err)
 	}
+}
+
+// A running process calls the replacements of libc's functions while it is recorded with them, and only
+// then. Its own pointers to libc's functions stay what they were.
+func TestLibcallsOfRunningProcess(t *testing.T) {
+	t.Parallel()
+	l := library(t)
+	for name, flags := range map[string][]string{
+		"lazy":   {"-Wl,-z,lazy"},
+		"now":    {"-Wl,-z,now"},
+		"no-plt": {"-fno-plt", "-Wl,-z,relro,-z,now"},
+		"lld":    {"-fuse-ld=lld", "-Wl,-z,now"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := startUnprepared(t, buildProgram(t, "clang-22", "imported.c", append(flags, "-O1", "-fxray-instruction-threshold=1")...))
+			p, err := Attach(t.Context(), strconv.Itoa(a.Process.Pid), l, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, sets := range [][]CallSet{nil, {"locks", "alloc"}, nil, CallSets, nil} {
+				if len(sets) > 0 {
+					if err := p.LoadCalls(t.Context(), l, sets); err != nil {
+						t.Fatal(err)
+					}
+				}
+				got := recordImported(t, p)
+				for name, set := range map[string]CallSet{"pthread_mutex_lock": "locks", "pthread_mutex_unlock": "locks",
+					"malloc": "alloc", "usleep": "sleep", "read": "io"} {
+					if (got.by[name] != nil) != slices.Contains(sets, set) {
+						t.Errorf("sets %v: calls of %s: %v", sets, name, got.by[name])
+					}
+				}
+			}
+			a.end()
+			if line, err := a.out.ReadString('\n'); line != "0 wrong\n" {
+				t.Errorf("the program printed %q, %v", line, err)
+			}
+			if err := a.Wait(); err != nil || a.stderr.Len() > 0 {
+				t.Errorf("%v; %s", err, &a.stderr)
+			}
+		})
+	}
+}
+
+// recordImported records a process until it has made some calls after those of libc are bound.
+func recordImported(t *testing.T, p *Process) *libcalls {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "trace")
+	file, err := Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	_, held, err := p.Hold(t.Context(), (&Recording{Mode: Record}).StartCommand(true), file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if info, err := os.Stat(path); err != nil || info.Size() > 300<<10 {
+			break
+		}
+	}
+	if _, err := p.Do(t.Context(), nil, "stop"); err != nil {
+		t.Error(err)
+	}
+	return readLibcalls(t, path)
 }

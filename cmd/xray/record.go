@@ -38,11 +38,9 @@ type recordFlags struct {
 	compress bool
 	sched    schedFlag
 	quiet    bool
-	cc       string
 	pid      string
 	duration time.Duration
 	budget   cli.Share
-	libcalls callFlag
 }
 
 // callFlag selects sets of libc functions. "" selects none.
@@ -205,8 +203,8 @@ func (r *recordFlags) check(a *app) error {
 		return cli.Usagef("--duration requires -p; to limit a program that xray starts, use timeout(1)")
 	case r.pid != "" && r.compress:
 		return cli.Usagef("--compress cannot be used with -p: the process itself writes the trace")
-	case r.pid != "" && (r.ring > 0 || r.noFollow || r.noOffCPU || r.drop || r.libcalls != ""):
-		return cli.Usagef("--ring, --no-follow, --no-offcpu, --drop and --libcalls must be given when the program starts: they cannot be used with -p")
+	case r.pid != "" && (r.ring > 0 || r.noFollow || r.noOffCPU || r.drop):
+		return cli.Usagef("--ring, --no-follow, --no-offcpu and --drop must be given when the program starts: they cannot be used with -p")
 	}
 	return nil
 }

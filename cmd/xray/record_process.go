@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/recorder"
 )
 
@@ -39,7 +40,7 @@ func (a *app) recordProcess(ctx context.Context, r *recordFlags) error {
 		return err
 	}
 	defer held.Close()
-	if err := checkPatched(ctx, p); err != nil {
+	if err := r.checkPatched(ctx, a, p); err != nil {
 		_, _ = p.Do(context.WithoutCancel(ctx), nil, "stop")
 		return errors.Join(err, file.Close(), os.Remove(path))
 	}
@@ -104,10 +105,15 @@ func (a *app) recordProcess(ctx context.Context, r *recordFlags) error {
 }
 
 // checkPatched returns an error if the recorder had to refuse all objects of a process that has begun to
-// record.
-func checkPatched(ctx context.Context, p *recorder.Process) error {
+// record. It notes functions of libc that are not recorded everywhere.
+func (r *recordingFlags) checkPatched(ctx context.Context, a *app, p *recorder.Process) error {
 	var status recorder.Status
-	if _, err := p.Do(ctx, &status, "status"); err != nil || len(status.Refused) == 0 || status.Patched > 0 || status.Windows != nil {
+	_, err := p.Do(ctx, &status, "status")
+	if err == nil && status.LibcallsLeft > 0 {
+		a.Say("%s: calls of %s of the C library are recorded only in part: some object also uses their addresses. To record all, start the program with xray record --libcalls",
+			p, label.Count(uint64(status.LibcallsLeft), "function", "functions"))
+	}
+	if err != nil || len(status.Refused) == 0 || status.Patched > 0 || status.Windows != nil {
 		return nil // a process that does not answer has ended
 	}
 	return fmt.Errorf("%s: no function can be recorded: %s: %s", p, status.Refused[0].Path, status.Refused[0].Why)
@@ -145,6 +151,9 @@ func (r *recordingFlags) applyFilter(ctx context.Context, a *app, p *recorder.Pr
 	if err != nil {
 		return nil, nil, err
 	}
+	if filter.Chosen, err = r.loadCalls(ctx, a, p); err != nil {
+		return nil, nil, err
+	}
 	objects, err := p.Objects(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -152,6 +161,22 @@ func (r *recordingFlags) applyFilter(ctx context.Context, a *app, p *recorder.Pr
 	known := objectPaths(objects)
 	_, _, err = sendFilter(ctx, p, filter, known)
 	return filter, known, err
+}
+
+// loadCalls loads the objects that record functions of libc into a process, and returns their paths.
+func (r *recordingFlags) loadCalls(ctx context.Context, a *app, p *recorder.Process) (paths []string, err error) {
+	sets, err := r.libcalls.sets()
+	if err != nil || len(sets) == 0 {
+		return nil, err
+	}
+	library, err := a.buildRecorder(ctx, r.cc)
+	if err != nil {
+		return nil, err
+	}
+	for _, set := range sets {
+		paths = append(paths, recorder.RealPath(library.PreloadCalls(set)))
+	}
+	return paths, p.LoadCalls(ctx, library, sets)
 }
 
 // startStream tells a process to record into a new file. It returns the recorder's answer and the
@@ -257,7 +282,7 @@ func (r *recordingFlags) holdRings(ctx context.Context, a *app, p *recorder.Proc
 	if err != nil {
 		return nil, err
 	}
-	if err := checkPatched(ctx, p); err != nil {
+	if err := r.checkPatched(ctx, a, p); err != nil {
 		_, _ = p.Do(context.WithoutCancel(ctx), nil, "stop")
 		held.Close()
 		return nil, err

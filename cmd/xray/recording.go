@@ -26,6 +26,8 @@ type recordingFlags struct {
 	window         cli.Window
 	function       string
 	exclude        string
+	libcalls       callFlag
+	cc             string    // C compiler for the recorder
 	within         cli.Share // budget of a running process's CPU time; the client that sets it decides which functions are recorded
 	session.DebugFlags
 }

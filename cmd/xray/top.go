@@ -39,7 +39,6 @@ type topping struct {
 	sort        string
 	top         int
 	ring        int64
-	cc          string
 
 	process *recorder.Process
 	program string

@@ -41,8 +41,6 @@ type watching struct {
 	memory    int64
 	ring      int64
 	budget    cli.Share
-	libcalls  callFlag
-	cc        string
 	quiet     bool
 
 	root     *regexp.Regexp
@@ -141,8 +139,6 @@ func (w *watching) check(args []string) error {
 		return cli.Usagef("--budget cannot be used with --depth")
 	case w.budget > 0 && w.window.Every > 0:
 		return cli.Usagef("--window cannot be used with --budget: the budget needs call counts from outside the windows")
-	case w.libcalls != "" && len(args) == 0:
-		return cli.Usagef("--libcalls must be given when the program starts: it cannot be used with -p and --wait-for")
 	}
 	w.within = w.budget
 	if _, err := w.recording(); err != nil {
@@ -256,9 +252,10 @@ func (w *watching) program(ctx context.Context, args []string) error {
 	l := &launch{cmd: exec.Command(path, args[1:]...)}
 	l.cmd.Args[0] = args[0]
 	l.cmd.Stdin, l.cmd.Stdout, l.cmd.Stderr = w.Stdin, w.Stdout.Raw, w.Stderr.Raw
-	if l.cmd.Env, err = w.preload(ctx, l, program, &recordFlags{libcalls: w.libcalls, cc: w.cc}); err != nil {
+	if l.cmd.Env, err = w.preload(ctx, l, program, &recordFlags{recordingFlags: w.recordingFlags}); err != nil {
 		return err
 	}
+	w.libcalls = "" // the program and its children have them
 	options := recorder.Options{Ring: w.ring, Idle: true, Quiet: w.quiet}
 	l.cmd.Env = append(l.cmd.Env, options.Environment())
 	watched, cancel := context.WithCancel(ctx)

@@ -17,6 +17,7 @@
 
 #include "arena.h"
 #include "descriptors.h"
+#include "imports.h"
 #include "internal.h"
 #include "libcalls.h"
 #include "objects.h"
@@ -302,6 +303,7 @@ static const char *status(struct request *r)
 	put_objects_sums(t);
 	xr_put_field(t, "dropped", dropped);
 	xr_put_offcpu(t);
+	xr_put_field(t, "libcalls_left", xr_imports_left());
 	xr_put_field_bool(t, "sealed", xr_sealed);
 	xr_put_key(t, "warnings");
 	xr_put_text(t, "[");
@@ -560,6 +562,19 @@ static const char *rescan(struct request *r)
 	return NULL;
 }
 
+/* Loads the functions that record calls of libc, for the next recording. Runs without the lock, because
+ * the loader may be waiting for a thread that waits for the lock, to fork for example. */
+static const char *calls(struct request *r)
+{
+	if (xr_control_is_raw())
+		return "the process was started with the recorder, but without the functions that record calls of the C library";
+	xr_lock(XR_LOCK_CONTROL);
+	if (xr_root.mode == XR_OFF)
+		xr_imports_redirect(0); /* a forked child inherits what its parent redirected */
+	xr_unlock(XR_LOCK_CONTROL);
+	return xr_imports_load(r->fds, r->nfds);
+}
+
 /* Writes data to the request's file, and its size to the answer. */
 static const char *give_data(struct request *r, const struct xr_text *data)
 {
@@ -680,6 +695,7 @@ static const struct command {
 	{"filter", filter, {0}},
 	{"snapshot", snapshot, {"since", "last_ns"}},
 	{"rescan", rescan, {0}},
+	{"calls", calls, {0}},
 	{"objects", objects, {0}},
 	{"counters", counters, {"reset"}},
 	{"budget", budget, {"look", "offcpu"}},
@@ -701,15 +717,20 @@ static const char *run(struct request *r, char *line)
 		return why;
 	const struct command *c = r->nwords ? find_command(r->words[0]) : NULL;
 	if (!c)
-		return "unknown command: use status, start, stop, mode, threshold, filter, snapshot, rescan, objects, counters or budget";
+		return "unknown command: use status, start, stop, mode, threshold, filter, snapshot, rescan, calls, objects, counters or budget";
 	for (int i = 1; i < r->nwords; i++)
 		r->words[i - 1] = r->words[i];
 	r->nwords--;
 	/* Signals are blocked because a handler that records may also need the lock. */
 	uint64_t signals = xr_block_signals();
-	xr_lock(XR_LOCK_CONTROL);
 	const char *unknown = unknown_word(r, c->words);
-	why = unknown ? with_word(unknown, "is not an option of this command") : c->run(r);
+	if (!unknown && c->run == calls)
+		why = calls(r);
+	xr_lock(XR_LOCK_CONTROL);
+	if (unknown)
+		why = with_word(unknown, "is not an option of this command");
+	else if (!why)
+		why = c->run == calls ? rescan(r) : c->run(r);
 	if (!r->silent)
 		xr_arena_publish();
 	xr_unlock(XR_LOCK_CONTROL);
@@ -1065,6 +1086,7 @@ static void look_after(void)
 	if (xr_root.mode != XR_OFF) {
 		if (xr_rescan() > 0)
 			xr_stream_metadata();
+		xr_imports_follow();
 		xr_reap();
 		renew_metadata();
 	}

@@ -8,6 +8,7 @@
 #include "arena.h"
 #include "descriptors.h"
 #include "gcc.h"
+#include "imports.h"
 #include "landings.h"
 #include "libcalls.h"
 #include "objects.h"
@@ -138,6 +139,7 @@ const char *xr_start(enum xr_mode mode, uint64_t threshold_ns, uint32_t depth, i
 		xr_patch(1);
 		xr_windows_resume(1);
 	}
+	xr_imports_redirect(1);
 	xr_spent.setup_ns = xr_cpu_ns() - cpu;
 	xr_arena_publish();
 	return NULL;
@@ -196,6 +198,7 @@ void xr_stop(void)
 	uint64_t cpu = xr_cpu_ns();
 	pending = paused = 0;
 	xr_windows_end();
+	xr_imports_redirect(0);
 	xr_spent.setup_ns += xr_cpu_ns() - cpu;
 	xr_stream_end();
 	xr_arena_publish();

@@ -331,9 +331,7 @@ const void *xr_dynamic_section(const struct dl_phdr_info *info)
 	return NULL;
 }
 
-/* Converts an address in the dynamic section. musl, and read-only sections, keep it as in
- * the file. */
-static uint64_t dynamic_address(const struct dl_phdr_info *info, uint64_t value)
+uint64_t xr_dynamic_address(const struct dl_phdr_info *info, uint64_t value)
 {
 	return value < info->dlpi_addr ? info->dlpi_addr + value : value;
 }
@@ -346,9 +344,9 @@ static int imports_hooks(const struct dl_phdr_info *info)
 	uint64_t symbols = 0, strings = 0, size = 0;
 	for (const ElfW(Dyn) *d = xr_dynamic_section(info); d && d->d_tag != DT_NULL; d++) {
 		if (d->d_tag == DT_SYMTAB)
-			symbols = dynamic_address(info, d->d_un.d_ptr);
+			symbols = xr_dynamic_address(info, d->d_un.d_ptr);
 		else if (d->d_tag == DT_STRTAB)
-			strings = dynamic_address(info, d->d_un.d_ptr);
+			strings = xr_dynamic_address(info, d->d_un.d_ptr);
 		else if (d->d_tag == DT_STRSZ)
 			size = d->d_un.d_val;
 	}

@@ -59,6 +59,8 @@ int xr_has_gcc_objects(void);
  * Needs no lock. */
 struct dl_phdr_info;
 const void *xr_dynamic_section(const struct dl_phdr_info *info);
+/* Converts an address in the dynamic section. musl, and read-only sections, keep it as in the file. */
+uint64_t xr_dynamic_address(const struct dl_phdr_info *info, uint64_t value);
 /* Returns how many objects have been loaded and unloaded so far. */
 uint64_t xr_loader_changes(void);
 /* Finds the loader's lock. */

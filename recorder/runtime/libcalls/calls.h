@@ -141,6 +141,9 @@ __wrap_\name:
 	.hidden	xr_calls
 	.type	xr_calls, @object
 xr_calls:
+	/* for imports.c */
+	.globl	xray_libcalls
+xray_libcalls:
 #endif
 	.text
 

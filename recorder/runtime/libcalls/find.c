@@ -2,7 +2,9 @@
  * it may call malloc and so recurse into this code.
  *
  * A function is the first of its name in the objects after this one in load order, which is the
- * order in which the program's own calls are bound. */
+ * order in which the program's own calls are bound. If no object after this one has any, this one was
+ * loaded into a running process. Then it is the first in all objects but the program, which may have
+ * functions of these names that are not libc's. */
 #define _GNU_SOURCE
 #include <elf.h>
 #include <errno.h>
@@ -120,7 +122,8 @@ static int contains(const struct dl_phdr_info *info, const void *p)
 enum { MAX_CALLS = 256 };
 
 struct search {
-	int behind; /* this object */
+	int behind; /* this object, or the program if this one was loaded late */
+	int late, nfound;
 	uint8_t found[MAX_CALLS];
 };
 
@@ -130,7 +133,7 @@ static int look(struct dl_phdr_info *info, size_t size, void *arg)
 	struct symbols s;
 	(void)size;
 	if (!search->behind) {
-		search->behind = contains(info, xr_calls);
+		search->behind = search->late || contains(info, xr_calls);
 		return 0;
 	}
 	if (!read_symbols(info, &s))
@@ -141,6 +144,7 @@ static int look(struct dl_phdr_info *info, size_t size, void *arg)
 		if (!i)
 			continue;
 		*found = 1;
+		search->nfound++;
 		__atomic_store_n(&c->real, address_of(&s, i), __ATOMIC_RELEASE);
 	}
 	return 0;
@@ -152,6 +156,10 @@ __attribute__((constructor(101))) void xr_find_calls(void)
 {
 	struct search search = {0};
 	dl_iterate_phdr(look, &search);
+	if (!search.nfound) {
+		search = (struct search){.late = 1};
+		dl_iterate_phdr(look, &search);
+	}
 	for (struct call *c = xr_calls; c->name; c++)
 		if (!search.found[c - xr_calls])
 			__atomic_store_n(&c->real, missing, __ATOMIC_RELEASE);
