@@ -71,12 +71,22 @@ func Compile(t testing.TB, source string, args ...string) string {
 // user's cache. It needs [Main].
 func Build(t testing.TB, compiler, name string, args ...string) string {
 	t.Helper()
+	path, err := TryBuild(t, compiler, name, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TryBuild is Build for programs that compilers may refuse.
+func TryBuild(t testing.TB, compiler, name string, args ...string) (string, error) {
+	t.Helper()
 	testenv.Need(t, compiler)
 	here, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
 	}
-	built := once(t, strings.Join(append([]string{here, compiler, name}, args...), "\x00"), func(dir string) (string, error) {
+	built, err := tryOnce(strings.Join(append([]string{here, compiler, name}, args...), "\x00"), func(dir string) (string, error) {
 		output := filepath.Join(dir, name)
 		key := keyOf(compiler, args)
 		if restore(key, output) {
@@ -89,18 +99,29 @@ func Build(t testing.TB, compiler, name string, args ...string) string {
 		keep(key, output)
 		return output, nil
 	})
+	if err != nil {
+		return "", err
+	}
 	// Not a copy: another goroutine may start a program at any time, which would inherit the
 	// descriptor, and a file open for writing cannot be executed.
 	path := filepath.Join(t.TempDir(), name)
 	if err := os.Link(built, path); err != nil {
 		t.Fatal(err)
 	}
-	return path
+	return path, nil
 }
 
 // once calls run for a key once, with a new directory that stays, and returns its result.
 func once(t testing.TB, key string, run func(dir string) (string, error)) string {
 	t.Helper()
+	path, err := tryOnce(key, run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func tryOnce(key string, run func(dir string) (string, error)) (string, error) {
 	built.Lock()
 	build, ok := built.result[key]
 	if !ok {
@@ -114,11 +135,7 @@ func once(t testing.TB, key string, run func(dir string) (string, error)) string
 		built.result[key] = build
 	}
 	built.Unlock()
-	path, err := build()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return build()
 }
 
 // Run runs a command and returns its output.
@@ -133,4 +150,17 @@ func Run(t testing.TB, name string, args ...string) string {
 		t.Fatalf("%s %q: %v\n%s", name, args, err, stderr.Bytes())
 	}
 	return string(out)
+}
+
+// Xray builds the program, once, and returns its path. It needs [Main].
+func Xray(t testing.TB) string {
+	t.Helper()
+	return once(t, "xray", func(dir string) (string, error) {
+		path := filepath.Join(dir, "xray")
+		out, err := exec.Command("go", "build", "-pgo=off", "-o", path, "github.com/xray-tools/xray/cmd/xray").CombinedOutput()
+		if err != nil {
+			return "", fmt.Errorf("go build: %w\n%s", err, bytes.TrimSpace(out))
+		}
+		return path, nil
+	})
 }

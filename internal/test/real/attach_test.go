@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/xray-tools/xray/internal/test/elftest"
 )
 
 // Unprepared servers are recorded again and again under load, in all of their processes. They
@@ -52,12 +54,12 @@ func attachTo(t *testing.T, s *session, p process, i int) error {
 	t.Helper()
 	pid := strconv.Itoa(p.pid)
 	path := filepath.Join(s.traces, "attached."+pid+"."+strconv.Itoa(i)+".xray")
-	out, err := exec.Command(xray(t), "record", "-q", "-p", pid, "--duration", "30ms", "-o", path).CombinedOutput()
+	out, err := exec.Command(elftest.Xray(t), "record", "-q", "-p", pid, "--duration", "30ms", "-o", path).CombinedOutput()
 	exe, _ := os.Readlink(filepath.Join("/proc", pid, "exe"))
 	switch {
 	case err == nil:
 		// The trace can be read; the next one needs the room.
-		if out, err := exec.Command(xray(t), "info", path).CombinedOutput(); err != nil {
+		if out, err := exec.Command(elftest.Xray(t), "info", path).CombinedOutput(); err != nil {
 			t.Errorf("%v\n%s", err, out)
 		}
 		return os.Remove(path)

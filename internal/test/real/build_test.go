@@ -3,7 +3,6 @@
 package real
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"fmt"
 	"os"
@@ -159,21 +158,3 @@ func TestBuildOnce(t *testing.T) {
 		t.Errorf("built %d times, %v", len(builds), err)
 	}
 }
-
-// xray builds this project's program once.
-func xray(t *testing.T) string {
-	t.Helper()
-	path, err := buildXray()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-var buildXray = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(scratch, "xray")
-	if out, err := exec.Command("go", "build", "-pgo=off", "-o", path, "../../../cmd/xray").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build: %v\n%s", err, bytes.TrimSpace(out))
-	}
-	return path, nil
-})

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/xray-tools/xray/internal/test/elftest"
 )
 
 var costRounds = flag.Int("cost", 0, "measure what recording costs, by medians of so many runs in each mode, and print the table of docs/recorder.md")
@@ -88,7 +90,7 @@ func measure(t *testing.T, l load, r run) cost {
 		return c
 	}
 	for _, trace := range s.traceFiles(t) {
-		out, err := exec.Command(xray(t), "info", "--format", "json", trace).Output()
+		out, err := exec.Command(elftest.Xray(t), "info", "--format", "json", trace).Output()
 		var info struct {
 			Files []struct {
 				Bytes float64 `json:"size_bytes"`

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/xray-tools/xray/internal/test/elftest"
 	"github.com/xray-tools/xray/reader"
 )
 
@@ -148,7 +149,7 @@ func choose(t *testing.T, traces string, flags ...string) list {
 	for percent := 20; ; percent *= 2 {
 		budget := fmt.Sprintf("%d%%", percent)
 		args := append([]string{"exclude", "--budget", budget, "--write", "regexp"}, flags...)
-		cmd := exec.Command(xray(t), append(args, tracesIn(t, traces)...)...)
+		cmd := exec.Command(elftest.Xray(t), append(args, tracesIn(t, traces)...)...)
 		var said strings.Builder
 		cmd.Stderr = &said
 		out, err := cmd.Output()
@@ -168,7 +169,7 @@ func predict(t *testing.T, traces string, flags ...string) prediction {
 	t.Helper()
 	var p prediction
 	args := append(append([]string{"exclude", "--format", "json"}, flags...), tracesIn(t, traces)...)
-	out, err := exec.Command(xray(t), args...).Output()
+	out, err := exec.Command(elftest.Xray(t), args...).Output()
 	if err := errors.Join(err, json.Unmarshal(out, &p)); err != nil {
 		t.Fatalf("%v: %v\n%s", args, err, out)
 	}

@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/xray-tools/xray/internal/test/elftest"
 )
 
 // xray locks finds the locks of servers although none of their functions logs a lock's address, and
@@ -54,7 +56,7 @@ func checkLocks(t *testing.T, s *session, least uint64) {
 			WrittenBytes uint64 `json:"written_bytes"`
 		}
 		for command, to := range map[string]any{"locks": &locks, "io": &io} {
-			out, err := exec.Command(xray(t), command, "--top", "0", "--format", "json", trace).Output()
+			out, err := exec.Command(elftest.Xray(t), command, "--top", "0", "--format", "json", trace).Output()
 			if err != nil {
 				t.Fatalf("%s %s: %v", command, filepath.Base(trace), err)
 			}

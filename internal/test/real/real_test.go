@@ -20,6 +20,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/xray-tools/xray/internal/test/elftest"
 )
 
 // A program is built from Debian's unmodified sources.
@@ -103,7 +105,7 @@ func TestMain(m *testing.M) {
 		os.RemoveAll(scratch)
 		os.Exit(1)
 	}()
-	status := m.Run()
+	status := elftest.Tests{M: m}.Run()
 	os.RemoveAll(scratch)
 	os.Exit(status)
 }
@@ -302,7 +304,7 @@ func (s *session) traceFiles(t *testing.T) []string {
 func checkTraces(t *testing.T, l load, s *session) {
 	t.Helper()
 	for _, trace := range s.traceFiles(t) {
-		out, err := exec.Command(xray(t), "info", "--format", "json", trace).Output()
+		out, err := exec.Command(elftest.Xray(t), "info", "--format", "json", trace).Output()
 		if err != nil {
 			t.Fatalf("info %s: %v\n%s", trace, err, out)
 		}
@@ -345,7 +347,7 @@ func calls(t *testing.T, s *session) map[string]int64 {
 // eachRow calls f with each function that account finds in a trace, and its values.
 func eachRow(t *testing.T, trace string, f func(function string, value func(key string) float64)) {
 	t.Helper()
-	out, err := exec.Command(xray(t), "account", "--format", "csv", "--names", "mangled", trace).Output()
+	out, err := exec.Command(elftest.Xray(t), "account", "--format", "csv", "--names", "mangled", trace).Output()
 	if err != nil {
 		t.Fatalf("account %s: %v", trace, err)
 	}

@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/xray-tools/xray/internal/test/elftest"
 )
 
 // patience is how long to wait for a program, even on a busy machine.
@@ -66,7 +68,7 @@ func startSession(t *testing.T, l load, r run) *session {
 	}
 	args := []string{"-euo", "pipefail", "-c", l.script, l.name}
 	if r.record != nil {
-		args = append(args, xray(t), "record", "-q", "-o", filepath.Join(s.traces, "%e.%p.xray"))
+		args = append(args, elftest.Xray(t), "record", "-q", "-o", filepath.Join(s.traces, "%e.%p.xray"))
 		args = append(append(args, r.record...), "--")
 	}
 	if r.timed != "" {

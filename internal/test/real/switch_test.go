@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/xray-tools/xray/internal/test/elftest"
 )
 
 // longer returns the factor by which the load is longer when recording is switched on and off, and
@@ -120,7 +122,7 @@ func switchProcess(t *testing.T, s *session, p process, i int) bool {
 	}
 	for _, args := range [][]string{{"ctl", pid, "stop"}, start} {
 		for end := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-			out, err := exec.Command(xray(t), args...).CombinedOutput()
+			out, err := exec.Command(elftest.Xray(t), args...).CombinedOutput()
 			if err == nil {
 				break
 			}
