@@ -82,14 +82,18 @@ func (f *Filter) choose(path string, except map[reader.FuncID]bool) ([]reader.Fu
 		return nil, err
 	}
 	defer table.Close()
-	chosen := slices.Contains(f.Chosen, path)
-	var ids []reader.FuncID
+	return f.keep(table, slices.Contains(f.Chosen, path), except), nil
+}
+
+// keep returns the functions of a table that the filter selects, in ascending order. chosen means that
+// all of them pass Func, and except those to leave out.
+func (f *Filter) keep(table *symbolize.Table, chosen bool, except map[reader.FuncID]bool) (ids []reader.FuncID) {
 	for _, fn := range table.Map().Functions {
 		if !except[fn.ID] && f.keeps(symbolize.Label(table, fn.ID), chosen) {
 			ids = append(ids, fn.ID)
 		}
 	}
-	return ids, nil
+	return ids
 }
 
 func writeRanges(w io.Writer, ids []reader.FuncID) {

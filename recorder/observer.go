@@ -19,6 +19,8 @@ type ObserverOptions struct {
 	// Budget is the CPU time that recording may take, relative to the CPU time of the program without
 	// recording, such as 0.03. 0 means no limit. An executed program shares it with its forked children.
 	Budget float64 `json:"budget"`
+	// Filter selects the functions that all processes record. nil is all functions.
+	Filter *Filter `json:"-"`
 }
 
 // Name is the abstract socket name of the observer.
@@ -29,6 +31,8 @@ type Observed struct {
 	Traces   []ObservedTrace   `json:"traces"`   // of processes that have ended
 	Running  []ObservedProcess `json:"running"`  // processes still running
 	Problems []string          `json:"problems"` // errors
+	// Unselected are the instrumented objects, if the filter selects no function of any of them.
+	Unselected []string `json:"unselected"`
 }
 
 // ObservedTrace is a trace that was written.

@@ -35,6 +35,8 @@ type Observer struct {
 	asked    uint64 // number of calls of Settle
 	settled  sync.Cond
 
+	selections selections
+
 	mapping  sync.Mutex // protects mappings
 	mappings mappings
 }
@@ -118,10 +120,17 @@ func (ob *Observer) handshake(fd int) error {
 	if err != nil {
 		return err
 	}
-	hello := make([]byte, max(helloSize, schedRequestSize)+1)
+	hello := make([]byte, max(helloSize, schedRequestSize, questionSize)+1)
 	n, _, err := unix.Recvfrom(fd, hello, 0)
 	if err == nil && n == schedRequestSize && string(hello[:16]) == schedMagic {
 		return ob.answerSched(fd, peer, hello[:n])
+	}
+	if err == nil && n == questionSize && string(hello[:16]) == selectMagic {
+		// Other programs need not wait for it.
+		if fd, err = unix.Dup(fd); err == nil {
+			go ob.serveSelect(fd, int(peer.Pid), hello[:n])
+		}
+		return err
 	}
 	if err != nil || n != helloSize || string(hello[:16]) != arenaMagic {
 		return nil // not a recorder
@@ -177,6 +186,7 @@ func (ob *Observer) Settle() *Observed {
 	for _, a := range ob.arenas {
 		o.Running = append(o.Running, a.running...)
 	}
+	o.Unselected = ob.selections.unselected()
 	for _, err := range ob.problems {
 		o.Problems = append(o.Problems, err.Error())
 	}

@@ -118,8 +118,9 @@ type Options struct {
 	// Ring is the size of each thread's ring in bytes, to keep only the latest records. 0 writes all
 	// records continuously.
 	Ring int64
-	// Filter is the path of a file written by [Filter.Write]. "" means every function.
-	Filter string
+	// Select asks the observer which functions of each object to record. Where that fails, SelectAll says
+	// whether to record all or none.
+	Select, SelectAll bool
 	// NoFollow does not record processes that the program starts.
 	NoFollow bool
 	// Observer is the name of the [Observer] that writes the trace. If it is "" or the process
@@ -158,8 +159,11 @@ func (o *Options) Environment() string {
 	} else {
 		add("stream", "1")
 	}
-	if o.Filter != "" {
-		add("filter", o.Filter)
+	switch {
+	case o.Select && o.SelectAll:
+		add("select", "except")
+	case o.Select:
+		add("select", "only")
 	}
 	follow := "1"
 	if o.NoFollow {

@@ -8,16 +8,16 @@ import (
 func TestEnvironment(t *testing.T) {
 	o := Options{
 		Recording: Recording{Mode: Prune, Threshold: 5 * time.Microsecond, Depth: 3, Limit: 1 << 20},
-		Output:    "/tmp/a,b/100%%/xray-%e.%p.xray", Ring: 1 << 20, Filter: "/tmp/f",
+		Output:    "/tmp/a,b/100%%/xray-%e.%p.xray", Ring: 1 << 20, Select: true,
 		NoFollow: true, Observer: "o", Session: 12, NoOffCPU: true, Quiet: true,
 	}
 	want := "XRAY_RECORDER=mode=depth,threshold=5000,depth=3,limit=1048576,start=1,control=1," +
-		"output=/tmp/a%2Cb/100%25%25/xray-%25e.%25p.xray,stream=0,ring=1048576,filter=/tmp/f,follow=0,observer=o,session=12,offcpu=0,quiet=1"
+		"output=/tmp/a%2Cb/100%25%25/xray-%25e.%25p.xray,stream=0,ring=1048576,select=only,follow=0,observer=o,session=12,offcpu=0,quiet=1"
 	if got := o.Environment(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	plain := Options{Output: "x"}
-	want = "XRAY_RECORDER=mode=record,start=1,control=1,output=x,stream=1,follow=1"
+	plain := Options{Output: "x", Select: true, SelectAll: true}
+	want = "XRAY_RECORDER=mode=record,start=1,control=1,output=x,stream=1,select=except,follow=1"
 	if got := plain.Environment(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

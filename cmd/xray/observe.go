@@ -26,15 +26,19 @@ func (a *app) observeCommand() *cobra.Command {
 		Use: "observe", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			outliveRecord()
-			return observe(cmd.Context(), a.Stdin, a.Stdout)
+			return a.observe(cmd.Context(), a.Stdin, a.Stdout)
 		},
 	}
 }
 
-func observe(ctx context.Context, in io.Reader, out io.Writer) error {
+func (a *app) observe(ctx context.Context, in io.Reader, out io.Writer) error {
 	lines := bufio.NewScanner(in)
-	var options recorder.ObserverOptions
-	if err := readOptions(lines, &options); err != nil {
+	var given observing
+	if err := readOptions(lines, &given); err != nil {
+		return err
+	}
+	options, err := given.recorder(a)
+	if err != nil {
 		return err
 	}
 	if options.Budget > 0 {
@@ -75,6 +79,26 @@ func observe(ctx context.Context, in io.Reader, out io.Writer) error {
 	return <-ended
 }
 
+// observing is what the observer is told: its options, and the flags that select functions.
+type observing struct {
+	recorder.ObserverOptions
+	Func     string   `json:"func"`
+	Exclude  string   `json:"exclude"`
+	Symbols  []string `json:"symbols"`
+	Libcalls []string `json:"libcalls"` // objects of --libcalls
+}
+
+func (o *observing) recorder(a *app) (recorder.ObserverOptions, error) {
+	flags := recordingFlags{function: o.Func, exclude: o.Exclude}
+	flags.Symbols = o.Symbols
+	filter, err := flags.filter(a)
+	if err == nil && !filter.All() {
+		filter.Chosen = o.Libcalls
+		o.Filter = filter
+	}
+	return o.ObserverOptions, err
+}
+
 // observer is the process that writes the traces of a launch.
 type observer struct {
 	*partner
@@ -85,7 +109,7 @@ type observer struct {
 
 // startObserver starts the process that writes the traces, and waits until programs can
 // find it.
-func (a *app) startObserver(options recorder.ObserverOptions) (*observer, error) {
+func (a *app) startObserver(options observing) (*observer, error) {
 	p, err := newPartner("observe")
 	if err != nil {
 		return nil, err

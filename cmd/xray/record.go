@@ -12,7 +12,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -215,9 +214,6 @@ const leastRing = 128 << 10
 // recordProgram runs a program with the recorder.
 func (a *app) recordProgram(ctx context.Context, r *recordFlags, args []string) error {
 	l, err := a.prepare(ctx, r, args)
-	if l != nil && l.filterFile != "" {
-		defer os.Remove(l.filterFile)
-	}
 	if err != nil {
 		return err
 	}
@@ -257,6 +253,9 @@ func (a *app) reportRecorded(l *launch, observed *recorder.Observed, quiet bool,
 		return err
 	}
 	report.running = observed.Running
+	if none := observed.Unselected; len(none) > 0 {
+		fmt.Fprintf(a.Stderr, "xray: --func and --exclude select no instrumented function of %s\n", strings.Join(none[:min(len(none), 5)], ", "))
+	}
 	if !quiet {
 		fmt.Fprintf(a.Stderr, "xray: %s\n", report.summary(l.sleds))
 	}
@@ -271,17 +270,15 @@ func (a *app) reportRecorded(l *launch, observed *recorder.Observed, quiet bool,
 
 // launch is a program to be recorded.
 type launch struct {
-	cmd        *exec.Cmd
-	template   string // path template of the traces, absolute
-	session    uint64 // marks the traces of this launch
-	observer   *observer
-	onStart    func(pid int) // called when the program runs
-	before     map[string]bool
-	filter     *recorder.Filter
-	filterFile string   // "" for none
-	objects    []string // those that the filter covers
-	sleds      bool     // whether the program or an object of it is instrumented
-	started    int      // process ID
+	cmd      *exec.Cmd
+	template string // path template of the traces, absolute
+	session  uint64 // marks the traces of this launch
+	observer *observer
+	onStart  func(pid int) // called when the program runs
+	before   map[string]bool
+	objects  []string // those that the program is known to load
+	sleds    bool     // whether the program or an object of it is instrumented
+	started  int      // process ID
 }
 
 // prepare determines whether and how a program can be recorded.
@@ -311,7 +308,8 @@ func (a *app) prepare(ctx context.Context, r *recordFlags, args []string) (*laun
 		return nil, err
 	}
 	l.session = 1 + rand.Uint64N(1<<53-1) // JSON numbers are exact up to 1<<53
-	observing := recorder.ObserverOptions{
+	observing := observing{Func: r.function, Exclude: r.exclude, Symbols: r.Symbols}
+	observing.ObserverOptions = recorder.ObserverOptions{
 		Session: l.session, Output: l.template, Rings: r.ring > 0, Drop: r.drop, Limit: what.Limit, Compress: r.compress,
 		Sched: r.sched != "", Budget: float64(r.budget),
 	}
@@ -325,10 +323,9 @@ func (a *app) prepare(ctx context.Context, r *recordFlags, args []string) (*laun
 	if l.cmd.Env, err = a.preload(ctx, l, program, r); err != nil {
 		return nil, err
 	}
-	if err := a.chooseFunctions(ctx, l, r, program); err != nil {
-		return l, err
-	}
-	options.Filter = l.filterFile
+	observing.Libcalls = slices.Clone(l.objects)
+	a.findSleds(ctx, l, r, program)
+	options.Select, options.SelectAll = r.selects(), r.function == ""
 	l.cmd.Env = append(l.cmd.Env, options.Environment())
 	if err := removeOld(l.template); err != nil {
 		return l, err
@@ -370,35 +367,16 @@ func (a *app) preload(ctx context.Context, l *launch, program *recorder.Program,
 	return append(env, entry), err
 }
 
-// chooseFunctions finds the sleds in the program and in its objects, and writes the filter for
-// them.
-func (a *app) chooseFunctions(ctx context.Context, l *launch, r *recordFlags, program *recorder.Program) (err error) {
-	if l.filter, err = r.filter(a); err != nil {
-		return err
-	}
-	l.filter.Chosen = slices.Clone(l.objects)
-	shared, err := program.Objects(ctx)
-	if err != nil && !l.filter.All() {
-		return err
-	}
+// findSleds finds out whether the program and its objects are instrumented.
+func (a *app) findSleds(ctx context.Context, l *launch, r *recordFlags, program *recorder.Program) {
+	shared, _ := program.Objects(ctx) // without them, the summary knows less
 	for _, path := range append([]string{program.Path}, shared...) {
 		l.objects = append(l.objects, recorder.RealPath(path))
 	}
 	l.sleds = slices.ContainsFunc(l.objects, recorder.HasSleds)
 	if slices.ContainsFunc(l.objects, recorder.HasHooks) || program.Linked && !l.sleds {
-		a.warnOfHooks(l, r, program)
+		a.warnOfHooks(r, program)
 	}
-	if l.filter.All() {
-		return nil
-	}
-	var kept int
-	if l.filterFile, kept, err = writeFilter(l.filter, l.objects); err != nil {
-		return err
-	}
-	if kept == 0 && l.sleds {
-		fmt.Fprintf(a.Stderr, "xray: --func and --exclude select no instrumented function of %s; they may still select functions of objects that are loaded later\n", program.Path)
-	}
-	return nil
 }
 
 // warnOfSched warns that --sched has no effect, and why.
@@ -409,9 +387,9 @@ func (a *app) warnOfSched(why string) {
 }
 
 // warnOfHooks warns of flags that do not apply to functions without sleds.
-func (a *app) warnOfHooks(l *launch, r *recordFlags, program *recorder.Program) {
+func (a *app) warnOfHooks(r *recordFlags, program *recorder.Program) {
 	const functions = "xray: %s: functions instrumented by GCC are %s\n"
-	if !l.filter.All() && r.depth == 0 {
+	if r.selects() && r.depth == 0 {
 		fmt.Fprintf(a.Stderr, functions, program.Path, "all recorded: --func and --exclude apply only to functions instrumented by clang")
 	}
 	if r.depth > 0 {
@@ -470,9 +448,6 @@ func (l *launch) run(ctx context.Context) (status int, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go l.forward(ctx, signals)
-	if l.filter != nil && !l.filter.All() {
-		go l.follow(ctx)
-	}
 	var exit *exec.ExitError
 	if err := l.cmd.Wait(); err != nil && !errors.As(err, &exit) {
 		return 0, err
@@ -515,14 +490,6 @@ func (l *launch) forward(ctx context.Context, signals <-chan os.Signal) {
 				_ = l.cmd.Process.Signal(s)
 			}
 		}
-	}
-}
-
-// follow keeps the filter up to date once the program listens.
-func (l *launch) follow(ctx context.Context) {
-	p, err := recorder.Dial(strconv.Itoa(l.started))
-	if err == nil {
-		followObjects(ctx, p, l.filter, l.objects)
 	}
 }
 

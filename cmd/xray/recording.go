@@ -81,6 +81,9 @@ func (r *recordingFlags) recording() (recorder.Recording, error) {
 // sums reports whether to record sums instead of calls.
 func (r *recordingFlags) sums() bool { return r.count || r.profile }
 
+// selects reports whether flags select functions.
+func (r *recordingFlags) selects() bool { return r.function != "" || r.exclude != "" }
+
 func (r *recordingFlags) filter(a *app) (*recorder.Filter, error) {
 	f := &recorder.Filter{Names: r.Options(&a.Streams)}
 	for _, e := range []struct {

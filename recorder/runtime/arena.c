@@ -92,6 +92,40 @@ static int ask(int fd, const char *name, uint32_t *observer)
 	return err < 0 ? err : receive_descriptor(fd);
 }
 
+/* The question which functions of an object to record. The answer is a byte with a file. */
+struct question {
+	char magic[16];
+	uint64_t session, nfunctions;
+	uint32_t build_id_size, unused;
+	uint8_t build_id[32];
+	char path[512];
+};
+_Static_assert(sizeof((struct xr_object *)0)->path == sizeof((struct question *)0)->path, "");
+
+int xr_arena_select(const char *name, const struct xr_object *o)
+{
+	static struct question q; /* under XR_LOCK_LOADER */
+	struct { int64_t s, us; } patience = {20, 0}; /* the first time, the observer reads debug information */
+	struct sockaddr_un a;
+	uint32_t observer;
+	int fd = xr_sys3(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return fd;
+	q = (struct question){.magic = XR_SELECT_MAGIC, .session = xr_root.session, .nfunctions = o->nfunctions, .build_id_size = o->build_id_size};
+	xr_copy(q.build_id, o->build_id, sizeof q.build_id);
+	xr_copy(q.path, o->path, sizeof q.path);
+	xr_sys6(SYS_setsockopt, fd, SOL_SOCKET, SO_RCVTIMEO, (intptr_t)&patience, sizeof patience, 0);
+	int64_t err = xr_sys3(SYS_connect, fd, (intptr_t)&a, abstract(&a, name));
+	if (!err && !trusted(fd, &observer))
+		err = -EPERM;
+	if (!err)
+		err = xr_sys6(SYS_sendto, fd, (intptr_t)&q, sizeof q, MSG_NOSIGNAL, 0, 0);
+	if (err >= 0)
+		err = receive_descriptor(fd);
+	xr_close(fd);
+	return err;
+}
+
 /* Only the used part of the arena is readable and writable. A program that locks its memory
  * (mlockall) would otherwise make all of it resident. */
 static uint64_t opened;

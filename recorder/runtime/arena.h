@@ -20,6 +20,7 @@
 #pragma GCC visibility push(hidden)
 
 #define XR_ARENA_MAGIC "XRAY-ARENA-1" /* 16 bytes with zeros */
+#define XR_SELECT_MAGIC "XRAY-SELECT-1"
 #define XR_ARENA_VERSION 2
 #define XR_ARENA_SLOTS 65536
 #define XR_ARENA_PROCESSES 16384
@@ -103,6 +104,10 @@ struct xr_arena {
 /* lifecycle.c and ring.c. Joins the observer that listens on the abstract socket with this
  * name. Returns 0 or -errno. After success, xr_observed returns 1. */
 int xr_arena_join(const char *name);
+/* Asks the observer which functions of an object to record. Returns a file as for xr_set_filter, or
+ * -errno. */
+struct xr_object;
+int xr_arena_select(const char *name, const struct xr_object *o);
 int xr_observed(void);
 /* Returns whether the observer writes chunks continuously. */
 int xr_arena_streams(void);

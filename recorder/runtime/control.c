@@ -29,7 +29,6 @@
 #include "window.h"
 
 #define MAX_REQUEST (64 << 10)
-#define MAX_FILTER (64 << 20)
 #define CLIENT_TIMEOUT 2000000000ull /* ns until a client that sends nothing is dropped */
 #define LINGER 2000000000ull /* ns that the thread stays after the last recording in a process it was loaded into */
 #define FORK_DELAY 10000000 /* ns before a forked child listens */
@@ -471,40 +470,13 @@ static const char *threshold(struct request *r)
 	return switch_to(r, &m);
 }
 
-/* Reads a whole regular file. Returns its size or -errno. */
-static int64_t read_file(int fd, char **text, uint64_t *mapped)
-{
-	struct stat st;
-	if (xr_sys2(SYS_fstat, fd, (intptr_t)&st) < 0 || !S_ISREG(st.st_mode))
-		return -ENOTSUP;
-	if (st.st_size > MAX_FILTER)
-		return -EFBIG;
-	*mapped = st.st_size + 1;
-	*text = xr_map(*mapped);
-	if (!*text)
-		return -ENOMEM;
-	int64_t n = 0;
-	while (n < st.st_size) {
-		int64_t k = xr_sys4(SYS_pread64, fd, (intptr_t)*text + n, st.st_size - n, n);
-		if (k < 0 && k != -EINTR) {
-			xr_unmap(*text, *mapped);
-			return k;
-		}
-		if (!k)
-			break;
-		if (k > 0)
-			n += k;
-	}
-	return n;
-}
-
 static const char *filter(struct request *r)
 {
 	char *text = NULL;
 	uint64_t mapped = 0;
 	int64_t n = 0;
 	if (r->nfds) {
-		n = read_file(r->fds[0], &text, &mapped);
+		n = xr_read_file(r->fds[0], &text, &mapped);
 		if (n < 0)
 			return xr_errno_text(n);
 	}

@@ -313,6 +313,12 @@ int xr_set_mode(enum xr_mode mode);
  * selects all functions. It takes effect with the next xr_patch. Returns the number of the
  * first invalid line, 0 if all are valid, or -1 if there is no memory. */
 int xr_set_filter(const char *text, size_t size);
+/* Maps the contents of a regular file, a filter, and a byte more. Returns its size or -errno. */
+int64_t xr_read_file(int fd, char **text, uint64_t *mapped);
+/* Selects the functions of each object that xray record selects: asks the observer when an object is
+ * found, before its sleds are switched. or_all says what to do if that fails. Call it before the first
+ * xr_rescan. A later xr_set_filter replaces this. */
+void xr_ask_filter(int or_all);
 
 /* lifecycle.c: functions to call with XR_LOCK_CONTROL held. */
 /* Starts recording. If fd is not -1, it becomes the stream file, and xr_start takes it over.

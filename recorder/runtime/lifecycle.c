@@ -20,9 +20,6 @@
 #include "text.h"
 #include "window.h"
 
-/* Maximum size of a filter file. */
-#define MAX_FILTER (64 << 20)
-
 int xr_keeps_records(void) { return xr_root.mode == XR_RECORD || xr_root.mode == XR_PRUNE || xr_root.mode == XR_DEPTH; }
 
 /* Whether the first record opens the output. */
@@ -309,21 +306,18 @@ void xr_init(void)
 
 static void load_filter(void)
 {
+	char *text = NULL;
+	uint64_t mapped = 0;
 	int fd = xr_open(xr_options.filter, O_RDONLY | O_CLOEXEC, 0);
-	char *text = fd < 0 ? NULL : xr_map(MAX_FILTER);
-	int64_t n = 0, k = fd < 0 ? fd : -ENOMEM;
-	while (text && (k = xr_read(fd, text + n, MAX_FILTER - n)) > 0)
-		n += k;
+	int64_t n = fd < 0 ? fd : xr_read_file(fd, &text, &mapped);
 	if (fd >= 0)
 		xr_close(fd);
-	if (k < 0)
-		xr_warn("cannot read the filter", xr_errno_text(k));
-	else if (n == MAX_FILTER)
-		xr_warn("the filter is too large", NULL);
+	if (n < 0)
+		xr_warn("cannot read the filter", xr_errno_text(n));
 	else if (xr_set_filter(text, n))
 		xr_warn("the filter has an invalid line", xr_options.filter);
 	if (text)
-		xr_unmap(text, MAX_FILTER);
+		xr_unmap(text, mapped);
 }
 
 /* Returns whether anything can be recorded now. */
@@ -339,6 +333,8 @@ static void start_as_asked(void)
 {
 	if (xr_options.filter)
 		load_filter();
+	else if (xr_options.select && xr_options.observer)
+		xr_ask_filter(xr_equal(xr_options.select, "except"));
 	if (xr_options.start && xr_options.mode != XR_OFF) {
 		/* A program without sleds gets no output, unless it loads some. */
 		xr_rescan();

@@ -44,7 +44,7 @@ static const struct {
 	uint64_t *number;
 	int *on;
 } known_options[] = {
-	{"output", .text = &xr_options.output}, {"filter", .text = &xr_options.filter}, {"shm", .text = &xr_options.shm},
+	{"output", .text = &xr_options.output}, {"filter", .text = &xr_options.filter}, {"select", .text = &xr_options.select}, {"shm", .text = &xr_options.shm},
 	{"observer", .text = &xr_options.observer}, {"control", .text = &xr_options.control}, {"dump", .text = &xr_options.dump},
 	{"threshold", .number = &xr_options.threshold_ns}, {"depth", .number = &xr_options.depth}, {"ring", .number = &xr_options.ring},
 	{"limit", .number = &xr_options.limit}, {"budget", .number = &xr_options.budget}, {"pid", .number = &xr_options.pid},

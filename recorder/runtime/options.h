@@ -13,7 +13,7 @@ struct xr_options {
 	uint64_t threshold_ns, depth, ring, limit, budget, pid, session, window, every;
 	int stream, follow, dontdump, start, offcpu;
 	int limited; /* record only within an observer's budget */
-	char *output, *control, *filter, *shm, *observer, *dump;
+	char *output, *control, *filter, *select, *shm, *observer, *dump;
 	char template[4096]; /* template of the output path, absolute; empty if there is none */
 };
 extern struct xr_options xr_options;

@@ -20,8 +20,10 @@
 #include "llvm_api.h"
 #include "objects.h"
 #include "offcpu.h"
+#include "options.h"
 #include "ring.h"
 #include "syscall.h"
+#include "text.h"
 
 /* Near thunks: a page of jumps, followed by a page of their targets. */
 enum { ENTER, EXIT, ARG, CUSTOM, TYPED, KEEP, /* exits of functions that are never pruned */
@@ -61,10 +63,13 @@ static uint32_t switching; /* sleds are being switched on or off, one after anot
 static uint64_t seen_changes;
 
 static struct {
-	char *text;     /* null: all functions are wanted */
+	char *text;     /* null: all functions are wanted, or the observer is asked */
 	uint64_t size;
 	uint8_t *bits;  /* by id */
+	enum { ASK_NOBODY, ASK_OR_NONE, ASK_OR_ALL } ask;
 } filter;
+
+static int is_filtered(void) { return filter.text || filter.ask; }
 
 /* Near thunks. */
 
@@ -208,7 +213,7 @@ void xr_set_targets(void)
 			to[i] = xr_nothing;
 		__atomic_store_n(&xr_handler_next[i], to[i], __ATOMIC_RELEASE);
 		/* Some sleds may be on only because the program asked for them. */
-		int checked = to[i] != xr_nothing && !xr_log_records && filter.text;
+		int checked = to[i] != xr_nothing && !xr_log_records && is_filtered();
 		if (xr_asked && (checked || (handler && handler != xr_recorded)))
 			to[i] = handlers[i].handle;
 	}
@@ -288,7 +293,7 @@ enum { FILTER_BITS = (XR_MAX_FUNCTION + 1) / 8 };
 
 int xr_filter_wants(uint32_t id)
 {
-	return !filter.text || (filter.bits[id / 8] >> id % 8 & 1);
+	return !is_filtered() || (filter.bits[id / 8] >> id % 8 & 1);
 }
 
 static void set_bits(const struct xr_object *o, uint64_t first, uint64_t last, int on)
@@ -352,12 +357,74 @@ static int read_filter(const char *text, uint64_t size, const struct xr_object *
 	return 0;
 }
 
+int64_t xr_read_file(int fd, char **text, uint64_t *mapped)
+{
+	enum { LARGEST = 64 << 20 };
+	struct stat st;
+	if (xr_sys2(SYS_fstat, fd, (intptr_t)&st) < 0 || !S_ISREG(st.st_mode))
+		return -ENOTSUP;
+	if (st.st_size > LARGEST)
+		return -EFBIG;
+	*mapped = st.st_size + 1;
+	*text = xr_map(*mapped);
+	if (!*text)
+		return -ENOMEM;
+	int64_t n = 0;
+	while (n < st.st_size) {
+		int64_t k = xr_sys4(SYS_pread64, fd, (intptr_t)*text + n, st.st_size - n, n);
+		if (k < 0 && k != -EINTR) {
+			xr_unmap(*text, *mapped);
+			*text = NULL;
+			return k;
+		}
+		if (!k)
+			break;
+		if (k > 0)
+			n += k;
+	}
+	return n;
+}
+
+/* Asks the observer, which knows the names, for the lines of an object. */
+static void ask_observer(const struct xr_object *o)
+{
+	char *text = NULL;
+	uint64_t mapped = 0;
+	int all = filter.ask == ASK_OR_ALL, fd = xr_arena_select(xr_options.observer, o);
+	int64_t n = fd < 0 ? fd : xr_read_file(fd, &text, &mapped);
+	set_bits(o, 1, o->nfunctions, all);
+	if (n >= 0 && read_filter(text, n, o))
+		n = -EPROTO;
+	if (n < 0) {
+		char room[sizeof o->path + 64];
+		struct xr_text t = xr_text_in(room, sizeof room - 1);
+		xr_put_text(&t, o->path);
+		xr_put_text(&t, ": ");
+		xr_put_text(&t, xr_errno_text(n));
+		room[t.n] = 0;
+		xr_warn(all ? "cannot learn which functions xray record excludes, so all are recorded" :
+			      "cannot learn which functions xray record selects, so none are recorded", room);
+	}
+	if (text)
+		xr_unmap(text, mapped);
+	if (fd >= 0)
+		xr_close(fd);
+}
+
 void xr_filter_object(const struct xr_object *o)
 {
-	if (!filter.text)
-		return;
-	set_bits(o, 1, o->nfunctions, 1);
-	read_filter(filter.text, filter.size, o);
+	if (filter.ask && o->nsleds) {
+		ask_observer(o);
+	} else if (filter.text) {
+		set_bits(o, 1, o->nfunctions, 1);
+		read_filter(filter.text, filter.size, o);
+	}
+}
+
+void xr_ask_filter(int or_all)
+{
+	filter.bits = xr_map(FILTER_BITS);
+	filter.ask = !filter.bits ? ASK_NOBODY : or_all ? ASK_OR_ALL : ASK_OR_NONE;
 }
 
 int xr_set_filter(const char *text, size_t size)
@@ -378,6 +445,7 @@ int xr_set_filter(const char *text, size_t size)
 	if (copy)
 		xr_copy(copy, text, size);
 	filter.text = copy;
+	filter.ask = ASK_NOBODY;
 	filter.size = size;
 	for (uint64_t i = 0; i < xr_root.nobjects; i++)
 		xr_filter_object(&xr_root.objects[i]);
@@ -612,7 +680,7 @@ static uint64_t unwritable;
 static void copy_pages(const struct xr_object *o, const struct pen *pen)
 {
 	enum { POPULATE_WRITE = 23, SLEDS_PER_PAGE = 4 };
-	if (pen->fd < 0 && patched_on && !filter.text && !xr_limited && o->nsleds / SLEDS_PER_PAGE >= pen->size / PAGE)
+	if (pen->fd < 0 && patched_on && !is_filtered() && !xr_limited && o->nsleds / SLEDS_PER_PAGE >= pen->size / PAGE)
 		xr_sys3(SYS_madvise, pen->first, pen->size, POPULATE_WRITE);
 }
 

@@ -1,0 +1,141 @@
+package recorder
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// The question of a process which functions of an object to record, as in runtime/arena.c.
+const (
+	selectMagic                                    = "XRAY-SELECT-1\x00\x00\x00"
+	questionSessionAt, questionFunctionsAt         = 16, 24
+	questionBuildIDSizeAt, questionBuildIDAt       = 32, 40
+	questionPathAt, questionPathSize, questionSize = 72, 512, 72 + 512
+)
+
+// selections are the answers so far. An object is looked up once for a recording, whatever the number of
+// processes that execute it.
+type selections struct {
+	mu        sync.Mutex
+	known     map[string]*selection
+	functions int      // selected so far, without those of the C library
+	objects   []string // without those of the C library
+}
+
+// selection is which functions of an object to record.
+type selection struct {
+	once sync.Once
+	ids  []reader.FuncID
+	err  error
+}
+
+// answerSelect answers a question of a process. The answer has no file if xray cannot know, and then the
+// process warns.
+func (ob *Observer) answerSelect(pid int, question []byte) ([]byte, error) {
+	f := fields(question)
+	filter := ob.options.Filter
+	if f.u64(questionSessionAt) != ob.options.Session || filter == nil {
+		return nil, nil
+	}
+	path := f.text(questionPathAt, questionPathSize)
+	if strings.Contains(path, "\n") {
+		return nil, fmt.Errorf("%q: a filter cannot name a path of several lines", path)
+	}
+	id := question[questionBuildIDAt:][:min(f.u32(questionBuildIDSizeAt), 32)]
+	key := hex.EncodeToString(id) + strconv.FormatUint(f.u64(questionFunctionsAt), 10)
+	if len(id) == 0 {
+		key += path
+	}
+	s := &ob.selections
+	s.mu.Lock()
+	if s.known == nil {
+		s.known = make(map[string]*selection)
+	}
+	one := s.known[key]
+	if one == nil {
+		one = &selection{}
+		s.known[key] = one
+	}
+	s.mu.Unlock()
+	one.once.Do(func() {
+		one.ids, one.err = filter.chooseFor(pid, path, id)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if one.err == nil && !slices.Contains(filter.Chosen, path) {
+			s.functions += len(one.ids)
+			s.objects = append(s.objects, path)
+		}
+	})
+	if one.err != nil {
+		return nil, one.err
+	}
+	var text bytes.Buffer
+	fmt.Fprintf(&text, "object %s\n", path)
+	writeRanges(&text, one.ids)
+	return text.Bytes(), nil
+}
+
+// unselected returns the objects that processes asked about, if all functions of all of them are off.
+func (s *selections) unselected() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.functions > 0 {
+		return nil
+	}
+	return slices.Sorted(slices.Values(s.objects))
+}
+
+// serveSelect answers a question on a connection, and closes it.
+func (ob *Observer) serveSelect(fd, pid int, question []byte) {
+	defer unix.Close(fd)
+	text, err := ob.answerSelect(pid, question)
+	var rights []byte
+	if text != nil {
+		var file *os.File
+		if file, err = memoryFile(text); err == nil {
+			defer file.Close()
+			rights = unix.UnixRights(int(file.Fd()))
+		}
+	}
+	if err != nil {
+		ob.problem(err)
+	}
+	_ = unix.Sendmsg(fd, []byte{0}, rights, nil, unix.MSG_NOSIGNAL) // it may have ended
+}
+
+// chooseFor returns the functions that the filter selects of an object of a process, which may see other
+// files than this one.
+func (f *Filter) chooseFor(pid int, path string, buildID []byte) ([]reader.FuncID, error) {
+	err := error(os.ErrNotExist)
+	for _, root := range []string{filepath.Join("/proc", strconv.Itoa(pid), "root"), "/"} {
+		file := filepath.Join(root, path)
+		info, statErr := os.Stat(file)
+		if statErr != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		var table *symbolize.Table
+		if table, err = symbolize.Load(file, f.Names); err != nil {
+			continue
+		}
+		if !strings.HasPrefix(table.Object().BuildID, hex.EncodeToString(buildID)) {
+			err = fmt.Errorf("%s: its file is not the one that is mapped", path)
+			table.Close()
+			continue
+		}
+		ids := f.keep(table, slices.Contains(f.Chosen, path), nil)
+		return ids, table.Close()
+	}
+	return nil, fmt.Errorf("which functions of %s to record: %w", path, err)
+}
