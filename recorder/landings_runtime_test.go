@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/xray-tools/xray/internal/test/elftest"
+	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/symbolize"
@@ -167,6 +168,28 @@ func TestLandings(t *testing.T) {
 			checkLandings(t, &l, buildLandings(t, clang, "-fxray-instrument", noStock, "-O0"), "mode=record", "exceptions", requestPaths, 300)
 			_, _, traces := recordProgram(t, &l, "mode=record", program, "exceptions")
 			checkStockCounts(t, traces[0])
+		})
+	}
+}
+
+// A function whose code is in several parts is left like others: the unwinder sees only the part.
+func TestLandingsInParts(t *testing.T) {
+	t.Parallel()
+	l := library(t)
+	testenv.Need(t, "ld.lld-22")
+	// Blocks that are not in the list are in a cold part, and landing pads in one of their own.
+	list := filepath.Join(t.TempDir(), "list")
+	if err := os.WriteFile(list, []byte("v1\nf check\nc 0\nf parse\nc 0\nf dive\nc 0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, sections := range map[string]string{"all": "all", "cold": "list=" + list} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			program := buildLandings(t, "clang++-22", "-fxray-instrument", "-fno-xray-link-deps", "-fuse-ld=lld-22", "-fbasic-block-sections="+sections)
+			checkLandings(t, &l, program, "mode=record", "recursion", divePaths(), 150)
+			if name != "all" { // then clang makes a program that aborts
+				checkLandings(t, &l, program, "mode=record", "exceptions", requestPaths, 300)
+			}
 		})
 	}
 }

@@ -406,6 +406,33 @@ func TestPlugins(t *testing.T) {
 	}
 }
 
+// An object that is closed, and opened again at another address before the recorder notices, is one object.
+func TestMovedPlugin(t *testing.T) {
+	t.Parallel()
+	l := library(t)
+	program := buildProgram(t, "clang-22", "life.c", "-O1")
+	plugin := elftest.Build(t, "clang-22", "plugin.so", "-O1", "-fPIC", "-shared", "-Wl,--build-id", "-fxray-instrument", clangs["clang-22"], "-DCOPY=0", "testdata/plugin.c")
+	out, stderr, traces := recordProgram(t, &l, "", program, "moved", plugin)
+	want := counted(t, out)
+	if stderr != "" || len(traces) != 1 {
+		t.Fatalf("got %d traces; stderr: %s", len(traces), stderr)
+	}
+	f := readTrace(t, traces[0])
+	objects := f.recording.Objects
+	if len(objects) != 2 {
+		t.Fatalf("objects: %v", objects)
+	}
+	calls := uint64(0)
+	for id, n := range f.calls {
+		if id >= objects[1].First {
+			calls += n
+		}
+	}
+	if calls != 2*uint64(want["plug"]) {
+		t.Errorf("got %d calls in the plugin, want %d", calls, 2*want["plug"])
+	}
+}
+
 // vectorRegister matches registers of SSE, AVX, AVX-512 including masks, MMX, AMX and x87.
 var vectorRegister = regexp.MustCompile(`%([xyzt]?mm|k[0-7]|st)`)
 

@@ -86,20 +86,30 @@ static uint32_t id_in_sled(const struct xr_sled *sled)
 	return word >> 4;
 }
 
-/* Returns the ID of the function at this address, or 0 if its sleds are off. */
+/* Returns the ID of a function of an object, or 0 if its sleds are off. */
+static uint32_t id_of(const struct xr_object *o, uint64_t function)
+{
+	const struct xr_sled *s = (const struct xr_sled *)o->sleds;
+	for (uint64_t k = first_sled(o, function); k < o->nsleds && xr_sled_function(&s[k]) == function; k++) {
+		uint32_t id = id_in_sled(&s[k]);
+		if (id)
+			return id;
+	}
+	return 0;
+}
+
+/* Returns the ID of the function whose code, or a part of it, begins at this address, or 0 if its sleds
+ * are off. */
 static uint32_t sled_id(uint64_t function)
 {
 	uint64_t n = __atomic_load_n(&xr_root.nobjects, __ATOMIC_ACQUIRE);
 	for (uint64_t i = 0; i < n; i++) {
 		const struct xr_object *o = &xr_root.objects[i];
-		if (o->state != XR_OBJECT_READY || !o->patched || function < o->text_first - 64 || function >= o->text_end)
+		if (o->state != XR_OBJECT_READY || !o->patched || function < xr_mappings[i].seg_first || function >= xr_mappings[i].seg_end)
 			continue;
-		const struct xr_sled *s = (const struct xr_sled *)o->sleds;
-		for (uint64_t k = first_sled(o, function); k < o->nsleds && xr_sled_function(&s[k]) == function; k++) {
-			uint32_t id = id_in_sled(&s[k]);
-			if (id)
-				return id;
-		}
+		uint32_t id = id_of(o, function);
+		uint64_t whole = id ? 0 : xr_function_of_part(i, function);
+		return whole ? id_of(o, whole) : id;
 	}
 	return 0;
 }

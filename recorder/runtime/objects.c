@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
+#include <sys/stat.h>
 
 #include "gcc.h"
 #include "libcalls.h"
@@ -45,6 +46,7 @@ struct finding {
 	uint64_t key;
 	int fd;
 	uint64_t table, size;  /* the sled table: address, bytes */
+	struct xr_symbol_table symbols;
 	const char *why;       /* why the object is refused */
 	int64_t error;
 };
@@ -147,6 +149,20 @@ static int check_identity(struct finding *f, const ElfW(Ehdr) *e)
 	return 0;
 }
 
+static void find_symbols(struct finding *f, const ElfW(Ehdr) *e, const ElfW(Shdr) *sections)
+{
+	struct stat st;
+	for (int i = 0; i < e->e_shnum; i++) {
+		const ElfW(Shdr) *s = &sections[i];
+		if (s->sh_type != SHT_SYMTAB || s->sh_link >= e->e_shnum || xr_sys2(SYS_fstat, f->fd, (intptr_t)&st))
+			continue;
+		const ElfW(Shdr) *names = &sections[s->sh_link];
+		f->symbols = (struct xr_symbol_table){
+			s->sh_offset, s->sh_size, names->sh_offset, names->sh_size, st.st_dev, st.st_ino, st.st_mtime,
+		};
+	}
+}
+
 /* Finds the sled table among the sections. */
 static int search_sections(struct finding *f, const ElfW(Ehdr) *e, const ElfW(Shdr) *sections)
 {
@@ -180,6 +196,8 @@ static int read_sections(struct finding *f, const ElfW(Ehdr) *e)
 	int err = read_at(f, sections, size, e->e_shoff);
 	if (!err)
 		err = search_sections(f, e, sections);
+	if (f->size)
+		find_symbols(f, e, sections);
 	xr_unmap(sections, size);
 	return err;
 }
@@ -428,6 +446,7 @@ static int add(struct finding *f, int is_program)
 		xr_warn("too many objects with sleds: one is not recorded", f->name);
 		return 0;
 	}
+	place.symbols = f->symbols;
 	xr_mappings[o - objects] = place;
 	if (o->state == XR_OBJECT_NEW) {
 		xr_filter_object(o);
@@ -460,6 +479,8 @@ static int is_path(const char *name)
 struct discovery {
 	int changed;
 	int first;
+	int unknown; /* objects that may have sleds and are not in the table */
+	int adds;    /* add them */
 };
 
 /* Returns whether an object is a recorder loaded into a running process, whose file has been
@@ -492,10 +513,12 @@ static int discover_one(struct dl_phdr_info *info, size_t size, void *arg)
 	f.key = hash(f.key, info->dlpi_phdr, info->dlpi_phnum * sizeof *info->dlpi_phdr);
 	f.key = hash(f.key, f.build_id, f.build_id_size);
 	struct xr_object *o = known(f.key);
-	if (o)
+	if (o) {
 		xr_mappings[o - objects].seen = 1;
-	else if (without_sleds[f.key % 1024] != f.key || find_hooked(info, &candidate, 0))
-		d->changed += add(&f, is_program);
+	} else if (without_sleds[f.key % 1024] != f.key || find_hooked(info, &candidate, 0)) {
+		d->unknown++;
+		d->changed += d->adds && add(&f, is_program);
+	}
 	return 0;
 }
 
@@ -507,7 +530,7 @@ int xr_discover(void)
 		xr_mappings[i].seen = 0;
 	dl_iterate_phdr(discover_one, &d);
 	d.changed += hooked != first_hooked;
-	first_hooked = hooked;
+	/* Before others are added: an object that was closed and opened again keeps its place. */
 	for (uint64_t i = 0; i < xr_root.nobjects; i++) {
 		struct xr_object *o = &objects[i];
 		if (xr_mappings[i].seen || o->state == XR_OBJECT_GONE)
@@ -517,5 +540,10 @@ int xr_discover(void)
 		o->patched = 0;
 		d.changed++;
 	}
+	if (d.unknown) {
+		d.first = d.adds = 1;
+		dl_iterate_phdr(discover_one, &d);
+	}
+	first_hooked = hooked;
 	return d.changed;
 }

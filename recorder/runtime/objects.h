@@ -19,6 +19,12 @@ enum { XR_SLED_ENTRY, XR_SLED_EXIT, XR_SLED_TAIL, XR_SLED_ARG, XR_SLED_CUSTOM, X
 static inline uint64_t xr_sled_address(const struct xr_sled *s) { return (uintptr_t)&s->sled + s->sled; }
 static inline uint64_t xr_sled_function(const struct xr_sled *s) { return (uintptr_t)&s->function + s->function; }
 
+/* Where the symbols of an object are in its file, and which file that is. */
+struct xr_symbol_table {
+	uint64_t offset, size, names_offset, names_size; /* 0 if the object is stripped */
+	uint64_t dev, ino, mtime;
+};
+
 /* Private data of the recorder about an object. Same index as the object. */
 struct xr_mapping {
 	uint64_t key;      /* identifies the mapping: hash of address, path and build ID */
@@ -27,6 +33,7 @@ struct xr_mapping {
 	int seen;          /* by the current discovery */
 	int program;       /* it is the program, and not a shared object */
 	int late;          /* it was opened after the program's start, and may be closed */
+	struct xr_symbol_table symbols;
 	uint64_t absent;   /* TSC at which it was not loaded; 0 if its sleds are on, or were from the start */
 };
 extern struct xr_mapping xr_mappings[XR_MAX_OBJECTS];
@@ -88,6 +95,10 @@ void xr_filter_object(const struct xr_object *o);
 /* Allocates n consecutive IDs and returns the first, or 0 if there are not enough. Needs no
  * lock. */
 uint32_t xr_take_ids(uint32_t n);
+
+/* parts.c: returns the function of which the code at start is a part, or 0 if it is none. object is the
+ * index of its object. Needs no lock. */
+uint64_t xr_function_of_part(uint64_t object, uint64_t start);
 
 /* Called once, before the first xr_patch. */
 void xr_patch_init(void);

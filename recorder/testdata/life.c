@@ -138,6 +138,24 @@ PLAIN static void do_plugins(int n, char **paths)
 	printf("plug %ld\n", plugged);
 }
 
+/* Opens and closes an object, each time at another address. */
+PLAIN static void do_moved(const char *path)
+{
+	long plugged = 0;
+	for (int i = 0; i < 10; i++) {
+		void *o = dlopen(path, RTLD_NOW);
+		must(o != NULL, "dlopen");
+		long (*plug)(long) = (long (*)(long))dlsym(o, "plug");
+		must(plug(i) == i * 3, "plug");
+		plugged++;
+		void *at = (void *)((uintptr_t)plug & -4096l);
+		dlclose(o);
+		must(mmap(at, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == at, "mmap");
+	}
+	leaf(0);
+	printf("plug %ld\n", plugged);
+}
+
 /* Forbids to make code writable, also in programs that are executed later. */
 PLAIN static void deny_writable_code(void)
 {
@@ -215,6 +233,8 @@ PLAIN int main(int argc, char **argv)
 		execl("/proc/self/exe", argv[0], "leaf", NULL);
 	} else if (!strcmp(what, "plugins"))
 		do_plugins(argc - 2, argv + 2);
+	else if (!strcmp(what, "moved"))
+		do_moved(argv[2]);
 	else
 		return 2;
 	printf("leaf %ld\n", calls);
