@@ -60,12 +60,13 @@ type outcome struct {
 // A program may hang if its recorder is faulty.
 const limit = 2 * time.Minute
 
-// run runs a command to its end.
+// run runs a command to its end, in a directory of its own.
 func run(t *testing.T, command ...string) (outcome, string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Dir = t.TempDir()
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()
@@ -126,27 +127,29 @@ func sendCommands(t *testing.T, pattern string, commands [][]string, ended chan 
 // optimizations append.
 func accounted(t *testing.T, traces ...string) map[string]int64 {
 	t.Helper()
-	out, err := exec.Command(elftest.Xray(t), append([]string{"account", "--format", "csv", "--names", "mangled"}, traces...)...).Output()
-	if err != nil {
-		t.Fatalf("account %v: %v", traces, err)
-	}
-	rows, err := csv.NewReader(bytes.NewReader(out)).ReadAll()
-	if err != nil || len(rows) == 0 {
-		t.Fatalf("account %v: %v", traces, err)
-	}
-	column := func(row []string, key string) string { return row[slices.Index(rows[0], key)] }
 	calls := map[string]int64{}
-	for _, row := range rows[1:] {
-		name := column(row, "function")
-		if i := strings.IndexAny(name, ".@"); i > 0 { // @ begins the suffix of vectorcall
-			name = name[:i]
+	for _, trace := range traces { // of different programs
+		out, err := exec.Command(elftest.Xray(t), "account", "--format", "csv", "--names", "mangled", trace).Output()
+		if err != nil {
+			t.Fatalf("account %s: %v", trace, err)
 		}
-		for _, key := range []string{"count", "open"} {
-			n, err := strconv.ParseInt(column(row, key), 10, 64)
-			if err != nil && column(row, key) != "" {
-				t.Fatal(err)
+		rows, err := csv.NewReader(bytes.NewReader(out)).ReadAll()
+		if err != nil || len(rows) == 0 {
+			t.Fatalf("account %s: %v", trace, err)
+		}
+		column := func(row []string, key string) string { return row[slices.Index(rows[0], key)] }
+		for _, row := range rows[1:] {
+			name := column(row, "function")
+			if i := strings.IndexAny(name, ".@"); i > 0 { // @ begins the suffix of vectorcall
+				name = name[:i]
 			}
-			calls[name] += n
+			for _, key := range []string{"count", "open"} {
+				n, err := strconv.ParseInt(column(row, key), 10, 64)
+				if err != nil && column(row, key) != "" {
+					t.Fatal(err)
+				}
+				calls[name] += n
+			}
 		}
 	}
 	return calls
@@ -158,7 +161,7 @@ func counted(stdout string) map[string]int64 {
 	for line := range strings.Lines(stdout) {
 		name, number, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if n, err := strconv.ParseInt(number, 10, 64); err == nil && n > 0 && name != "sum" {
-			calls[name] = n
+			calls[name] += n
 		}
 	}
 	return calls

@@ -1,0 +1,183 @@
+//go:build linux && amd64
+
+package harmless
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/xray-tools/xray/internal/test/elftest"
+	"github.com/xray-tools/xray/internal/test/testenv"
+)
+
+// A situation is a program in which a recorder may do harm, and how to build it.
+type situation struct {
+	name   string // of the source, which is in testdata or in the recorder's, and more
+	clang  []int  // versions; by default 14 and 22
+	flags  []string
+	args   []string
+	file   string // what it needs besides a compiler
+	root   bool
+	linked bool                    // with the recorder
+	more   map[string]int64        // calls that the program does not count
+	kept   []string                // functions that are never pruned
+	build  func(*testing.T) string // if no clang compiles it
+}
+
+var lld = []string{"--ld-path=ld.lld-22"}
+
+var situations = []situation{
+	// Calls
+	{name: "tail.c", clang: []int{14, 16, 18, 19, 20, 22}, flags: []string{"-O2"}},
+	{name: "plain.cc", flags: []string{"-O2"}},
+	{name: "plain.cc LTO", flags: slices.Concat([]string{"-O2", "-flto"}, lld)},
+	{name: "thrown.cc", flags: []string{"-O1"}},
+	{name: "program.c", flags: []string{"-O2"}},
+	{name: "landings.cc exceptions", flags: []string{"-O1"}, args: []string{"exceptions"}},
+	{name: "landings.cc longjmp", flags: []string{"-O1"}, args: []string{"longjmp"}},
+	{name: "landings.cc handler", flags: []string{"-O1"}, args: []string{"handler"}},
+	{name: "landings.cc fibers", flags: []string{"-O1"}, args: []string{"fibers"}},
+	{name: "always.c", flags: []string{"-O2"}, kept: []string{"lock"}},
+	{name: "names.d", build: buildD},
+	{name: "panics.rs", build: buildRust},
+	// Processes and threads
+	{name: "life.c fork", flags: []string{"-O1"}, args: []string{"fork"}, more: map[string]int64{"leaf": 70}},
+	{name: "life.c vfork", flags: []string{"-O1"}, args: []string{"vfork"}},
+	{name: "life.c exec", flags: []string{"-O1"}, args: []string{"exec"}},
+	{name: "threads.c", flags: []string{"-O2"}, args: []string{"400"}},
+	{name: "heap.c", flags: []string{"-O2"}},
+	// What programs forbid, and do to their descriptors and users
+	{name: "sealed.c", flags: []string{"-O2", "-lseccomp"}, file: "/usr/include/seccomp.h"},
+	{name: "descriptors.c each", flags: []string{"-O2"}, args: []string{"each"}},
+	{name: "descriptors.c range", flags: []string{"-O2"}, args: []string{"range"}},
+	{name: "descriptors.c serve", flags: []string{"-O2"}, args: []string{"serve", "1"}},
+	{name: "dropped.c setuid", args: []string{"setuid"}, root: true},
+	{name: "dropped.c seteuid", args: []string{"seteuid"}, root: true},
+	// Sleds
+	{name: "plain.cc linked", flags: []string{"-O2"}, linked: true},
+	{name: "folded.cc", clang: []int{22}, flags: []string{"-O2", "-ffunction-sections"}},
+}
+
+// sourceOf returns the path of a source.
+func sourceOf(t *testing.T, name string) string {
+	t.Helper()
+	for _, dir := range []string{"testdata", filepath.Join("..", "..", "..", "recorder", "testdata")} {
+		path, err := filepath.Abs(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+	}
+	t.Fatalf("no source %s", name)
+	return ""
+}
+
+// buildC compiles a situation with a version of clang.
+func (s situation) buildC(t *testing.T, c compiler) string {
+	t.Helper()
+	source, _, _ := strings.Cut(s.name, " ")
+	path := sourceOf(t, source)
+	args := slices.Concat([]string{"-g", "-fxray-instrument", "-fxray-instruction-threshold=1", "-I../../../recorder/runtime", path}, s.flags, c.flags, []string{"-pthread", "-ldl", "-lm"})
+	if filepath.Ext(source) == ".cc" {
+		args = append(args, "--driver-mode=g++")
+	}
+	if s.linked {
+		args = append(args, linkFlags(t, c)...)
+	}
+	return elftest.Build(t, c.command, "program", args...)
+}
+
+// linkFlags returns the flags that link the recorder into a program.
+func linkFlags(t *testing.T, c compiler) []string {
+	t.Helper()
+	return strings.Fields(elftest.Run(t, elftest.Xray(t), "runtime", "flags", "--link", "--cc", c.command))
+}
+
+func buildD(t *testing.T) string {
+	testenv.Need(t, "ldc2")
+	program := filepath.Join(t.TempDir(), "program")
+	elftest.Run(t, "ldc2", "-O2", "-g", "--fxray-instrument", "--fxray-instruction-threshold=1", "-of="+program, sourceOf(t, "names.d"))
+	return program
+}
+
+func buildRust(t *testing.T) string {
+	testenv.Need(t, "rustc")
+	program := filepath.Join(t.TempDir(), "program")
+	cmd := exec.Command("rustc", "-O", "-g", "-Z", "instrument-xray=instruction-threshold=1", "-o", program, sourceOf(t, "panics.rs"))
+	cmd.Env = append(os.Environ(), "RUSTC_BOOTSTRAP=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Skipf("rustc does not support XRay: %s", out)
+	}
+	return program
+}
+
+// A program prints the same and has the same exit status in each mode, and its calls are as many as
+// it counts itself.
+func TestSituations(t *testing.T) {
+	t.Parallel()
+	all := compilers(t)
+	for _, s := range situations {
+		versions := s.clang
+		if versions == nil {
+			versions = []int{14, 22}
+		}
+		if s.build != nil {
+			versions = []int{0}
+		}
+		for _, version := range versions {
+			t.Run(strings.TrimSpace(fmt.Sprint(s.name, " ", version)), func(t *testing.T) {
+				t.Parallel()
+				if _, err := os.Stat(s.file); s.file != "" && err != nil {
+					t.Skip(err)
+				}
+				if s.root && os.Geteuid() != 0 {
+					t.Skip("needs root")
+				}
+				var program string
+				if s.build != nil {
+					program = s.build(t)
+				} else {
+					i := slices.IndexFunc(all, func(c compiler) bool { return c.version == version })
+					program = s.buildC(t, all[i])
+				}
+				for _, m := range modes {
+					s.check(t, m, program)
+				}
+			})
+		}
+	}
+}
+
+func (s situation) check(t *testing.T, m mode, program string) {
+	t.Helper()
+	command := append([]string{program}, s.args...)
+	want, _ := run(t, command...)
+	if want.status >= 126 {
+		t.Fatalf("the program fails unrecorded: %+v", want)
+	}
+	got, stderr, traces := record(t, m, command...)
+	if d := difference(want, got, ""); d != "" {
+		t.Errorf("%s: %s\n%s", m.name, d, stderr)
+		return
+	}
+	calls := counted(got.stdout)
+	for name, n := range s.more {
+		calls[name] += n
+	}
+	if m.name == "prune" {
+		maps.DeleteFunc(calls, func(name string, _ int64) bool { return !slices.Contains(s.kept, name) })
+	} else if !m.exact {
+		return
+	}
+	if d := differences(calls, accounted(t, traces...)); d != "" {
+		t.Errorf("%s: %s\n%s", m.name, d, stderr)
+	}
+}
