@@ -229,7 +229,7 @@ func TestSignalsFindWrongOrders(t *testing.T) {
 			{"trampoline_amd64.h", "	.cfi_adjust_cfa_offset -8\n	.cfi_restore \\reg\n", ""},
 		}},
 		"TailsWrittenAgain": {[]string{"record", "toggle"}, []edit{
-			{"patch.c", "uint32_t word = w->id << 4", "static uint32_t again; uint32_t word = (w->id + again++ % 7) << 4"},
+			{"patch.c", "uint64_t thunk = w->o->thunks + (is_event", "static uint64_t again; uint64_t thunk = again++ % 7 * 32 + w->o->thunks + (is_event"},
 			{"patch.c", "enum condition c = condition(&t);", "enum condition c = t.want ? FRESH : OURS;"},
 			{"patch.c", "!work->fresh && has_foreign(o)", "0"},
 		}},
@@ -271,12 +271,12 @@ func TestToggleStorm(t *testing.T) {
 	}
 }
 
-// registersLost returns how many calls of testdata/registers.c found a changed register in a mode,
-// and how many took the slow path.
+// registersLost returns how many calls of testdata/registers.c found a changed register in a mode, or
+// took the other way at a conditional tail exit, and how many calls took the slow path.
 func registersLost(t *testing.T, program, mode string) (lost, slow int64) {
 	t.Helper()
 	n := numbers(t, program, mode)
-	return n["differences"] + n["tails"], n["slow"]
+	return n["differences"] + n["flags"] + n["ways"], n["slow"]
 }
 
 // These edits clobber all registers that C functions need not preserve, because the compiler chooses
@@ -291,15 +291,15 @@ var (
 	}
 )
 
-// Sleds preserve all registers except r10 and r11, and tail exits also preserve r11: on the fast and
-// slow paths, with and without restartable sequences and rdpid, whatever registers the C functions use.
+// Sleds preserve all registers, and the flags where they can be in use: on the fast and slow paths, with
+// and without restartable sequences and rdpid, whatever registers the C functions use.
 func TestRegisters(t *testing.T) {
 	t.Parallel()
 	for _, edits := range [][]edit{
 		nil, clobbered, slices.Concat(clobbered, []edit{noRseq}), slices.Concat(clobbered, []edit{noRseq, noRdpid}),
 	} {
 		program := buildLinked(t, "clang-22", buildArchive(t, edits...), "registers.c")
-		for _, mode := range []string{"off", "record", "prune", "depth", "count", "profile", "handlers"} {
+		for _, mode := range []string{"off", "record", "prune", "depth", "count", "profile", "handlers", "budget"} {
 			lost, slow := registersLost(t, program, mode)
 			if lost != 0 {
 				t.Errorf("%s: %d calls found a changed register", mode, lost)
@@ -311,8 +311,8 @@ func TestRegisters(t *testing.T) {
 	}
 }
 
-// Trampolines that do not restore r11, or a slow path that does not restore what the fast path
-// leaves alone, fail the test above.
+// Trampolines that do not restore r10, r11 or flags, a slow path that does not restore what the fast path
+// leaves alone, and conditional tail exits that do not mind the condition, fail the test above.
 func TestRegistersFindsWhatIsClobbered(t *testing.T) {
 	t.Parallel()
 	r11 := edit{"trampoline_amd64.h", "	UNSAVE3\n	UNSAVE	r11\n", "	UNSAVE3\n	leaq	8(%rsp), %rsp\n	.cfi_adjust_cfa_offset -8\n"}
@@ -320,8 +320,14 @@ func TestRegistersFindsWhatIsClobbered(t *testing.T) {
 		edit  edit
 		modes []string
 	}{
+		"R10":         {edit{"trampoline_amd64.h", "	UNSAVE	r10\n	ret\n", "	leaq	8(%rsp), %rsp\n	ret\n"}, []string{"record", "prune", "depth", "count", "profile", "budget"}},
+		"R10Off":      {edit{"trampoline_amd64.S", "	movq	-8(%rsp), %r10\n	ret\n", "	ret\n"}, []string{"off"}},
+		"Flags":       {edit{"trampoline_amd64.h", "	addb	$127, %al\n	sahf\n", "	addb	$127, %al\n"}, []string{"record", "handlers"}},
+		"Overflow":    {edit{"trampoline_amd64.h", "	addb	$127, %al\n", ""}, []string{"record"}},
+		"Condition":   {edit{"patch.c", "t->shape.on |= held ^ 1;", "t->shape.on |= held;"}, []string{"record"}},
+		"Holding":     {edit{"patch.c", "hold(held, t->p, to + 5);", "hold(held ^ 1, t->p, to + 5);"}, []string{"record"}},
 		"R11":         {r11, []string{"record", "prune", "profile"}},
-		"R9OfProfile": {edit{"trampoline_amd64.S", "	UNSAVE	r9\n	UNSAVE	r8\n	UNSAVE	rdi\n	UNSAVE	rsi\n	UNSAVE4\n	ret\n	END	xr_profile", "	addq	$8, %rsp\n	UNSAVE	r8\n	UNSAVE	rdi\n	UNSAVE	rsi\n	UNSAVE4\n	ret\n	END	xr_profile"}, []string{"profile"}},
+		"R9OfProfile": {edit{"trampoline_amd64.S", "	UNSAVE	r9\n	UNSAVE	r8\n	UNSAVE	rdi\n	UNSAVE	rsi\n	UNSAVE4\n	DONE\n	END	xr_profile", "	addq	$8, %rsp\n	UNSAVE	r8\n	UNSAVE	rdi\n	UNSAVE	rsi\n	UNSAVE4\n	DONE\n	END	xr_profile"}, []string{"profile"}},
 		"R11OfDepth":  {edit{"trampoline_amd64.h", "	.macro UNSAVE_ALL\n	UNSAVE	r11\n", "	.macro UNSAVE_ALL\n	UNSAVE	r11\n	movl	$0, %r11d\n"}, []string{"depth"}},
 		"Vectors":     {edit{"handlers_amd64.S", "	EACH_VECTOR 0, 15, movups, xmm, \\back\n", "	EACH_VECTOR 0, 14, movups, xmm, \\back\n"}, []string{"handlers"}},
 		"R11OfTails":  {edit{"handlers_amd64.S", "	UNSAVE	rbp\n	UNSAVE_ALL\n", "	UNSAVE	rbp\n	UNSAVE_ALL\n	movl	$0, %r11d\n"}, []string{"handlers"}},

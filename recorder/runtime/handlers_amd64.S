@@ -135,7 +135,12 @@ call_handler:
 
 	/* The comparison is before the pops, which preserve the flags. */
 	.macro HANDLE name, events, next, more
+	.if \more
 	BEGIN	\name
+	SAVE_FLAGS
+	.else
+	SLED	\name
+	.endif
 	SAVE_ALL
 	SAVE	rbp
 	movq	%rsp, %rbp
@@ -157,8 +162,18 @@ call_handler:
 	UNSAVE	rbp
 	UNSAVE_ALL
 	jz	2f
+	.cfi_remember_state
+	.if \more
+	UNSAVE_FLAGS
 	jmp	*xr_handler_next + 8 * \next(%rip)
-2:	ret
+	.cfi_restore_state
+2:	UNSAVE_FLAGS
+	ret
+	.else
+	PASS	*xr_handler_next + 8 * \next(%rip)
+	.cfi_restore_state
+2:	DONE
+	.endif
 	END	\name
 	.endm
 

@@ -79,11 +79,11 @@ static uint64_t first_sled(const struct xr_object *o, uint64_t function)
 static uint32_t id_in_sled(const struct xr_sled *sled)
 {
 	const uint8_t *p = (const uint8_t *)xr_sled_address(sled);
-	uint32_t word;
-	if ((sled->kind != XR_SLED_ENTRY && sled->kind != XR_SLED_ARG) || p[0] != 0x41 || p[1] != 0xba || p[6] != 0xe8)
+	uint32_t id;
+	if ((sled->kind != XR_SLED_ENTRY && sled->kind != XR_SLED_ARG) || p[0] != 0xeb || p[1] != 0x04 || p[6] != 0xe8)
 		return 0;
-	__builtin_memcpy(&word, p + 2, sizeof word);
-	return word >> 4;
+	__builtin_memcpy(&id, p + 2, sizeof id);
+	return id;
 }
 
 /* Returns the ID of a function of an object, or 0 if its sleds are off. */

@@ -21,7 +21,7 @@
 	.endm
 
 	.macro CALL_ARG name, by
-	BEGIN	\name
+	SLED	\name
 	SAVE4
 1:	THREAD
 	jz	4f
@@ -36,7 +36,7 @@
 	.endm
 
 	.macro CALL_ARGS name, by
-	BEGIN	\name
+	SLED	\name
 	SAVE4
 1:	THREAD
 	jz	4f
@@ -68,7 +68,7 @@
 	.endm
 
 	.macro CALL_RESULT name, by
-	BEGIN	\name
+	SLED	\name
 	SAVE4
 1:	THREAD
 	jz	4f
@@ -122,7 +122,7 @@
 	/* An exit in prune mode. An argument ends with bit 0 set and is not a trailer. Before it
 	 * there is an entry with one argument, or with two. */
 	.macro CALL_PRUNE name, by, result
-	BEGIN	\name
+	SLED	\name
 	SAVE4
 1:	THREAD
 	jz	4f

@@ -5,6 +5,11 @@
  * interrupted anywhere in a tail, so a tail that was ever live is never changed. To change what
  * is recorded, the recorder changes the targets of the thunks.
  *
+ * Compilers leave r10 to sleds, but not every calling convention does: callers of preserve_most
+ * functions keep values in it, and tail calls of Windows functions may have their target there. No
+ * convention can be seen in a function's code. So sleds change no register. An entry or exit gets to
+ * the thunk by way of a thunk of its own, which saves r10 before it sets it to the word of the record.
+ *
  * The tail also shows the state of a sled: as the compiler left it, set by the recorder, or changed
  * by other code. So no state is kept elsewhere. An object that was closed and reopened at the same
  * address, with fresh bytes, is not a special case. */
@@ -25,13 +30,13 @@
 #include "syscall.h"
 #include "text.h"
 
-/* Near thunks: a page of jumps, followed by a page of their targets. */
+/* Near thunks: a page of jumps, a page of their targets, and a thunk for each sled. */
 enum { ENTER, EXIT, ARG, CUSTOM, TYPED, KEEP, /* exits of functions that are never pruned */
        CALL, THUNKS = CALL + XR_CALLS }; /* libc functions, from XR_CALL_ARG on */
 enum { PAGE = 4096, THUNK_SIZE = 16 };
 
 /* trampoline_amd64.S */
-void xr_record(void), xr_record_nocpu(void), xr_record_rseq(void),
+void xr_no_call(void), xr_record(void), xr_record_nocpu(void), xr_record_rseq(void),
 	xr_record_arg(void), xr_record_arg_nocpu(void), xr_record_arg_rseq(void),
 	xr_prune(void), xr_prune_nocpu(void), xr_prune_rseq(void), xr_count(void), xr_profile(void), xr_depth_enter(void),
 	xr_depth_exit(void), xr_depth_arg(void), xr_depth_keep(void), xr_budget_enter(void), xr_budget_exit(void),
@@ -41,7 +46,9 @@ typedef void (*trampoline)(void);
 
 /* Targets of the thunks of all objects, and the mode's trampolines for each event. If the program has a
  * handler, its trampoline comes first. */
-static trampoline targets[THUNKS] = {[0 ... THUNKS - 1] = xr_nothing}, recording[THUNKS] = {[0 ... THUNKS - 1] = xr_nothing};
+#define NOTHING [ENTER ... ARG] = xr_no_call, [CUSTOM ... TYPED] = xr_nothing, [KEEP] = xr_no_call
+#define NOTHING_AT_ALL NOTHING, [CALL ... THUNKS - 1] = xr_no_call
+static trampoline targets[THUNKS] = {NOTHING_AT_ALL}, recording[THUNKS] = {NOTHING_AT_ALL};
 
 /* The trampolines to which depth mode passes the events that it records: entries, exits, entries with
  * argument, exits of functions that are never pruned, and then the thunks from CALL on. */
@@ -52,7 +59,7 @@ trampoline xr_budget_next[4];
 
 /* handlers_amd64.S: the trampolines for the thunks before CALL, and where they pass events. */
 void xr_handle_enter(void), xr_handle_exit(void), xr_handle_arg(void), xr_handle_custom(void), xr_handle_typed(void), xr_handle_keep(void);
-trampoline xr_handler_next[CALL] = {[0 ... CALL - 1] = xr_nothing};
+trampoline xr_handler_next[CALL] = {NOTHING};
 uint32_t xr_log_records;
 
 struct xr_place xr_take(uint64_t), xr_take_nocpu(uint64_t), xr_take_rseq(uint64_t);
@@ -80,87 +87,131 @@ static void write_slots(const struct xr_object *o)
 		__atomic_store_n(&slots[i], targets[i], __ATOMIC_RELEASE);
 }
 
-/* A file with the code of the first page. A system can forbid making writable memory
- * executable, but a file can be mapped as executable from the start. */
-static int code_file(void)
+static uint64_t size_of_own(const struct xr_object *o) { return (o->nsleds * THUNK_SIZE + PAGE - 1) & -(uint64_t)PAGE; }
+static uint64_t size_of_thunks(const struct xr_object *o) { return 2 * PAGE + size_of_own(o); }
+
+/* Returns the thunk for a sled of this kind. */
+static int thunk_of(const struct xr_sled *s)
 {
-	uint8_t code[THUNKS * THUNK_SIZE];
-	for (int i = 0; i < THUNKS; i++) {
+	static const uint8_t thunks[XR_SLED_KINDS] = {ENTER, EXIT, EXIT, ARG, CUSTOM, TYPED};
+	if (s->call)
+		return CALL + s->call - 1;
+	/* Functions that the source marks as always instrumented are never pruned. */
+	return thunks[s->kind] == EXIT && s->always ? KEEP : thunks[s->kind];
+}
+
+/* Writes the sleds' own thunks. r10 is saved below the return address, where signal handlers leave
+ * 128 bytes alone, so that debuggers find the caller from here as from a function that was just called. */
+static void make_own(const struct xr_object *o, uint8_t *to)
+{
+	static const uint8_t words[XR_SLED_KINDS] = {XR_ENTER << 1, XR_EXIT << 1, XR_TAIL << 1, XR_ENTER_ARG << 1};
+	const struct xr_sled *s = (const struct xr_sled *)o->sleds;
+	uint32_t id = o->first_id;
+	for (uint64_t i = 0; i < o->nsleds; i++, to += THUNK_SIZE) {
 		static const uint8_t thunk[THUNK_SIZE] = {
-			0xf3, 0x0f, 0x1e, 0xfa,             /* endbr64 */
-			0xff, 0x25, 0, 0, 0, 0,             /* jmp *slot(%rip) */
-			0xcc, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc,
+			0x4c, 0x89, 0x54, 0x24, 0xf8, /* mov %r10, -8(%rsp) */
+			0x41, 0xba, 0, 0, 0, 0,       /* mov $word, %r10d */
+			0xe9, 0, 0, 0, 0,             /* jmp thunk */
 		};
-		uint8_t *to = code + i * THUNK_SIZE;
-		int32_t displacement = PAGE + i * 8 - (i * THUNK_SIZE + 10);
+		id += i && xr_sled_function(&s[i]) != xr_sled_function(&s[i - 1]);
+		uint32_t word = id << 4 | words[s[i].kind];
+		int32_t displacement = (thunk_of(&s[i]) - (int32_t)i - 1) * THUNK_SIZE - 2 * PAGE;
 		xr_copy(to, thunk, THUNK_SIZE);
-		xr_copy(to + 6, &displacement, 4);
+		xr_copy(to + 7, &word, 4);
+		xr_copy(to + 12, &displacement, 4);
 	}
+}
+
+/* A file with the code of the thunks. A system can forbid making writable memory executable, but a
+ * file can be mapped as executable from the start. */
+static int code_file(const struct xr_object *o)
+{
+	uint64_t size = PAGE + size_of_own(o);
+	uint8_t *code = xr_map(size);
+	if (!code)
+		return -ENOMEM;
+	for (int i = 0; i < THUNKS; i++) {
+		static const uint8_t thunk[] = {0xff, 0x25, 0, 0, 0, 0}; /* jmp *slot(%rip) */
+		uint8_t *to = code + i * THUNK_SIZE;
+		int32_t displacement = PAGE + i * 8 - (i * THUNK_SIZE + 6);
+		xr_copy(to, thunk, sizeof thunk);
+		xr_copy(to + 2, &displacement, 4);
+	}
+	make_own(o, code + PAGE);
 	enum { CLOEXEC = 1, EXEC = 16 };
 	int64_t fd = xr_sys2(SYS_memfd_create, (intptr_t)"xray-thunks", CLOEXEC | EXEC);
 	if (fd == -EINVAL)
 		fd = xr_sys2(SYS_memfd_create, (intptr_t)"xray-thunks", CLOEXEC);
-	if (fd >= 0 && xr_write(fd, code, sizeof code) != sizeof code) {
+	if (fd >= 0 && xr_write(fd, code, size) != (int64_t)size) {
 		xr_close(fd);
-		return -ENOSPC;
+		fd = -ENOSPC;
 	}
+	xr_unmap(code, size);
 	return fd;
 }
 
-static int64_t map_at(uint64_t address, uint64_t size, int prot, int flags, int fd)
+static int64_t map_at(uint64_t address, uint64_t size, int prot, int flags, int fd, uint64_t offset)
 {
-	return xr_sys6(SYS_mmap, address, size, prot, MAP_PRIVATE | flags, fd, 0);
+	return xr_sys6(SYS_mmap, address, size, prot, MAP_PRIVATE | flags, fd, offset);
 }
 
-/* Reserves two pages at address. Returns 0 or -errno. */
-static int64_t reserve_at(uint64_t address)
+/* Reserves memory at address. Returns 0 or -errno. */
+static int64_t reserve_at(uint64_t address, uint64_t size)
 {
-	int64_t p = map_at(address, 2 * PAGE, PROT_NONE, MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1);
+	int64_t p = map_at(address, size, PROT_NONE, MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
 	if (p < 0 && p > -4096)
 		return p;
 	if ((uint64_t)p == address)
 		return 0;
-	xr_sys2(SYS_munmap, p, 2 * PAGE); /* the kernel does not know the flag */
+	xr_sys2(SYS_munmap, p, size); /* the kernel does not know the flag */
 	return -EEXIST;
 }
 
-/* Finds a place for the pages, preferably below the object. Above it, the place keeps a
+static int are_near(const struct xr_object *o, uint64_t thunks)
+{
+	return xr_is_near(o, thunks) && xr_is_near(o, thunks + size_of_thunks(o));
+}
+
+/* Finds a place for the thunks, preferably below the object. Above it, the place keeps a
  * distance, because the heap grows directly above a program. */
 static uint64_t reserve_near(const struct xr_mapping *place, const struct xr_object *o)
 {
-	uint64_t first = place->seg_first, end = place->seg_end;
-	for (uint64_t down = 2 * PAGE; down < first; down += PAGE + (down / 8 & -(uint64_t)PAGE)) {
-		if (!xr_is_near(o, first - down))
+	uint64_t first = place->seg_first, end = place->seg_end, size = size_of_thunks(o);
+	for (uint64_t down = size; down < first; down += PAGE + (down / 8 & -(uint64_t)PAGE)) {
+		if (!are_near(o, first - down))
 			break;
-		if (!reserve_at(first - down))
+		if (!reserve_at(first - down, size))
 			return first - down;
 	}
-	for (uint64_t up = 1 << 30; xr_is_near(o, end + up); up += 1 << 24)
-		if (!reserve_at(end + up))
+	for (uint64_t up = 1 << 30; are_near(o, end + up); up += 1 << 24)
+		if (!reserve_at(end + up, size))
 			return end + up;
 	return 0;
 }
 
 int xr_make_thunks(struct xr_object *o)
 {
-	if (o->thunks && xr_is_near(o, o->thunks)) {
+	if (o->thunks && are_near(o, o->thunks)) {
 		write_slots(o);
 		return 0;
 	}
+	uint64_t size = size_of_thunks(o);
 	if (o->thunks)
-		xr_unmap((void *)o->thunks, 2 * PAGE);
+		xr_unmap((void *)o->thunks, size);
 	o->thunks = 0;
 	uint64_t at = reserve_near(&xr_mappings[o - xr_root.objects], o);
 	if (!at)
 		return -ENOMEM;
-	int fd = code_file();
-	int64_t err = fd < 0 ? fd : map_at(at, PAGE, PROT_READ | PROT_EXEC, MAP_FIXED, fd);
+	int fd = code_file(o);
+	int64_t err = fd < 0 ? fd : map_at(at, PAGE, PROT_READ | PROT_EXEC, MAP_FIXED, fd, 0);
+	if (err >= 0 || err < -4095)
+		err = map_at(at + 2 * PAGE, size - 2 * PAGE, PROT_READ | PROT_EXEC, MAP_FIXED, fd, PAGE);
 	if (fd >= 0)
 		xr_close(fd);
 	if (err >= 0 || err < -4095)
-		err = map_at(at + PAGE, PAGE, PROT_READ | PROT_WRITE, MAP_FIXED | MAP_ANONYMOUS, -1);
+		err = map_at(at + PAGE, PAGE, PROT_READ | PROT_WRITE, MAP_FIXED | MAP_ANONYMOUS, -1, 0);
 	if (err < 0 && err > -4096) {
-		xr_unmap((void *)at, 2 * PAGE);
+		xr_unmap((void *)at, size);
 		return err;
 	}
 	o->thunks = at;
@@ -201,7 +252,7 @@ void xr_set_targets(void)
 		[KEEP] = {xr_handle_keep, XR_CALLS_OF_FUNCTIONS}, [ARG] = {xr_handle_arg, XR_ARGUMENTS},
 		[CUSTOM] = {xr_handle_custom, XR_CUSTOM_EVENTS}, [TYPED] = {xr_handle_typed, XR_TYPED_EVENTS},
 	};
-	trampoline to[THUNKS] = {[0 ... THUNKS - 1] = xr_nothing};
+	trampoline to[THUNKS] = {NOTHING_AT_ALL};
 	/* If some sleds recorded before others, there would be exits without entries, and calls without
 	 * their callees. */
 	int on = patched_on && !switching;
@@ -209,11 +260,12 @@ void xr_set_targets(void)
 		xr_copy(to, recording, sizeof to);
 	for (int i = 0; i < CALL; i++) {
 		trampoline handler = xr_handler_of(handlers[i].events);
+		trampoline nothing = (trampoline[]){NOTHING}[i];
 		if (xr_log_records && handler != xr_recorded)
-			to[i] = xr_nothing;
+			to[i] = nothing;
 		__atomic_store_n(&xr_handler_next[i], to[i], __ATOMIC_RELEASE);
 		/* Some sleds may be on only because the program asked for them. */
-		int checked = to[i] != xr_nothing && !xr_log_records && is_filtered();
+		int checked = to[i] != nothing && !xr_log_records && is_filtered();
 		if (xr_asked && (checked || (handler && handler != xr_recorded)))
 			to[i] = handlers[i].handle;
 	}
@@ -230,7 +282,7 @@ int xr_set_mode(enum xr_mode mode)
 	trampoline record = (trampoline[]){xr_record_nocpu, xr_record, xr_record_rseq}[by];
 	trampoline arg = (trampoline[]){xr_record_arg_nocpu, xr_record_arg, xr_record_arg_rseq}[by];
 	trampoline prune = (trampoline[]){xr_prune_nocpu, xr_prune, xr_prune_rseq}[by];
-	trampoline to[THUNKS] = {[0 ... THUNKS - 1] = xr_nothing};
+	trampoline to[THUNKS] = {NOTHING_AT_ALL};
 	xr_take_room = (struct xr_place (*[])(uint64_t)){xr_take_nocpu, xr_take, xr_take_rseq}[by];
 	switch (mode) {
 	case XR_OFF:
@@ -456,19 +508,62 @@ int xr_set_filter(const char *text, size_t size)
 
 static const struct shape {
 	uint16_t off, on;   /* heads, little-endian */
-	uint8_t tail;       /* where the tail begins: at the ID, or at an event's displacement */
+	uint8_t tail;       /* where the tail begins; that of an event is only its displacement */
 	uint8_t call;       /* offset of its call or jump */
 	uint8_t opcode;     /* opcode of the call or jump */
-	uint8_t thunk;
-	uint8_t record;     /* kind */
 } shapes[XR_SLED_KINDS] = {
-	[XR_SLED_ENTRY] = {0x09eb, 0xba41, 2, 6, 0xe8, ENTER, XR_ENTER},
-	[XR_SLED_EXIT] = {0x00c3, 0xba41, 2, 6, 0xe9, EXIT, XR_EXIT},
-	[XR_SLED_TAIL] = {0x09eb, 0xba41, 2, 6, 0xe8, EXIT, XR_TAIL},
-	[XR_SLED_ARG] = {0x09eb, 0xba41, 2, 6, 0xe8, ARG, XR_ENTER_ARG},
-	[XR_SLED_CUSTOM] = {0x0feb, 0x9066, 11, 10, 0xe8, CUSTOM, 0},
-	[XR_SLED_TYPED] = {0x14eb, 0x9066, 15, 14, 0xe8, TYPED, 0},
+	[XR_SLED_ENTRY] = {0x09eb, 0x04eb, 2, 6, 0xe8},
+	[XR_SLED_EXIT] = {0x00c3, 0x04eb, 2, 6, 0xe9},
+	[XR_SLED_TAIL] = {0x09eb, 0x04eb, 2, 6, 0xe8},
+	[XR_SLED_ARG] = {0x09eb, 0x04eb, 2, 6, 0xe8},
+	[XR_SLED_CUSTOM] = {0x0feb, 0x9066, 11, 10, 0xe8},
+	[XR_SLED_TYPED] = {0x14eb, 0x9066, 15, 14, 0xe8},
 };
+
+/* Clang before version 19 also makes a tail exit of a conditional jump to another function. The sled is
+ * before the jump, and the call ends only if the condition holds. Such a sled has a head that jumps over
+ * the rest if it does not hold. The call of the thunk follows, and then an instruction that
+ * makes the condition hold again, because trampolines change the flags. Neither reads or changes
+ * anything else: the stack below the return address is free once the function is left. */
+static const struct shape conditional = {0x09eb, 0x0970, 2, 2, 0xe8};
+
+/* Returns the condition of the jump behind a tail exit, by its number in opcodes, or -1. */
+static int condition_after(const uint8_t *sled)
+{
+	const uint8_t *p = sled + 11;
+	return p[0] == 0x0f && p[1] >> 4 == 8 ? p[1] & 15 : p[0] >> 4 == 7 ? p[0] & 15 : -1;
+}
+
+/* Writes an instruction of at most 4 bytes after which the condition holds. The stack pointer is
+ * positive. Below it is the return address of the sled's call, whose upper bytes are 0. Returns 0 if
+ * there is none. */
+static int hold(int condition, const uint8_t *sled, uint8_t to[4])
+{
+	enum { OVERFLOWS, BELOW = 2, NOT_EQUAL = 5, ABOVE = 7, NEGATIVE, ODD = 11, LESS, GREATER = 15 };
+	uint8_t instruction[4] = {0x48, 0x39, 0xe4, 0x90}; /* cmp %rsp, %rsp */
+	uint64_t back = (uintptr_t)sled + 7, k = 0;
+	switch (condition) {
+	case OVERFLOWS:
+		while (k < 6 && !((back >> (8 * k + 7) ^ back >> (8 * k + 6)) & 1))
+			k++;
+		xr_copy(instruction, (uint8_t[]){0xd0, 0x64, 0x24, 0xf8 + k}, 4); /* shlb -8+k(%rsp) */
+		break;
+	case BELOW:
+		xr_copy(instruction, (uint8_t[]){0xf9, 0x0f, 0x1f, 0x00}, 4); /* stc */
+		break;
+	case NOT_EQUAL: case ABOVE: case GREATER:
+		instruction[1] = 0x85; /* test %rsp, %rsp */
+		break;
+	case NEGATIVE: case LESS:
+		xr_copy(instruction, (uint8_t[]){0xfe, 0x4c, 0x24, 0xff}, 4); /* decb -1(%rsp) */
+		break;
+	case ODD:
+		xr_copy(instruction, (uint8_t[]){0xfe, 0x44, 0x24, 0xff}, 4); /* incb -1(%rsp) */
+		break;
+	}
+	xr_copy(to, instruction, 4);
+	return k < 6;
+}
 
 static int is_event(int kind) { return kind == XR_SLED_CUSTOM || kind == XR_SLED_TYPED; }
 
@@ -483,7 +578,7 @@ static const uint8_t nops[][9] = {
 /* A sled and its intended state. */
 struct target {
 	uint8_t *p;
-	const struct shape *shape;
+	struct shape shape;
 	uint8_t tail[9];
 	uint8_t size;     /* of the tail */
 	uint8_t want;     /* on */
@@ -496,7 +591,7 @@ enum condition { FRESH, OURS, FOREIGN };
  * sleds. */
 static int has_tail(const struct target *t)
 {
-	const uint8_t *p = t->p + t->shape->tail;
+	const uint8_t *p = t->p + t->shape.tail;
 	uint64_t a = 0, b = 0;
 	if (t->size == 4) {
 		__builtin_memcpy(&a, p, 4);
@@ -510,13 +605,13 @@ static int has_tail(const struct target *t)
 
 static int head_is_on(const struct target *t)
 {
-	return __atomic_load_n((uint16_t *)t->p, __ATOMIC_RELAXED) == t->shape->on;
+	return __atomic_load_n((uint16_t *)t->p, __ATOMIC_RELAXED) == t->shape.on;
 }
 
 static int head_is_off(const struct target *t)
 {
 	uint16_t head = __atomic_load_n((uint16_t *)t->p, __ATOMIC_RELAXED);
-	return t->shape->off >> 8 ? head == t->shape->off : (head & 0xff) == t->shape->off;
+	return t->shape.off >> 8 ? head == t->shape.off : (head & 0xff) == t->shape.off;
 }
 
 static enum condition condition(const struct target *t)
@@ -524,12 +619,12 @@ static enum condition condition(const struct target *t)
 	int on = head_is_on(t);
 	if (!on && !head_is_off(t))
 		return FOREIGN;
-	if (t->p[t->shape->call] == t->shape->opcode && has_tail(t))
+	if (t->p[t->shape.call] == t->shape.opcode && has_tail(t))
 		return OURS;
 	if (on)
 		return FOREIGN;
 	if (t->size == 4) /* an event's call, to the function that the linker found */
-		return t->p[t->shape->call] == t->shape->opcode ? FRESH : FOREIGN;
+		return t->p[t->shape.call] == t->shape.opcode ? FRESH : FOREIGN;
 	for (unsigned i = 0; i < sizeof nops / sizeof *nops; i++)
 		if (!xr_memcmp(t->p + 2, nops[i], sizeof *nops))
 			return FRESH;
@@ -574,21 +669,29 @@ static int next(struct walk *w, struct target *t)
 	w->function = function;
 	w->i++;
 
-	const struct shape *shape = &shapes[s->kind];
 	t->p = (uint8_t *)xr_sled_address(s);
-	t->shape = shape;
+	t->shape = shapes[s->kind];
 	t->want = (patched_on && !xr_log_records && mode_wants(s->kind) && xr_filter_wants(w->id) && budget_wants(w->budget, s->kind)) ||
 		  (xr_program_wants(w->id) && !s->call);
-	/* Functions that the source marks as always instrumented are never pruned. */
-	int which = shape->thunk == EXIT && s->always ? KEEP : shape->thunk;
-	if (s->call)
-		which = CALL + s->call - 1;
-	uint64_t thunk = w->o->thunks + which * THUNK_SIZE;
-	uint64_t displacement = (uint32_t)(thunk - ((uintptr_t)t->p + shape->call + 5)), tail = displacement;
+	int held = s->kind == XR_SLED_TAIL ? condition_after(t->p) : -1;
+	if (held >= 0) {
+		t->shape = conditional;
+		t->shape.on |= held ^ 1;
+	}
+	uint64_t thunk = w->o->thunks + (is_event(s->kind) ? (uint64_t)thunk_of(s) * THUNK_SIZE : 2 * PAGE + (w->i - 1) * THUNK_SIZE);
+	uint64_t displacement = (uint32_t)(thunk - ((uintptr_t)t->p + t->shape.call + 5)), tail = displacement;
 	t->size = 4;
+	if (held >= 0) {
+		uint8_t *to = t->tail;
+		uint32_t near = displacement;
+		t->size = 9;
+		to[0] = t->shape.opcode;
+		xr_copy(to + 1, &near, 4);
+		hold(held, t->p, to + 5);
+		return 1;
+	}
 	if (!is_event(s->kind)) {
-		uint32_t word = w->id << 4 | shape->record << 1;
-		tail = word | (uint64_t)shape->opcode << 32 | displacement << 40;
+		tail = w->id | (uint64_t)t->shape.opcode << 32 | displacement << 40;
 		t->tail[8] = displacement >> 24;
 		t->size = 9;
 	}
@@ -637,7 +740,7 @@ static void drop_pen(const struct pen *pen)
 
 static void write_tail(const struct pen *pen, const struct target *t)
 {
-	uint8_t *to = t->p + t->shape->tail;
+	uint8_t *to = t->p + t->shape.tail;
 	if (pen->fd >= 0)
 		xr_sys4(SYS_pwrite64, pen->fd, (intptr_t)t->tail, t->size, (intptr_t)to);
 	else
@@ -646,7 +749,7 @@ static void write_tail(const struct pen *pen, const struct target *t)
 
 static void write_head(const struct pen *pen, const struct target *t)
 {
-	uint16_t head = t->want ? t->shape->on : t->shape->off;
+	uint16_t head = t->want ? t->shape.on : t->shape.off;
 	int one_byte = !(head >> 8); /* ret */
 	if (pen->fd >= 0)
 		xr_sys4(SYS_pwrite64, pen->fd, (intptr_t)&head, one_byte ? 1 : 2, (intptr_t)t->p);

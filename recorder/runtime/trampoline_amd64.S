@@ -1,11 +1,12 @@
-/* The trampolines that sleds reach. A sled has put the word of its record into r10d. Entries
- * call, exits jump, and both get back by ret, so one trampoline serves all kinds.
+/* The trampolines that sleds reach. A sled's own thunk has saved r10 at -8(%rsp) and put the word of
+ * its record into r10d. Entries call, exits jump, and both get back by ret, so one trampoline serves
+ * all kinds.
  *
- * Only r10 is free everywhere. r11 is free at entries, but holds the target of some tail calls:
- * a variadic callee and six arguments leave no other register. No vector register is used,
+ * They preserve all registers, because any calling convention may use r10 and r11. Some tail calls
+ * have their target there, and functions their arguments. No vector register is used,
  * because al counts those of a variadic call, and arguments and results may be in any of them.
- * The flags need not survive. Every push has its CFI, so that debuggers and profilers find the
- * caller from each instruction. */
+ * The flags hold nothing at entries and exits; see patch.c for conditional tail exits. Every push has
+ * its CFI, so that debuggers and profilers find the caller from each instruction. */
 #include "internal.h"
 #include "libcalls.h"
 #include "trampoline_amd64.h"
@@ -13,7 +14,7 @@
 	.macro LEAVE4
 	.cfi_remember_state
 	UNSAVE4
-	ret
+	DONE
 	.cfi_restore_state
 	.endm
 
@@ -110,14 +111,19 @@ slow:
 	ret
 	END	slow
 
-	/* The target of sleds that are on while nothing is recorded. */
+	/* The target of sleds that are on while nothing is recorded, and that of events. */
+	BEGIN	xr_no_call
+	movq	-8(%rsp), %r10
+	ret
+	END	xr_no_call
+
 	BEGIN	xr_nothing
 	ret
 	END	xr_nothing
 
 	/* Records an entry or an exit. */
 	.macro RECORD name, by
-	BEGIN	\name
+	SLED	\name
 	SAVE4
 1:	THREAD
 	jz	4f
@@ -135,7 +141,7 @@ slow:
 
 	/* Records an entry and the function's first argument. */
 	.macro RECORD_ARG name, by
-	BEGIN	\name
+	SLED	\name
 	SAVE4
 1:	THREAD
 	jz	4f
@@ -194,7 +200,7 @@ slow:
 	 * addresses depend on this one. Calls with an argument are never removed, because compilers
 	 * log arguments only of functions that are always instrumented. */
 	.macro PRUNE name, by
-	BEGIN	\name
+	SLED	\name
 	SAVE4
 1:	THREAD
 	jz	4f
@@ -258,8 +264,9 @@ slow:
 	TAKE	xr_take_nocpu, BY_NOTHING
 	TAKE	xr_take_rseq, BY_RSEQ
 
-	/* Counts an entry, where r11 is free. One instruction does it, so signals do not matter. */
-	BEGIN	xr_count
+	/* Counts an entry. One instruction does it, so signals do not matter. */
+	SLED	xr_count
+	SAVE	r11
 	shrl	$4, %r10d
 	THREAD
 	jz	4f
@@ -267,47 +274,52 @@ slow:
 	jbe	4f
 	movq	XR_THREAD_COUNTERS(%r11), %r11
 	incq	(%r11, %r10, 8)
-	ret
+3:	.cfi_remember_state
+	UNSAVE	r11
+	DONE
+	.cfi_restore_state
 4:	SAVE3
 	movl	$XR_COUNTERS, %eax
 	call	slow
 	testl	%eax, %eax
 	UNSAVE3
-	jz	5f
+	jz	3b
 	THREAD
 	jnz	2b
-5:	ret
+	jmp	3b
 	END	xr_count
 
 	/* Profile mode: a C function does everything. */
-	BEGIN	xr_profile
+	SLED	xr_profile
 	SAVE4
 	SAVE	rsi
 	SAVE	rdi
 	SAVE	r8
 	SAVE	r9
-	leaq	64(%rsp), %rsi
+	leaq	72(%rsp), %rsi
 	CALL_C	xr_profile_event, movl %r10d, %edi
 	UNSAVE	r9
 	UNSAVE	r8
 	UNSAVE	rdi
 	UNSAVE	rsi
 	UNSAVE4
-	ret
+	DONE
 	END	xr_profile
 
 	/* Depth mode: a C function decides whether the call is recorded. The trampoline for that
 	 * serves the same kind of sled. */
 	.macro DEPTH name, next
-	BEGIN	\name
+	SLED	\name
 	SAVE_ALL
-	leaq	72(%rsp), %rsi
+	leaq	80(%rsp), %rsi
 	CALL_C	xr_depth_wants, movl %r10d, %edi
 	testl	%eax, %eax
 	UNSAVE_ALL
 	jz	1f
-	jmp	*xr_depth_next + \next(%rip)
-1:	ret
+	.cfi_remember_state
+	PASS	*xr_depth_next + \next(%rip)
+	.cfi_restore_state
+1:	DONE
 	END	\name
 	.endm
 
@@ -317,12 +329,12 @@ slow:
 	DEPTH	xr_depth_keep, 24
 
 	/* With a budget: counts an entry, and records it unless its function's limit is reached. A
-	 * function that is off has the limit 0. While a look counts its calls, they need no more
-	 * registers than are free. A recorded call is noted with the address of its return address, so
-	 * that only its exit is recorded. The note is written twice, before and after top moves: a signal
+	 * function that is off has the limit 0. A recorded call is noted with the address of its return
+	 * address, so that only its exit is recorded. The note is written twice, before and after top moves: a signal
 	 * handler may overwrite it before, and may read it after. */
 	.macro BUDGET_ENTER name, kind, next
-	BEGIN	\name
+	SLED	\name
+	SAVE	r11
 	shrl	$4, %r10d
 1:	THREAD
 	jz	4f
@@ -333,7 +345,10 @@ slow:
 	movq	xr_limits(%rip), %r11
 	cmpq	$0, (%r11, %r10, 8)
 	jne	2f
-	ret
+3:	.cfi_remember_state
+	UNSAVE	r11
+	DONE
+	.cfi_restore_state
 2:	SAVE	rax
 	SAVE	rdx
 	movq	(%r11, %r10, 8), %rdx
@@ -346,7 +361,7 @@ slow:
 	movq	XR_THREAD_TOP(%r11), %rdx
 	cmpq	XR_THREAD_END(%r11), %rdx
 	jae	6f
-	leaq	24(%rsp), %rax
+	leaq	40(%rsp), %rax
 	movq	%rax, (%rdx)
 	movq	%r10, 8(%rdx)
 	addq	$16, XR_THREAD_TOP(%r11)
@@ -355,25 +370,26 @@ slow:
 	.cfi_remember_state
 	UNSAVE	rdx
 	UNSAVE	rax
+	UNSAVE	r11
 	shll	$4, %r10d
 	.if \kind
 	orl	$(\kind << 1), %r10d
 	.endif
-	jmp	*xr_budget_next + \next(%rip)
+	PASS	*xr_budget_next + \next(%rip)
 	.cfi_restore_state
 5:	jne	6f
 	movq	xr_exhausted(%rip), %rdx
 	incl	(%rdx)
 6:	UNSAVE	rdx
 	UNSAVE	rax
-	ret
+	jmp	3b
 4:	SAVE	rax
 	movl	$XR_COUNTERS, %eax
 	call	slow
 	testl	%eax, %eax
 	UNSAVE	rax
 	jnz	1b
-	ret
+	jmp	3b
 	END	\name
 	.endm
 
@@ -383,7 +399,7 @@ slow:
 	/* Records an exit if its call was recorded. At a tail exit, the return address is 8 bytes further
 	 * up, because the sled calls the trampoline. */
 	.macro BUDGET_EXIT name, next
-	BEGIN	\name
+	SLED	\name
 	SAVE	r11
 	SAVE	rax
 	SAVE	rdx
@@ -391,7 +407,7 @@ slow:
 	jz	5f
 	movl	%r10d, %edx
 	andl	$(XR_TAIL << 1), %edx
-	leaq	24(%rsp, %rdx, 2), %rdx
+	leaq	32(%rsp, %rdx, 2), %rdx
 	movq	XR_THREAD_TOP(%r11), %rax
 	cmpq	%rdx, -16(%rax)
 	jne	6f
@@ -400,7 +416,7 @@ slow:
 	UNSAVE	rdx
 	UNSAVE	rax
 	UNSAVE	r11
-	jmp	*xr_budget_next + \next(%rip)
+	PASS	*xr_budget_next + \next(%rip)
 	.cfi_restore_state
 6:	ja	5f
 	SAVE	rcx
@@ -421,7 +437,7 @@ slow:
 5:	UNSAVE	rdx
 	UNSAVE	rax
 	UNSAVE	r11
-	ret
+	DONE
 	END	\name
 	.endm
 
@@ -430,8 +446,9 @@ slow:
 
 #include "libcalls_amd64.h"
 
-	/* Events. Their sleds pass the payload in argument registers, in the middle of a function,
-	 * with any stack alignment. Instrumented code refers to these symbols. */
+	/* Events. Their sleds pass the payload in argument registers, in the middle of a function, with any
+	 * stack alignment. All registers may be in use, and the flags: compilers do not know that an event
+	 * is a call. Instrumented code refers to these symbols. */
 	.macro EVENT name, function
 	.globl	\name
 	.type	\name, @function
@@ -439,9 +456,11 @@ slow:
 \name:
 	.cfi_startproc
 	endbr64
+	SAVE_FLAGS
 	SAVE_ALL
 	CALL_C	\function
 	UNSAVE_ALL
+	UNSAVE_FLAGS
 	ret
 	END	\name
 	.endm

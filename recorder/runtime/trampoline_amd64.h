@@ -25,6 +25,27 @@
 	endbr64
 	.endm
 
+	/* Begins a trampoline for entries and exits. The sled's thunk has saved r10 below the return address. */
+	.macro SLED name
+	BEGIN	\name
+	leaq	-8(%rsp), %rsp
+	.cfi_adjust_cfa_offset 8
+	.cfi_rel_offset r10, 0
+	.endm
+
+	/* Ends a trampoline that SLED has begun. */
+	.macro DONE
+	UNSAVE	r10
+	ret
+	.endm
+
+	/* Goes on with another trampoline. r10 is the word again. */
+	.macro PASS target:vararg
+	leaq	8(%rsp), %rsp
+	.cfi_adjust_cfa_offset -8
+	jmp	\target
+	.endm
+
 	.macro END name
 	.cfi_endproc
 	.size	\name, . - \name
@@ -64,6 +85,23 @@
 	movq	%rbp, %rsp
 	.cfi_def_cfa_register rsp
 	UNSAVE	rbp
+	.endm
+
+	/* The status flags. Unlike pushf, this leaves a debugger's trap flag alone. */
+	.macro SAVE_FLAGS
+	SAVE	rax
+	lahf
+	seto	%al
+	pushq	%rax
+	.cfi_adjust_cfa_offset 8
+	.endm
+
+	.macro UNSAVE_FLAGS
+	popq	%rax
+	.cfi_adjust_cfa_offset -8
+	addb	$127, %al
+	sahf
+	UNSAVE	rax
 	.endm
 
 	.macro SAVE_ALL

@@ -15,7 +15,7 @@ PLAIN static long count_on(const struct xr_object *o)
 {
 	long n = 0;
 	for (uint64_t i = 0; i < o->nsleds; i++)
-		n += *(uint16_t *)xr_sled_address((const struct xr_sled *)o->sleds + i) == 0xba41;
+		n += *(uint16_t *)xr_sled_address((const struct xr_sled *)o->sleds + i) == 0x04eb;
 	return n;
 }
 

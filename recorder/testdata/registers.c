@@ -1,64 +1,77 @@
-/* Fills all registers, calls a function that has only sleds, and compares the registers:
- * registers MODE. Only r10 and the flags may differ, and r11 except at a tail exit, where it may
- * hold the function to jump to. */
+/* Fills all registers and the flags, calls a function that has only sleds, and compares the registers:
+ * registers MODE. Only the flags may differ, at entries and exits. Events and conditional tail exits
+ * preserve them too, and a conditional tail exit that is not taken leaves the red zone alone. */
 #include "walk.h"
 
-/* Sleds as compilers write them: an entry, or one with its argument, and an exit. */
-#define SLEDS(name, kind) \
-	__asm__(".text\n.p2align 4\n.type " name ", @function\n" name ":\n" \
-		"1:	.byte 0xeb, 9, 0x66, 0x0f, 0x1f, 0x84, 0, 0, 2, 0, 0\n" \
-		"	.byte 0x90\n" \
-		"2:	.byte 0xc3, 0x2e, 0x66, 0x0f, 0x1f, 0x84, 0, 0, 2, 0, 0\n" \
-		".size " name ", . - " name "\n" \
-		".section xray_instr_map, \"ao\", @progbits, .text\n" \
-		"	.quad 1b - .\n	.quad " name " - .\n	.byte " kind ", 0, 2\n	.zero 13\n" \
-		"	.quad 2b - .\n	.quad " name " - .\n	.byte 1, 0, 2\n	.zero 13\n" \
-		".text\n")
-SLEDS("with_entry", "0");
-SLEDS("with_argument", "3");
-void with_entry(void), with_argument(void);
+#define ROW(sled, function, kind) "	.quad " sled " - .\n	.quad " function " - .\n	.byte " kind ", 0, 2\n	.zero 13\n"
+#define JUMP "	.p2align 1\n	.byte 0xeb, 9, 0x66, 0x0f, 0x1f, 0x84, 0, 0, 2, 0, 0\n"
+#define RETURN "	.p2align 1\n2:	.byte 0xc3, 0x2e, 0x66, 0x0f, 0x1f, 0x84, 0, 0, 2, 0, 0\n"
 
-/* An entry and a tail exit, at which r11 must stay equal to r12. The code that is returned to
- * stands for the target. */
-uint64_t r11_differs;
-__asm__(".text\n.p2align 4\n.type with_tail, @function\nwith_tail:\n"
-	"1:	.byte 0xeb, 9, 0x66, 0x0f, 0x1f, 0x84, 0, 0, 2, 0, 0\n"
-	"	mov %r12, %r11\n"
-	"	.p2align 1\n"
-	"2:	.byte 0xeb, 9, 0x66, 0x0f, 0x1f, 0x84, 0, 0, 2, 0, 0\n"
-	"	xor %r12, %r11\n"
-	"	or %r11, r11_differs(%rip)\n"
-	"	ret\n"
-	".size with_tail, . - with_tail\n"
-	".section xray_instr_map, \"ao\", @progbits, .text\n"
-	"	.quad 1b - .\n	.quad with_tail - .\n	.byte 0, 0, 2\n	.zero 13\n"
-	"	.quad 2b - .\n	.quad with_tail - .\n	.byte 2, 0, 2\n	.zero 13\n"
-	".text\n");
-void with_tail(void);
+/* Sleds as compilers write them: an entry, then code, and an exit. rows are those of sleds in the code. */
+#define SLEDS(name, kind, code, rows) \
+	__asm__(".text\n.p2align 4\n.globl " name "\n.type " name ", @function\n" name ":\n1:" JUMP code RETURN \
+		".size " name ", . - " name "\n.section xray_instr_map, \"ao\", @progbits, .text\n" \
+		ROW("1b", name, kind) rows ROW("2b", name, "1") ".text\n");
 
-enum { GENERAL = 13, VECTORS = 16 };
+SLEDS("with_entry", "0", "", "")
+SLEDS("with_argument", "3", "", "")
+SLEDS("with_tail", "0", "	.p2align 1\n3:" JUMP "	jmp returns\n", ROW("3b", "with_tail", "2"))
+__asm__("returns:	ret\n");
+
+/* Events are in the middle of functions, so the flags are set before. */
+#define SET_FLAGS "	push flags(%rip)\n	popf\n"
+#define GET_FLAGS "	pushf\n	pop flags_behind(%rip)\n"
+SLEDS("with_custom", "0",
+	SET_FLAGS "	.p2align 1\n3:	.byte 0xeb, 15\n	push %rdi\n	push %rsi\n	mov %rdi, %rdi\n	mov %rsi, %rsi\n"
+	"	call __xray_CustomEvent\n	pop %rsi\n	pop %rdi\n" GET_FLAGS, ROW("3b", "with_custom", "4"))
+SLEDS("with_typed", "0",
+	SET_FLAGS "	.p2align 1\n3:	.byte 0xeb, 20\n	push %rdi\n	push %rsi\n	push %rdx\n	mov %rdi, %rdi\n	mov %rsi, %rsi\n"
+	"	mov %rdx, %rdx\n	call __xray_TypedEvent\n	pop %rdx\n	pop %rsi\n	pop %rdi\n" GET_FLAGS, ROW("3b", "with_typed", "5"))
+extern char with_entry[], with_argument[], with_tail[], with_custom[], with_typed[];
+
+/* Tail exits before conditional jumps, as clang made them before version 19. If the jump is not taken, the
+ * red zone must be as it was. */
+uint64_t flags, flags_behind, taken, red_zone, kept;
+#define CONDITIONAL(condition) \
+	SLEDS("on_" #condition, "0", "	movq $0, taken(%rip)\n	movq $0x1234, red_zone(%rip)\n" \
+		SET_FLAGS "	movq $0x1234, -8(%rsp)\n	.p2align 1\n3:" JUMP "	j" #condition " is_taken\n" \
+		"	mov %rax, kept(%rip)\n	mov -8(%rsp), %rax\n	mov %rax, red_zone(%rip)\n	mov kept(%rip), %rax\n" GET_FLAGS, \
+		ROW("3b", "on_" #condition, "2")) \
+	extern char on_##condition[];
+__asm__(".text\nis_taken:	movq $1, taken(%rip)\n" GET_FLAGS "	ret\n");
+CONDITIONAL(o) CONDITIONAL(no) CONDITIONAL(b) CONDITIONAL(ae) CONDITIONAL(e) CONDITIONAL(ne) CONDITIONAL(be) CONDITIONAL(a)
+CONDITIONAL(s) CONDITIONAL(ns) CONDITIONAL(p) CONDITIONAL(np) CONDITIONAL(l) CONDITIONAL(ge) CONDITIONAL(le) CONDITIONAL(g)
+
+/* Whether a condition, by its number, holds. */
+PLAIN static int holds(int condition, uint64_t f)
+{
+	int c = f & 1, p = f >> 2 & 1, z = f >> 6 & 1, s = f >> 7 & 1, o = f >> 11 & 1;
+	return (condition & 1) ^ (int[]){o, c, z, c | z, s, p, s != o, z | (s != o)}[condition / 2];
+}
+
+/* All but the stack pointer. */
+enum { GENERAL = 15, VECTORS = 16, STATUS = 0x8d5 };
 struct registers {
 	uint64_t general[GENERAL];
 	uint8_t vectors[VECTORS][16];
-	void (*function)(void);
-};
+} before, after;
+char *function;
 
-/* Loads registers from p, calls p->function, and then stores the registers into q. */
-void through(const struct registers *p, struct registers *q);
+/* Loads all registers from before, calls function, and stores them into after. */
+void through(void);
+#define GENERAL_REGISTERS "rax,rbx,rcx,rdx,rsi,rdi,rbp,r8,r9,r10,r11,r12,r13,r14,r15"
+#define VECTOR_REGISTERS "0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15"
 __asm__(".text\n.globl through\nthrough:\n"
-	"	push %rbx\n	push %rbp\n	push %r12\n	push %r13\n	push %r14\n	push %r15\n	push %rsi\n"
-	"	mov %rdi, %r11\n"
-	"	.set i, 0\n"
-	"	.irp r, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n	movdqu 104+16*\\r(%r11), %xmm\\r\n	.endr\n"
-	"	.irp r, rax,rbx,rcx,rdx,rsi,rdi,rbp,r8,r9,r12,r13,r14,r15\n	mov i(%r11), %\\r\n	.set i, i+8\n	.endr\n"
-	"	call *360(%r11)\n"
-	"	pop %r11\n"
-	"	.set i, 0\n"
-	"	.irp r, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n	movdqu %xmm\\r, 104+16*\\r(%r11)\n	.endr\n"
-	"	.irp r, rax,rbx,rcx,rdx,rsi,rdi,rbp,r8,r9,r12,r13,r14,r15\n	mov %\\r, i(%r11)\n	.set i, i+8\n	.endr\n"
-	"	pop %r15\n	pop %r14\n	pop %r13\n	pop %r12\n	pop %rbp\n	pop %rbx\n	ret\n");
+	"	push %rbx\n	push %rbp\n	push %r12\n	push %r13\n	push %r14\n	push %r15\n	push %r15\n"
+	"	.irp r, " VECTOR_REGISTERS "\n	movdqu before+120+16*\\r(%rip), %xmm\\r\n	.endr\n"
+	"	.set i, 0\n	.irp r, " GENERAL_REGISTERS "\n	mov before+i(%rip), %\\r\n	.set i, i+8\n	.endr\n"
+	"	call *function(%rip)\n"
+	"	.set i, 0\n	.irp r, " GENERAL_REGISTERS "\n	mov %\\r, after+i(%rip)\n	.set i, i+8\n	.endr\n"
+	"	.irp r, " VECTOR_REGISTERS "\n	movdqu %xmm\\r, after+120+16*\\r(%rip)\n	.endr\n"
+	"	pop %r15\n	pop %r15\n	pop %r14\n	pop %r13\n	pop %r12\n	pop %rbp\n	pop %rbx\n	ret\n");
 
-int __xray_set_handler(void (*)(int, int)), __xray_set_handler_arg1(void (*)(int, int, uint64_t)), __xray_patch(void);
+int __xray_set_handler(void (*)(int, int)), __xray_set_handler_arg1(void (*)(int, int, uint64_t)), __xray_patch(void),
+	__xray_set_customevent_handler(void (*)(void *, size_t)), __xray_set_typedevent_handler(void (*)(size_t, void *, size_t));
 
 /* A handler that uses all registers that functions may use. */
 static long handled;
@@ -72,25 +85,36 @@ PLAIN static void handle(int id, int type)
 	handled++;
 }
 PLAIN static void handle_argument(int id, int type, uint64_t argument) { handle(id, type); }
+PLAIN static void handle_custom(void *event, size_t n) { handle(0, 0); }
+PLAIN static void handle_typed(size_t type, void *event, size_t n) { handle(0, 0); }
 
-/* Starts recording in the given mode, or with handlers. */
-PLAIN static int begin(int argc, char **argv)
+/* Starts recording in the given mode, with handlers, or within a budget. */
+PLAIN static int begin(const char *how)
 {
-	enum xr_mode mode;
-	if (argc == 2 && !strcmp(argv[1], "handlers"))
-		return !xr_start(XR_RECORD, 0, 0, -1, 0) && __xray_set_handler(handle) == 1 && __xray_set_handler_arg1(handle_argument) == 1 &&
-		       __xray_patch() == 1;
-	return argc == 2 && xr_parse_mode(argv[1], &mode) &&
-	       !xr_start(mode, mode == XR_PRUNE ? 1000 : 0, mode == XR_DEPTH ? 3 : 0, -1, 0);
+	enum xr_mode mode = XR_RECORD;
+	int handlers = !strcmp(how, "handlers"), budget = !strcmp(how, "budget");
+	if (!handlers && !budget && !xr_parse_mode(how, &mode))
+		return 0;
+	if (budget && xr_budget_start(1000000))
+		return 0;
+	if (xr_start(mode, mode == XR_PRUNE ? 1000 : 0, mode == XR_DEPTH ? 3 : 0, -1, 0))
+		return 0;
+	return !handlers || (__xray_set_handler(handle) == 1 && __xray_set_handler_arg1(handle_argument) == 1 &&
+			     __xray_set_customevent_handler(handle_custom) == 1 && __xray_set_typedevent_handler(handle_typed) == 1 &&
+			     __xray_patch() == 1);
 }
 
 PLAIN int main(int argc, char **argv)
 {
-	static void (*const functions[])(void) = {with_entry, with_argument, with_tail};
-	struct registers before, after;
-	long differences = 0, tails = 0, through_slow = 0;
+	/* Events take a system call, so they are rarer. */
+	static char *const functions[] = {
+		on_o, on_no, on_b, on_ae, on_e, on_ne, on_be, on_a, on_s, on_ns, on_p, on_np, on_l, on_ge, on_le, on_g,
+		with_custom, with_typed, with_entry, with_argument, with_tail,
+	};
+	enum { CONDITIONS = 16, EVENTS = 18, FUNCTIONS = sizeof functions / sizeof *functions };
+	long differences = 0, wrong_flags = 0, wrong_ways = 0, through_slow = 0;
 	uint64_t x = 88172645463325252ull;
-	if (!begin(argc, argv))
+	if (argc != 2 || !begin(argv[1]))
 		return 2;
 	for (int i = 0; i < 200000; i++) {
 		uint64_t *words = (uint64_t *)&before;
@@ -98,15 +122,20 @@ PLAIN int main(int argc, char **argv)
 			x ^= x << 13, x ^= x >> 7, x ^= x << 17;
 			words[k] = x;
 		}
-		before.function = functions[i % 3];
-		r11_differs = 0;
-		uint64_t taken = xr_tls ? xr_tls->taken : 0;
-		through(&before, &after);
-		after.function = before.function;
+		unsigned f = i % FUNCTIONS;
+		if (f >= CONDITIONS && f < EVENTS && i % 16)
+			f += 3;
+		function = functions[f];
+		flags = (before.general[2] & STATUS) | 2;
+		uint64_t was = xr_tls ? xr_tls->taken : 0;
+		through();
 		differences += memcmp(&before, &after, sizeof before) != 0;
-		tails += r11_differs != 0;
-		through_slow += xr_tls && xr_tls->taken != taken;
+		int is_taken = f < CONDITIONS && holds(f, flags);
+		wrong_flags += f < EVENTS && !is_taken && (flags_behind ^ flags) & STATUS;
+		if (f < CONDITIONS)
+			wrong_ways += is_taken != (int)taken || red_zone != 0x1234;
+		through_slow += xr_tls && xr_tls->taken != was;
 	}
-	printf("differences %ld\ntails %ld\nslow %ld\nhandled %ld\n", differences, tails, through_slow, handled);
+	printf("differences %ld\nflags %ld\nways %ld\nslow %ld\nhandled %ld\n", differences, wrong_flags, wrong_ways, through_slow, handled);
 	return 0;
 }
