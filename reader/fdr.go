@@ -355,7 +355,7 @@ func (d *fdrDecoder) decode() (*Block, error) {
 			}
 		}
 		if d.clock && !isBigEndian(d.file.header.ByteOrder) {
-			if d.pass.packed {
+			if d.pass.packed && d.file.shifts == nil {
 				run, tsc := d.packedRun()
 				if run > 0 && n == 0 {
 					d.pack(run, tsc)
@@ -391,6 +391,9 @@ func (d *fdrDecoder) decode() (*Block, error) {
 		return nil, nil
 	}
 	b.Events = d.events[:n]
+	if d.file.shifts != nil {
+		d.file.shifts.events(b.Events)
+	}
 	return b, nil
 }
 

@@ -387,7 +387,7 @@ func disjoint(objects []Object) ([]Object, error) {
 			continue
 		}
 		if n := len(kept); n > 0 && kept[n-1].Holds(o.First) {
-			if last := &kept[n-1]; last.First != o.First || last.Count != o.Count || last.Path != o.Path || last.BuildID != o.BuildID {
+			if last := &kept[n-1]; last.First != o.First || last.Count != o.Count || last.BuildID != o.BuildID || last.BuildID == "" && last.Path != o.Path {
 				err = fmt.Errorf("objects %s and %s share ID %d", last.Path, o.Path, o.First)
 			}
 			continue

@@ -254,9 +254,10 @@ func (t *Trace) ProcessName(th Thread) string {
 }
 
 // Objects returns the objects that the IDs of all files belong to, and the addresses of
-// functions without an instrumentation map. It is an error if an ID means different
-// functions in different files. Files of other recorders count as files of the same
-// program. Without a recording, there are no objects.
+// functions without an instrumentation map. Objects with the same build ID are one, with the path
+// that it has in the first file. It is an error if an ID means different functions in different
+// files, which happens if not all files are recordings of programs with instrumentation maps. Files of
+// other recorders count as files of the same program. Without a recording, there are no objects.
 func (t *Trace) Objects() ([]Object, []uint64, error) {
 	var objects []Object
 	var addresses []uint64

@@ -60,7 +60,11 @@ type file struct {
 	losses Losses
 	format format
 	// recording is the recorder's metadata, or nil if there is none.
-	recording   *Recording
+	recording *Recording
+	// If the trace has several programs, recording has other IDs than the file: shifts says which,
+	// and own has those of the file. Otherwise, both are nil.
+	own         *Recording
+	shifts      shifts
 	threadNames map[[2]int32]string // by process and thread
 	// frequency is that of the header, or a measured one. anchored is the time in
 	// nanoseconds over which it was measured, or 0.
@@ -100,7 +104,8 @@ const blockEvents = 1024
 
 // Open opens the traces at the given paths. "-" is standard input. It detects the format by
 // content: an XRay header of either byte order, a file of profiling mode, trace YAML, or one of these compressed with
-// gzip or zstd, or in frames.
+// gzip or zstd, or in frames. If the files are recordings of several programs, functions get IDs that
+// are unique in the trace.
 func Open(opts Options, paths ...string) (*Trace, error) {
 	if opts.Stdin == nil {
 		opts.Stdin = os.Stdin
@@ -113,6 +118,7 @@ func Open(opts Options, paths ...string) (*Trace, error) {
 		}
 		t.files = append(t.files, f)
 	}
+	t.merge()
 	return t, nil
 }
 
@@ -249,6 +255,10 @@ func (f *file) calibrate() {
 	}
 }
 
+// longAnchored is the time in nanoseconds from which on a measured frequency is exact enough to tell
+// clocks apart. Processes that end sooner measure theirs less exactly.
+const longAnchored = 100_000_000
+
 // near reports whether two frequencies differ by less than one part in parts.
 func near(a, b, parts uint64) bool { return max(a, b)-min(a, b) < min(a, b)/parts }
 
@@ -348,7 +358,11 @@ func (t *Trace) CycleFrequency() (uint64, error) {
 	}
 	best := t.files[0]
 	for _, f := range t.files[1:] {
-		measured := f.recording != nil && best.recording != nil && near(f.frequency, best.frequency, 10_000)
+		parts := uint64(10_000)
+		if min(f.anchored, best.anchored) < longAnchored {
+			parts = 100
+		}
+		measured := f.recording != nil && best.recording != nil && near(f.frequency, best.frequency, parts)
 		if f.frequency != best.frequency && !measured {
 			return 0, fmt.Errorf("%s has %d ticks per second and %s has %d: analyze them separately",
 				best.name, best.frequency, f.name, f.frequency)

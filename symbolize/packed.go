@@ -152,14 +152,9 @@ func ObjectName(n Names, id reader.FuncID) string {
 	if t := TableOf(n, id); t != nil {
 		return filepath.Base(t.object.Path)
 	}
-	if s, ok := n.(*shortNames); ok {
-		n = s.Names
-	}
+	n = inner(n)
 	if o, ok := n.(interface{ ObjectName(reader.FuncID) string }); ok {
 		return o.ObjectName(id)
-	}
-	if t, ok := n.(*Templates); ok {
-		n = t.Names
 	}
 	if r, ok := n.(*Recorded); ok {
 		if i, ok := r.object(id); ok {

@@ -167,7 +167,7 @@ func foldedStacks(c *conversion, s *session.Session, _ convert.Options, w io.Wri
 	if err != nil {
 		return nil, err
 	}
-	return run, report.WriteFolded(w, s.Names, stack.FoldedView{})
+	return run, report.WriteFolded(w, s.FullNames(), stack.FoldedView{})
 }
 
 // plainBytes copies a trace and decompresses it.

@@ -46,7 +46,7 @@ and --to.`,
 			if err != nil {
 				return err
 			}
-			err = s.WriteData(output, func(w io.Writer) error { return page.Write(w, s.Names) })
+			err = s.WriteData(output, func(w io.Writer) error { return page.Write(w, s.FullNames()) })
 			s.Summary(run.Stats)
 			p.sources.Tell()
 			return err

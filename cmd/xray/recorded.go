@@ -161,7 +161,9 @@ func (r *recorded) summary(sleds bool) string {
 	}
 	files := strings.Join(nearNames(r.paths), " ")
 	if n := len(r.paths); n > maxListed {
-		files = fmt.Sprintf("%s ... (%d files)", strings.Join(nearNames(r.paths[:maxListed]), " "), n)
+		if files = globOf(nearNames(r.paths)); files == "" {
+			files = fmt.Sprintf("%s ... (%d files)", strings.Join(nearNames(r.paths[:maxListed]), " "), n)
+		}
 	}
 	parts := []string{fmt.Sprintf("%s, %s in %s", r.what(), label.Bytes(uint64(r.bytes)), files)}
 	parts = append(parts, r.warnings()...)
@@ -170,6 +172,28 @@ func (r *recorded) summary(sleds bool) string {
 		next = "info"
 	}
 	return fmt.Sprintf("%s; next: xray %s %s", strings.Join(parts, "; "), next, files)
+}
+
+// globOf returns a pattern of the shell for exactly these files, or "".
+func globOf(names []string) string {
+	names = slices.Sorted(slices.Values(names))
+	first, last := names[0], names[len(names)-1]
+	n := 0
+	for n < len(first) && n < len(last) && first[n] == last[n] {
+		n++
+	}
+	prefix := first[:n]
+	if strings.ContainsAny(prefix, "*?[]{}\\\"'`$&|;<>() \t\n") {
+		return ""
+	}
+	// Process IDs may begin with the same digits.
+	for _, text := range []string{strings.TrimRight(prefix, "0123456789"), prefix} {
+		text += "*" + filepath.Ext(first)
+		if found, err := filepath.Glob(text); err == nil && slices.Equal(found, names) {
+			return text
+		}
+	}
+	return ""
 }
 
 // nearNames shortens the paths of files in the working directory.

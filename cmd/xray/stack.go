@@ -103,7 +103,7 @@ func (c *stacking) run(s *session.Session) error {
 	switch c.output.Format {
 	case "folded":
 		return s.WriteForm(c.output.Path, run, func(w io.Writer) error {
-			return found.WriteFolded(w, s.Names, stack.FoldedView{Metric: metric, Inclusive: c.inclusive})
+			return found.WriteFolded(w, s.FullNames(), stack.FoldedView{Metric: metric, Inclusive: c.inclusive})
 		})
 	case "svg":
 		view := stack.SVGView{Metric: metric, Title: c.title, Notes: s.Caveats(run)}
@@ -125,7 +125,7 @@ func (c *stacking) run(s *session.Session) error {
 				view.Notes = append(view.Notes, "In the base: "+note)
 			}
 		}
-		return s.WriteForm(c.output.Path, run, func(w io.Writer) error { return found.WriteSVG(w, s.Names, view) })
+		return s.WriteForm(c.output.Path, run, func(w io.Writer) error { return found.WriteSVG(w, s.FullNames(), view) })
 	}
 	return s.Report(&c.output, run, func(names symbolize.Names) []report.Node {
 		return found.Body(names, stack.View{Metric: metric, Top: c.top})

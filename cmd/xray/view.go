@@ -62,7 +62,7 @@ site may access this device, allow it.`,
 			s.Summary(run.Stats)
 			var data bytes.Buffer
 			z := gzip.NewWriter(&data)
-			if err := errors.Join(page.Write(z, s.Names), z.Close()); err != nil {
+			if err := errors.Join(page.Write(z, s.FullNames()), z.Close()); err != nil {
 				return err
 			}
 			p.sources.Tell()

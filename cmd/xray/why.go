@@ -117,7 +117,7 @@ func (w *explaining) explain(s *session.Session) (found *why.Report, run *sessio
 }
 
 func (w *explaining) view(s *session.Session) why.View {
-	return why.View{Exemplars: w.exemplars, All: w.paths, Files: w.files(s.Operands()), Full: s.Names}
+	return why.View{Exemplars: w.exemplars, All: w.paths, Files: w.files(s.Operands()), Full: s.FullNames()}
 }
 
 // files returns the traces and the flags for names, for commands that read the same trace.

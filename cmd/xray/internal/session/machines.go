@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -26,6 +27,7 @@ type machines struct {
 	origins []why.Origin
 	files   []machineFile
 	builds  []*build
+	apart   bool // machines run several programs
 	names   joinedNames
 }
 
@@ -39,11 +41,12 @@ type machineFile struct {
 
 // build is the state that traces of the same binaries share.
 type build struct {
-	names symbolize.Names
-	tails func() *symbolize.TailCalls // nil if no binary shows them
-	n     int
-	ids   map[reader.FuncID]reader.FuncID // to those of the joined trace
-	own   map[reader.FuncID]reader.FuncID // from those
+	names   symbolize.Names
+	program string                      // "" unless machines run several programs
+	tails   func() *symbolize.TailCalls // nil if no binary shows them
+	n       int
+	ids     map[reader.FuncID]reader.FuncID // to those of the joined trace
+	own     map[reader.FuncID]reader.FuncID // from those
 }
 
 // joinedNames names the functions of a joined trace, by ID from 1.
@@ -52,6 +55,7 @@ type joinedNames []joinedName
 type joinedName struct {
 	build *build
 	id    reader.FuncID
+	of    string // " [PROGRAM]" if another program has a function of this name
 }
 
 // Func implements symbolize.Names.
@@ -62,6 +66,9 @@ func (n *joinedNames) Func(id reader.FuncID) (symbolize.Symbol, bool) {
 	of := (*n)[id-1]
 	if of.build.names != nil {
 		if s, ok := of.build.names.Func(of.id); ok {
+			if s.Name != "" {
+				s.Name += of.of
+			}
 			return s, true
 		}
 	}
@@ -73,7 +80,7 @@ func (n *joinedNames) Func(id reader.FuncID) (symbolize.Symbol, bool) {
 func (b *build) key(fn reader.FuncID) string {
 	if b.names != nil {
 		if s, ok := b.names.Func(fn); ok && s.Name != "" {
-			return "=" + s.Name
+			return b.program + "=" + s.Name
 		}
 	}
 	return fmt.Sprintf("#%d#%d", b.n, fn)
@@ -83,19 +90,26 @@ func (b *build) key(fn reader.FuncID) string {
 // so that IDs do not depend on the order of decoding.
 func (m *machines) number(called []map[reader.FuncID]bool) {
 	byKey := make(map[string][]joinedName)
+	programs := make(map[string]int) // with a function, by its name
 	for i, functions := range called {
 		b := m.files[i].build
 		for fn := range functions {
 			if _, ok := b.ids[fn]; !ok {
 				b.ids[fn] = 0
 				key := b.key(fn)
-				byKey[key] = append(byKey[key], joinedName{b, fn})
+				if byKey[key] == nil {
+					programs[strings.TrimPrefix(key, b.program)]++
+				}
+				byKey[key] = append(byKey[key], joinedName{build: b, id: fn})
 			}
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(byKey)) {
 		same := byKey[key]
 		slices.SortFunc(same, func(x, y joinedName) int { return cmp.Or(cmp.Compare(x.build.n, y.build.n), cmp.Compare(x.id, y.id)) })
+		if p := same[0].build.program; programs[strings.TrimPrefix(key, p)] > 1 && p != "" {
+			same[0].of = " [" + p + "]"
+		}
 		m.names = append(m.names, same[0])
 		for _, f := range same {
 			f.build.ids[f.id] = reader.FuncID(len(m.names))
@@ -132,15 +146,35 @@ func originOf(path string, r *reader.Recording) why.Origin {
 	return o
 }
 
-// joinMachines makes the session one over several machines or builds, if the traces come from
-// several. Otherwise it does nothing.
+// programName returns the name of a recorded program, or "" if it is unknown.
+func programName(r *reader.Recording) string {
+	if r == nil || r.Process.Exe == "" {
+		return ""
+	}
+	return filepath.Base(r.Process.Exe)
+}
+
+// joinMachines makes the session one over several machines or builds of a program, if the traces come
+// from several. Otherwise it does nothing: package reader tells programs of a machine apart.
 func (s *Session) joinMachines(f *NameFlags) (joined bool, err error) {
 	files := s.Trace.Files()
 	origins := make([]why.Origin, len(files))
 	several := false
+	m := &machines{Trace: s.Trace, origins: origins}
+	programs := make(map[string]string) // by host
+	builds := make(map[string]string)   // by program
 	for i, path := range files {
 		origins[i] = originOf(path, s.Trace.Recording(i))
-		several = several || origins[i].Host != origins[0].Host || origins[i].Build != origins[0].Build ||
+		program := programName(s.Trace.Recording(i))
+		if builds[program] == "" {
+			builds[program] = origins[i].Build
+		}
+		if of := programs[origins[i].Host]; of == "" {
+			programs[origins[i].Host] = program
+		} else if of != program {
+			m.apart = true
+		}
+		several = several || origins[i].Host != origins[0].Host || origins[i].Build != builds[program] ||
 			!slices.Equal(origins[i].Labels, origins[0].Labels)
 	}
 	if _, _, err := s.Trace.Objects(); err != nil {
@@ -155,7 +189,7 @@ func (s *Session) joinMachines(f *NameFlags) (joined bool, err error) {
 	if slices.Contains(files, "-") {
 		return false, errors.New("standard input cannot be used with traces from other machines or builds: save it to a file first")
 	}
-	m := &machines{Trace: s.Trace, origins: origins}
+	s.Trace.Separate()
 	if err := m.open(s, f); err != nil {
 		return false, err
 	}
@@ -192,6 +226,9 @@ func (m *machines) open(s *Session, f *NameFlags) error {
 			return err
 		}
 		b, err := m.buildOf(s, t, given, search, byObjects)
+		if err == nil && m.apart {
+			b.program = programName(t.Recording(0))
+		}
 		if err = cmp.Or(err, t.Close()); err != nil {
 			return err
 		}

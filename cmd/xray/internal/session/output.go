@@ -82,7 +82,18 @@ func (o *Output) Short(style string) bool {
 // ShownNames returns the names that a report shows.
 func (s *Session) ShownNames(o *Output) symbolize.Names {
 	if o.Short(s.style) {
-		return symbolize.Shortened(s.Names)
+		return symbolize.Distinct(symbolize.Shortened(s.Names))
+	}
+	return s.FullNames()
+}
+
+// FullNames returns the names that data formats show. They tell functions of one name apart only in
+// traces of several programs, which all have a main.
+func (s *Session) FullNames() symbolize.Names {
+	for i := range s.Trace.Files() {
+		if s.Trace.Program(i) != s.Trace.Program(0) {
+			return symbolize.Distinct(s.Names)
+		}
 	}
 	return s.Names
 }

@@ -119,6 +119,15 @@ func (s *Session) ChooseFuncs(flag, text string) (func(reader.FuncID) bool, erro
 		return nil, err
 	}
 	byID := s.Names != nil && strings.Contains(text, "#")
+	matches := func(id reader.FuncID) bool { return symbolize.Matches(re, symbolize.Label(s.Names, id)) }
+	if strings.Contains(text, "[") {
+		// It may name the object or the file that reports show for functions of one name.
+		plain, full := matches, s.FullNames()
+		short := symbolize.Distinct(symbolize.Shortened(s.Names))
+		matches = func(id reader.FuncID) bool {
+			return plain(id) || re.MatchString(symbolize.Label(short, id)) || re.MatchString(symbolize.Label(full, id))
+		}
+	}
 	var found atomic.Bool
 	var lock sync.Mutex
 	others := make(map[string]bool) // names of functions that do not match, until one does
@@ -138,7 +147,7 @@ func (s *Session) ChooseFuncs(flag, text string) (func(reader.FuncID) bool, erro
 		return note
 	})
 	return func(id reader.FuncID) bool {
-		keep := symbolize.Matches(re, symbolize.Label(s.Names, id)) || byID && re.MatchString(symbolize.Label(nil, id))
+		keep := matches(id) || byID && re.MatchString(symbolize.Label(nil, id))
 		if keep {
 			found.Store(true)
 		} else if !found.Load() {
