@@ -22,7 +22,7 @@ import (
 type CallSet string
 
 // CallSets are all sets, in the order of their objects in a preload list.
-var CallSets = []CallSet{"locks", "io", "sleep", "alloc"}
+var CallSets = []CallSet{"locks", "io", "sleep", "alloc", "copy"}
 
 // DefaultCallSets are the sets to record if the user names none.
 const DefaultCallSets = "locks,io,sleep"
@@ -38,7 +38,7 @@ func ParseCallSets(list string) ([]CallSet, error) {
 		case slices.Contains(CallSets, set):
 			named = append(named, set)
 		default:
-			return nil, fmt.Errorf("%q is not one of locks, io, sleep, alloc, all", name)
+			return nil, fmt.Errorf("%q is not one of locks, io, sleep, alloc, copy, all", name)
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(CallSets), func(s CallSet) bool { return !slices.Contains(named, s) }), nil

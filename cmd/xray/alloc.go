@@ -29,11 +29,12 @@ func (a *app) allocCommand() *cobra.Command {
 		use:   "alloc TRACE...",
 		short: "Show allocations by call path: live, short-lived and copied memory",
 		long: `Show memory allocation by call path: bytes allocated, live at the end of the trace, freed
-soon after allocation, and copied because realloc moved a block.
+soon after allocation, and copied because realloc moved a block. Also show which copy
+constructors and copy assignments take how long, and how much memcpy copies in them.
 
-alloc needs a trace from xray record --libcalls=alloc, which records the C library's
-allocation calls.`,
-		example: `  xray record --libcalls=alloc -o server.xray -- ./server
+alloc needs a trace from xray record --libcalls=alloc,copy, which records the C library's
+allocation calls and memcpy.`,
+		example: `  xray record --libcalls=alloc,copy -o server.xray -- ./server
   xray alloc server.xray
   xray alloc --churn 100us --format csv -o alloc.csv server.xray`,
 		inputs: &c.inputs,

@@ -46,7 +46,7 @@ type recordFlags struct {
 type callFlag string
 
 func (c *callFlag) add(f *pflag.FlagSet) {
-	f.StringVar((*string)(c), "libcalls", "", "also record C library calls; `LIST` selects the sets locks, io, sleep, alloc, or all (default "+recorder.DefaultCallSets+")")
+	f.StringVar((*string)(c), "libcalls", "", "also record C library calls; `LIST` selects the sets locks, io, sleep, alloc, copy, or all (default "+recorder.DefaultCallSets+")")
 	f.Lookup("libcalls").NoOptDefVal = recorder.DefaultCallSets
 }
 

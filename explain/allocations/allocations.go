@@ -1,6 +1,6 @@
 // Package allocations analyzes the C library's allocation calls: which call paths allocate
-// memory, how much is live at the end, how much is short-lived, and how much is copied because
-// a block had to move.
+// memory, how much is live at the end, how much is short-lived, and how much is copied: because a
+// block had to move, by functions of the C library, and by copy constructors and the like.
 //
 // An [Analysis] needs the calls of all threads in time order (see calls.InOrder), because one
 // thread often frees what another allocated.
@@ -23,6 +23,8 @@ const (
 	Realloc      // changes the size of the block at the first argument to the second
 	Remap        // likewise, and fails with -1
 	Free         // frees the block at its argument
+	Copy         // copies as many bytes as its argument
+	Object       // copies an object; see [Copies]
 )
 
 // roles are the functions of the C library that the recorder knows, by name.
@@ -30,10 +32,18 @@ var roles = map[string]Role{
 	"malloc": Alloc, "calloc": Alloc, "posix_memalign": Alloc, "aligned_alloc": Alloc, "memalign": Alloc, "valloc": Alloc, "pvalloc": Alloc,
 	"realloc": Realloc, "reallocarray": Realloc, "free": Free,
 	"mmap": Map, "mmap64": Map, "mremap": Remap, "munmap": Free,
+	"memcpy": Copy, "memmove": Copy, "mempcpy": Copy, "__memcpy_chk": Copy, "__memmove_chk": Copy, "__mempcpy_chk": Copy,
 }
 
-// RoleOf returns the role of a function of the C library, by name, or None for other functions.
-func RoleOf(name string) Role { return roles[name] }
+// RoleOf returns the role of a function by its complete name. Functions of the program only have the roles
+// None and Object.
+func RoleOf(name string) Role {
+	role, ok := roles[name]
+	if !ok && Copies(name) {
+		return Object
+	}
+	return role
+}
 
 // Options of an [Analysis].
 type Options struct {
@@ -87,13 +97,16 @@ type Analysis struct {
 	now    struct{ bytes, peak, peakAt uint64 } // of selected blocks
 	freed  struct{ calls, ticks, unknown uint64 }
 	most   int // entries of live at most
+
+	copying        map[reader.Thread]*copying
+	objects, moved map[calls.PathID]*copySum // by functions that copy objects, and by the C library's
 }
 
 // Held implements [calls.Holder].
 func (a *Analysis) Held() int64 {
 	const perBlock, perPath, perThread = 128, 512, 64
 	a.most = max(a.most, len(a.live))
-	return perBlock*int64(a.most) + perPath*int64(len(a.sums)) + perThread*int64(len(a.chosen))
+	return perBlock*int64(a.most) + perPath*int64(len(a.sums)+len(a.objects)+len(a.moved)) + perThread*int64(len(a.chosen))
 }
 
 // New returns an analysis.
@@ -101,6 +114,7 @@ func New(opts Options) *Analysis {
 	return &Analysis{
 		opts: opts, roles: make(map[reader.FuncID]Role), live: make(map[address]block),
 		sums: make(map[calls.PathID]*sum), chosen: make(map[reader.Thread]bool),
+		copying: make(map[reader.Thread]*copying), objects: make(map[calls.PathID]*copySum), moved: make(map[calls.PathID]*copySum),
 	}
 }
 
@@ -137,7 +151,11 @@ func (a *Analysis) selected(t reader.Thread, start uint64) bool {
 func (a *Analysis) Calls(b *calls.Batch) error {
 	a.paths = b.Paths
 	results, n := b.Results, 0
+	thread := a.thread(b.Thread)
 	enter := func(o *calls.Open) {
+		if a.role(o.Func) == Object {
+			thread.begin()
+		}
 		if o.Args && a.role(o.Func) == Free {
 			a.free(address{b.Thread.File, b.Thread.Process, o.Arg}, o.Start)
 		}
@@ -149,7 +167,17 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 		}
 		n++
 		// An allocator that calls another one is part of it.
-		if role := a.role(c.Func); role != None && a.role(c.Caller) == None && len(args) > 0 {
+		role, caller := a.role(c.Func), a.role(c.Caller)
+		switch {
+		case role == Object:
+			if thread.end() {
+				a.copied(a.objects, b.Thread, c, thread.bytes, thread.allocated)
+			}
+		case role == None || caller != None && caller != Object || len(args) == 0:
+		case role == Copy:
+			thread.bytes += args[0].Value
+			a.copied(a.moved, b.Thread, c, args[0].Value, 0)
+		default:
 			a.ended(b.Thread, c, args, role, result, known)
 		}
 	}
@@ -189,6 +217,7 @@ func (a *Analysis) ended(t reader.Thread, c *calls.Call, args []calls.Arg, role 
 		a.resized(s, place(args[0].Value), place(result), bytes, c.Start, end, ok)
 	case ok:
 		a.allocated(s, place(result), bytes, bytes, end)
+		a.thread(t).allocated += bytes
 	}
 	if !ok && bytes > 0 && s != nil {
 		s.failed++

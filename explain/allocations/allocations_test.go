@@ -83,7 +83,9 @@ func analyze(t *testing.T, l *log, opts allocations.Options) *allocations.Report
 	if n := trace.Losses().Count(); n > 0 {
 		t.Fatal(trace.Losses())
 	}
-	opts.Role = role
+	if opts.Role == nil {
+		opts.Role = role
+	}
 	how := calls.Options{Shards: 1, Paths: true, Opens: true}
 	sink, _, err := calls.Run(calls.InOrder(trace, reader.TimeOrder), how, func() *allocations.Analysis { return allocations.New(opts) })
 	if err != nil {

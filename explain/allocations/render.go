@@ -54,6 +54,9 @@ func (r *Report) Body(v View) []report.Node {
 			report.Path("path", func(p *Path) []reader.FuncID { return p.Path }).Titled("by"),
 		).Titled(by.title).Top(v.Top)})
 	}
+	body = append(body,
+		copyTable("object_copies", r.Objects, true).Titled("Objects copied by constructors, assignments and clone").Top(v.Top),
+		copyTable("memory_copies", r.Moved, false).Titled("Memory copied by the C library").Top(v.Top))
 	if r.Unknown > 0 {
 		body = append(body, report.Notes{label.Count(r.Unknown, "freed block was", "freed blocks were") +
 			" allocated before the recording, in a parent process, or in a way that was not recorded."})
@@ -61,8 +64,24 @@ func (r *Report) Body(v View) []report.Node {
 	return body
 }
 
+func copyTable(key string, list []CopySums, allocate bool) *report.TableNode {
+	return report.Table(key, list,
+		report.Time("total", func(c *CopySums) uint64 { return c.Ticks }).Titled("took"),
+		report.Time("max", func(c *CopySums) uint64 { return c.Longest }),
+		report.Count("calls", func(c *CopySums) uint64 { return c.Calls }),
+		report.Bytes("copied", func(c *CopySums) uint64 { return c.Bytes }),
+		report.Bytes("allocated", func(c *CopySums) uint64 { return c.Allocated }).Optional().When(allocate),
+		report.Function("function", func(c *CopySums) reader.FuncID { return c.Func }),
+		report.Path("path", func(c *CopySums) []reader.FuncID { return c.Path }).Titled("by"),
+	)
+}
+
 func (r *Report) head() string {
-	if r.Total.Blocks+r.Frees == 0 {
+	switch {
+	case r.Total.Blocks+r.Frees > 0:
+	case len(r.Objects)+len(r.Moved) > 0:
+		return "The trace has no calls of malloc or other allocators. To see them, record the program with xray record --libcalls=alloc."
+	default:
 		return "The trace has no calls of malloc or other allocators. Record the program with xray record --libcalls=alloc."
 	}
 	return fmt.Sprintf("%s of %s were allocated on %s. %s of %s were live at the end. At most %s were in use at once. Allocating took %s, and %s %s.",

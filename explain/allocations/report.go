@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
 )
 
 // Path has the allocations of a call path. Times are in ticks.
@@ -30,6 +31,17 @@ type Sums struct {
 	Ticks, Longest uint64 // in the calls that allocate
 }
 
+// CopySums adds up the calls of a call path that copy memory.
+type CopySums struct {
+	Func  reader.FuncID
+	Path  []reader.FuncID // the path without Func, the outermost first
+	Calls uint64
+	// Bytes is what functions of the C library copied in these calls, and Allocated what was allocated in
+	// them.
+	Bytes, Allocated uint64
+	Ticks, Longest   uint64
+}
+
 // Report describes the allocations of a program.
 type Report struct {
 	Clock reader.Clock
@@ -41,6 +53,9 @@ type Report struct {
 	// Frees is the number of calls that freed a block, and FreeTicks their total time.
 	// Unknown is the number of freed blocks whose allocation is not in the trace.
 	Frees, FreeTicks, Unknown uint64
+	// Objects has the calls that copy objects, without those inside others, the longest in sum first. Moved
+	// has the calls of the C library's functions that copy memory, those with the most bytes first.
+	Objects, Moved []CopySums
 }
 
 // Report returns the results.
@@ -69,7 +84,23 @@ func (a *Analysis) Report(clock reader.Clock) *Report {
 		r.Total.plus(&p.Sums)
 	}
 	r.sort(r.Paths, func(s *Sums) uint64 { return s.Bytes })
+	r.Objects = a.copySums(a.objects, func(c *CopySums) uint64 { return c.Ticks })
+	r.Moved = a.copySums(a.moved, func(c *CopySums) uint64 { return c.Bytes })
 	return r
+}
+
+// copySums returns sums, the largest first.
+func (a *Analysis) copySums(sums map[calls.PathID]*copySum, by func(*CopySums) uint64) (list []CopySums) {
+	for _, s := range sums {
+		list = append(list, CopySums{
+			Func: a.paths.Func(s.path), Path: a.paths.Frames(nil, a.paths.Parent(s.path)),
+			Calls: s.calls, Bytes: s.bytes, Allocated: s.allocated, Ticks: s.ticks, Longest: s.maxTicks,
+		})
+	}
+	slices.SortFunc(list, func(a, b CopySums) int {
+		return cmp.Or(cmp.Compare(by(&b), by(&a)), cmp.Compare(b.Calls, a.Calls), slices.Compare(a.Path, b.Path), cmp.Compare(a.Func, b.Func))
+	})
+	return list
 }
 
 // sort orders paths by a sum, the largest first.

@@ -29,6 +29,7 @@
 #include "window.h"
 
 #define MAX_REQUEST (64 << 10)
+#define MAX_FDS 8 /* of a request */
 #define CLIENT_TIMEOUT 2000000000ull /* ns until a client that sends nothing is dropped */
 #define LINGER 2000000000ull /* ns that the thread stays after the last recording in a process it was loaded into */
 #define FORK_DELAY 10000000 /* ns before a forked child listens */
@@ -908,7 +909,6 @@ static int accept_client(void)
 /* Receives a packet with its descriptors. Returns its size or -errno. */
 static int64_t receive(int fd, int *flags, int *fds, int *nfds)
 {
-	enum { MAX_FDS = 4 };
 	union {
 		struct cmsghdr head;
 		char room[CMSG_SPACE(MAX_FDS * sizeof(int))];
@@ -936,7 +936,7 @@ static int64_t receive(int fd, int *flags, int *fds, int *nfds)
 static void serve(struct client *c)
 {
 	static const char too_long[] = "{\"ok\":false,\"error\":\"the request is too long\"}";
-	int fds[4], nfds, flags, hold = 0, stay = 0, fd = xr_held_fd(&c->at);
+	int fds[MAX_FDS], nfds, flags, hold = 0, stay = 0, fd = xr_held_fd(&c->at);
 	int64_t n = fd < 0 ? -EBADF : receive(fd, &flags, fds, &nfds);
 	if (n == -EAGAIN || n == -EINTR)
 		return;

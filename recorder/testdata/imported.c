@@ -5,12 +5,15 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define F __attribute__((noinline))
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic int done, wrong;
+char from[5000];
+static volatile size_t size = sizeof from;
 
 /* Some compilers and linkers give both of these, and the calls, the same word. */
 typedef void (*release)(void *);
@@ -29,6 +32,7 @@ F void step(int fd)
 	void *volatile p = malloc(5000);
 	if (!p || read(fd, &one, 1) != 1 || one || to_release() != released || to_take() != taken)
 		wrong++;
+	memcpy(p, from, size);
 	released(p);
 	pthread_mutex_lock(&lock);
 	pthread_mutex_unlock(&lock);
