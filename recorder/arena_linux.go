@@ -4,16 +4,18 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"runtime"
+	"runtime/debug"
 	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// The layout of the arena, as in runtime/arena.h, version 2.
+// The layout of the arena, as in runtime/arena.h, version 3.
 const (
 	arenaMagic     = "XRAY-ARENA-1\x00\x00\x00\x00"
-	arenaVersion   = 2
+	arenaVersion   = 3
 	arenaHeader    = 4096
 	slotSize       = 256
 	maxSlots       = 1 << 16
@@ -25,7 +27,8 @@ const (
 	arenaHeadSize  = processesAt + maxProcesses*processSize
 	largestArena   = 64 << 30
 	smallestArena  = 64 << 20
-	helloSize      = 40
+	helloSize      = 72
+	helloKeyAt     = 40
 	maxRingChunks  = 1 << 16
 	maxCounters    = 1 << 29
 	arenaSizeAt    = 32
@@ -41,6 +44,7 @@ const (
 	arenaBeatAt    = 96
 	arenaBellAt    = 104
 	arenaClosedAt  = 108
+	arenaKeeperAt  = 112
 	arenaFreeAt    = 116
 	arenaLimitsAt  = 120
 	arenaSpentAt   = 128
@@ -73,12 +77,12 @@ const (
 	slotWaitingAt, slotFirstAt, slotLastAt                      = 48, 56, 64
 	slotDroppedAt, slotTruncatedAt, slotWaitedAt, slotNameAt    = 72, 80, 88, 96
 	slotCountersAt, slotNCountersAt, slotProfileAt              = 112, 120, 128
-	slotSumsAt, slotNSumsAt                                     = 136, 144
+	slotSumsAt, slotNSumsAt, slotWritingAt                      = 136, 144, 152
 	processStateAt, processPIDAt, processPPIDAt, processSinceAt = 0, 4, 8, 16
 	processFlushAskedAt, processFlushDoneAt, processModeAt      = 24, 28, 32
 	processTextsAt, processTextAt, processTextSizeAt            = 36, 40, 56
 	processDroppedAt, processHookedAt, processNHookedAt         = 72, 80, 88
-	processWindowsAt, processNWindowsAt                         = 96, 104
+	processWindowsAt, processNWindowsAt, processSpaceAt         = 96, 104, 112
 )
 
 // arena is memory that processes share with their observer, which creates it. Its contents can change
@@ -88,6 +92,9 @@ type arena struct {
 	mem  []byte
 	fd   int // of the memory
 	size uint64
+	from uint64                                  // TSC when it was created
+	over chan struct{}                           // closed when the keeper may end
+	held struct{ next, offset, pending uintptr } // the kernel's struct robust_list_head
 }
 
 // arenaName is the name of an arena's memory in /proc/PID/maps.
@@ -96,7 +103,7 @@ const arenaName = "xray-arena"
 // newArena creates an empty arena of this size, or a smaller one if the limit on the observer's
 // address space does not allow that.
 func newArena(o *ObserverOptions, size int64) (*arena, error) {
-	fd, err := unix.MemfdCreate(arenaName, unix.MFD_CLOEXEC)
+	fd, err := unix.MemfdCreate(arenaName, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return nil, fmt.Errorf("cannot create memory to share with the program: %w", err)
 	}
@@ -108,7 +115,12 @@ func newArena(o *ObserverOptions, size int64) (*arena, error) {
 		if mem, err = unix.Mmap(fd, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE); err != nil {
 			continue
 		}
-		a := &arena{mem: mem, fd: fd, size: uint64(size)}
+		a := &arena{mem: mem, fd: fd, size: uint64(size), from: rdtsc(), over: make(chan struct{})}
+		// Who has the descriptor could otherwise truncate the memory, and reading it would be a fault.
+		// Its size is that of addresses: pages exist only where something was written.
+		if _, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL); err != nil {
+			return nil, errors.Join(fmt.Errorf("cannot seal the memory to share with the program: %w", err), a.close())
+		}
 		a.format(o)
 		return a, nil
 	}
@@ -141,13 +153,60 @@ func (a *arena) format(o *ObserverOptions) {
 }
 
 func (a *arena) close() error {
+	close(a.over)
 	return errors.Join(unix.Munmap(a.mem), unix.Close(a.fd))
+}
+
+// keep makes the kernel mark the arena when this process ends, however it ends. So its processes need
+// not know who observes them. The mark is that of a robust futex, which a thread of its own holds.
+func (a *arena) keep() {
+	kept := make(chan struct{})
+	go func() {
+		runtime.LockOSThread() // the thread ends with this goroutine
+		word := a.word32(arenaKeeperAt)
+		a.held.next, a.held.pending = uintptr(unsafe.Pointer(&a.held)), uintptr(unsafe.Pointer(word))
+		if _, _, err := unix.RawSyscall(unix.SYS_SET_ROBUST_LIST, a.held.next, unsafe.Sizeof(a.held), 0); err == 0 {
+			atomic.StoreUint32(word, uint32(unix.Gettid()))
+		}
+		close(kept)
+		<-a.over
+	}()
+	<-kept
+}
+
+// guarded runs f. If the memory that is shared with a program cannot be read, guarded returns an error
+// instead of ending this process.
+func guarded(f func()) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		r := recover()
+		if r == nil {
+			return
+		}
+		fault, ok := r.(interface {
+			error
+			Addr() uintptr
+		})
+		if !ok {
+			panic(r)
+		}
+		err = fmt.Errorf("cannot read the memory that is shared with the program: %w", fault)
+	}()
+	f()
+	return nil
 }
 
 func (a *arena) word32(at uint64) *uint32 { return (*uint32)(unsafe.Pointer(&a.mem[at])) }
 func (a *arena) word64(at uint64) *uint64 { return (*uint64)(unsafe.Pointer(&a.mem[at])) }
 func (a *arena) u32(at uint64) uint32     { return atomic.LoadUint32(a.word32(at)) }
 func (a *arena) u64(at uint64) uint64     { return atomic.LoadUint64(a.word64(at)) }
+
+// plausible reports whether a thread can have made so many calls, or can have run for so many ticks. A
+// program may write any number into the arena.
+func (a *arena) plausible(n uint64) bool {
+	const second = 1 << 32 // more or less
+	return n <= rdtsc()-a.from+second
+}
 
 // offset returns the offset of size bytes from their address in the processes. It returns false if
 // they are not in the arena.
@@ -213,6 +272,10 @@ const (
 	futexWait = 0
 	futexWake = 1
 )
+
+// isClosed reports whether the processes no longer wait for their observer, because it did nothing for
+// long, and write the rest themselves.
+func (a *arena) isClosed() bool { return a.u32(arenaClosedAt) != 0 }
 
 // beat tells the processes that their observer is running.
 func (a *arena) beat() {

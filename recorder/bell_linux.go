@@ -35,9 +35,11 @@ func (b *bell) wait() {
 	defer close(b.ended)
 	longest := unix.NsecToTimespec(int64(10 * time.Second)) // in case the program changes the word
 	for range b.listen {
-		for atomic.LoadUint32(b.word) == 1 {
-			futex(b.word, futexWait, 1, &longest)
-		}
+		_ = guarded(func() {
+			for atomic.LoadUint32(b.word) == 1 {
+				futex(b.word, futexWait, 1, &longest)
+			}
+		})
 		b.rung <- struct{}{}
 	}
 }

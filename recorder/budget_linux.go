@@ -246,7 +246,10 @@ func (b *budget) millionths() uint64 { return millionths(b.share) }
 func (b *budget) start() {
 	ctx, stop := context.WithCancel(context.Background())
 	b.stop = stop
-	go b.run(ctx)
+	go func() {
+		defer close(b.ended)
+		_ = guarded(func() { b.run(ctx) }) // who serves the memory reports the error
+	}()
 }
 
 // end ends the rounds, and waits until the goroutine no longer uses the memory.
@@ -256,7 +259,6 @@ func (b *budget) end() {
 }
 
 func (b *budget) run(ctx context.Context) {
-	defer close(b.ended)
 	defer func() {
 		for _, p := range b.processes {
 			if p != nil {

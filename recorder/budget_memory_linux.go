@@ -89,10 +89,7 @@ func (a budgetArena) find(b *budget) {
 			continue
 		}
 		inner := int(int32(a.u32(at + processPIDAt)))
-		host := inner
-		if a.pid != a.inner {
-			host = hostPID(a.pid, inner)
-		}
+		host := a.locate(a.u64(at+processSpaceAt), inner)
 		p := &budgetProcess{index: i, since: since, clock: clockOfProcess(host)}
 		if process, err := Dial(strconv.Itoa(host)); err == nil {
 			p.control = &line{process: process}

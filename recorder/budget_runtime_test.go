@@ -109,10 +109,10 @@ func TestBudgetNeedsAnObserver(t *testing.T) {
 
 // An observer sends its commands over one connection, which is not closed in favor of other clients.
 func TestBudgetCommandsShareAConnection(t *testing.T) {
-	o := ObserverOptions{Session: uint64(time.Now().UnixNano()), Output: filepath.Join(t.TempDir(), "%p"), Budget: 0.03}
+	o := ObserverOptions{Session: uint64(time.Now().UnixNano()), Key: NewKey(), Output: filepath.Join(t.TempDir(), "%p"), Budget: 0.03}
 	ob, _ := startObserver(t, o)
 	t.Cleanup(func() { awaitIdle(ob) })
-	pid := startControlled(t, "mode=record,limited=1,control=1,observer="+o.Name()+",session="+strconv.FormatUint(o.Session, 10))
+	pid := startControlled(t, "mode=record,limited=1,control=1,observer="+o.Address()+",session="+strconv.FormatUint(o.Session, 10))
 	c, err := dial(pid)
 	if err != nil {
 		t.Fatal(err)

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"iter"
 	"maps"
 	"os"
@@ -30,14 +29,16 @@ type observedProcess struct {
 	index       uint32 // in the arena
 	host, inner int    // its ID here, and in its own PID namespace
 	ppid        int
-	handle      int  // a pidfd, or -1
-	gone        bool // it ended before it had a pidfd
+	handle      int            // a pidfd, or -1
+	arena       *arenaObserver // which the process must share; nil if it is known to
+	gone        bool           // it ended before it had a pidfd
 	since       uint64
 	text        []byte // newest metadata found
 	version     uint32
 	trace       *observedTrace
 	threads     []reader.ThreadInfo
 	unlisted    uint64
+	damaged     uint64 // sums that cannot be
 	lost        map[string]uint64
 	dropped     uint64 // records that threads dropped instead of waiting
 	truncated   uint64
@@ -53,13 +54,13 @@ func (a *arenaObserver) newProcess(i uint32) *observedProcess {
 	at := processAt(i)
 	p := &observedProcess{
 		observer: a.observer, index: i, inner: int(int32(a.u32(at + processPIDAt))), ppid: int(int32(a.u32(at + processPPIDAt))),
-		since: a.u64(at + processSinceAt), lost: make(map[string]uint64),
+		since: a.u64(at + processSinceAt), lost: make(map[string]uint64), handle: -1,
 	}
-	p.host = p.inner
-	if a.pid != a.inner {
-		p.host = hostPID(a.pid, p.inner)
+	if i == 0 && a.joining >= 0 && p.inner == a.inner {
+		p.host, p.handle, a.joining = a.pid, a.joining, -1
+	} else {
+		p.host, p.arena = a.locate(a.u64(at+processSpaceAt), p.inner), a
 	}
-	p.handle = -1
 	p.ended()
 	p.begin(a)
 	return p
@@ -81,55 +82,6 @@ func (p *observedProcess) read(a *arenaObserver) {
 	if text, version := a.arena.text(p.index); version != p.version && text != nil {
 		p.text, p.version = text, version
 	}
-}
-
-// hostPID returns the ID, here, of the process with an ID in the PID namespace of another one, or -1.
-func hostPID(neighbour, inner int) int {
-	if neighbour <= 0 {
-		return -1
-	}
-	space, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", neighbour))
-	dirs, dirsErr := os.ReadDir("/proc")
-	if err != nil || dirsErr != nil {
-		return -1
-	}
-	for _, d := range dirs {
-		pid, err := strconv.Atoi(d.Name())
-		if err != nil {
-			continue
-		}
-		fields, err := statusFields(pid)
-		if ids := fields["NSpid"]; err != nil || len(ids) == 0 || ids[len(ids)-1] != strconv.Itoa(inner) {
-			continue
-		}
-		if s, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", pid)); err == nil && s == space {
-			return pid
-		}
-	}
-	return -1
-}
-
-// ended reports whether the process has ended.
-func (p *observedProcess) ended() bool {
-	if p.handle < 0 && !p.gone {
-		handle, err := unix.PidfdOpen(p.host, 0)
-		switch {
-		case err == nil:
-			p.handle = handle
-		case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE), errors.Is(err, unix.ENOMEM):
-			// This says nothing about the process. Try again later.
-		default:
-			p.gone = true
-		}
-	}
-	return p.gone || p.handle >= 0 && hasEnded(p.handle)
-}
-
-// hasEnded reports whether the process with a pidfd has ended.
-func hasEnded(handle int) bool {
-	poll := []unix.PollFd{{Fd: int32(handle), Events: unix.POLLIN}}
-	n, err := unix.Poll(poll, 0)
-	return err == nil && n > 0
 }
 
 func (p *observedProcess) lose(cause string, n uint64) {
@@ -154,7 +106,18 @@ func (p *observedProcess) addThread(a *arenaObserver, i uint32) {
 		first, _ := a.ringChunks(i)
 		info.Overwritten = first - 1
 	}
-	p.waited += f.u64(slotWaitedAt)
+	waited := f.u64(slotWaitedAt)
+	for _, n := range []*uint64{&info.Dropped, &info.Truncated, &info.Overwritten, &waited} {
+		if !a.plausible(*n) {
+			p.lose("damaged-chunk", 1)
+			*n = 0
+		}
+	}
+	if info.First > info.Last || info.Last > rdtsc() {
+		p.lose("damaged-chunk", 1)
+		info.First, info.Last = 0, 0
+	}
+	p.waited += waited
 	p.dropped += info.Dropped
 	p.truncated += info.Truncated
 	if len(p.threads) == maxRows {
@@ -313,10 +276,15 @@ func (a *arenaObserver) recording(p *observedProcess, complete bool) *reader.Rec
 			lost[cause] += n
 		}
 	}
-	add("thread-without-memory", a.u64(at+processDroppedAt))
+	if dropped := a.u64(at + processDroppedAt); a.plausible(dropped) {
+		add("thread-without-memory", dropped)
+	} else {
+		add("damaged-chunk", 1)
+	}
 	add("not-waited-for", p.dropped)
 	add("truncated-payload", p.truncated)
 	add("unlisted-thread", p.unlisted)
+	add("damaged-chunk", p.damaged)
 	for i := range r.Profiles {
 		add("no-path", r.Profiles[i].Lost)
 	}
@@ -342,6 +310,7 @@ func (a *arenaObserver) addAddresses(r *reader.Recording, at uint64) {
 
 // addSums adds the counters, the sums of pruned calls and the profiles of threads.
 func (a *arenaObserver) addSums(r *reader.Recording, p *observedProcess, slots []uint32) {
+	p.damaged = 0 // every call of addSums finds the same damage
 	sums := make(map[reader.FuncID]uint64)
 	counters := sums
 	if a.budget != nil {
@@ -351,10 +320,10 @@ func (a *arenaObserver) addSums(r *reader.Recording, p *observedProcess, slots [
 	room := profileRoom{profileMaxPaths, profileMaxFolds}
 	for _, slot := range slots {
 		at := slotAt(slot)
-		a.words(a.u64(at+slotCountersAt), min(a.u64(at+slotNCountersAt), maxCounters), func(id, calls uint64) {
+		p.damaged += a.words(a.u64(at+slotCountersAt), min(a.u64(at+slotNCountersAt), maxCounters), func(id, calls uint64) {
 			counters[reader.FuncID(id)] += calls
 		})
-		a.addPruned(pruned, slot)
+		p.damaged += a.addPruned(pruned, slot)
 		address := a.u64(at + slotProfileAt)
 		if address == 0 {
 			continue
@@ -380,10 +349,10 @@ func (a *arenaObserver) addSums(r *reader.Recording, p *observedProcess, slots [
 	}
 }
 
-// addPruned adds a thread's pruned calls to those of functions.
-func (a *arenaObserver) addPruned(pruned map[reader.FuncID]*reader.PrunedFunction, slot uint32) {
+// addPruned adds a thread's pruned calls to those of functions. It returns the number of sums that cannot be.
+func (a *arenaObserver) addPruned(pruned map[reader.FuncID]*reader.PrunedFunction, slot uint32) (damaged uint64) {
 	for address, n := range a.sumTables(slot) {
-		a.words(address, 2*n, func(i, v uint64) {
+		damaged += a.words(address, 2*n, func(i, v uint64) {
 			id := reader.FuncID(i / 2)
 			if id == 0 {
 				return
@@ -398,6 +367,7 @@ func (a *arenaObserver) addPruned(pruned map[reader.FuncID]*reader.PrunedFunctio
 			}
 		})
 	}
+	return damaged
 }
 
 // sumTables returns the addresses of a thread's tables of pruned calls, and their numbers of
@@ -416,31 +386,37 @@ func (a *arenaObserver) sumTables(slot uint32) iter.Seq2[uint64, uint64] {
 	}
 }
 
-// words calls each with the nonzero ones of the n words at an address. It reads the memory through its
-// file, because touching unused pages would allocate them.
-func (a *arena) words(address, n uint64, each func(i, v uint64)) {
+// words calls each with the nonzero ones of the n sums at an address. It omits those that are not plausible,
+// and returns their number. It reads the memory through its file, because touching unused pages would
+// allocate them.
+func (a *arena) words(address, n uint64, each func(i, v uint64)) (damaged uint64) {
 	at, ok := a.offset(address, 8*n)
 	if !ok {
-		return
+		return 0
 	}
 	buf := make([]byte, chunkSize)
 	for from, end := int64(at), int64(at+8*n); from < end; {
 		data, err := unix.Seek(a.fd, from, unix.SEEK_DATA)
 		if err != nil || data >= end {
-			return
+			return damaged
 		}
 		from = data &^ 7
 		k, err := unix.Pread(a.fd, buf[:min(int64(len(buf)), end-from)], from)
 		if err != nil || k < 8 {
-			return
+			return damaged
 		}
 		for i := 0; i+8 <= k; i += 8 {
-			if v := binary.LittleEndian.Uint64(buf[i:]); v > 0 {
+			switch v := binary.LittleEndian.Uint64(buf[i:]); {
+			case v == 0:
+			case a.plausible(v):
 				each(uint64(from+int64(i)-int64(at))/8, v)
+			case i > 0 || from > int64(at): // the first word may be the address of another table
+				damaged++
 			}
 		}
 		from += int64(k &^ 7)
 	}
+	return damaged
 }
 
 // finish completes the trace of a process that has ended, and releases the process's resources.

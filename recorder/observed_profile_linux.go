@@ -2,6 +2,7 @@ package recorder
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/xray-tools/xray/reader"
 )
@@ -94,6 +95,9 @@ func (p *profileParser) readPaths(page uint64, n int) bool {
 			Func: reader.FuncID(row.u32(24)), Total: row.u64(32), Min: row.u64(40), Max: row.u64(48), Open: left.u64(0), OpenTotal: left.u64(8),
 		}
 		path.Octaves, path.Count = octaves(row)
+		if !p.arena.isPossible(path.Octaves, path.Total) {
+			return false
+		}
 		path.Off = offOf(row)
 		path.Min = min(path.Min, path.Max) // no call has ended if Max is 0
 		parent, ok := p.paths[row.u64(0)]
@@ -129,6 +133,12 @@ func octaves(row fields) (list []uint64, count uint64) {
 	return list, count
 }
 
+// isPossible reports whether a thread's calls may be so many, and may have taken so many ticks. The times of
+// nested calls add up.
+func (a *arena) isPossible(octaves []uint64, ticks uint64) bool {
+	return a.plausible(ticks>>10) && !slices.ContainsFunc(octaves, func(calls uint64) bool { return !a.plausible(calls) })
+}
+
 func (p *profileParser) readFolds(page uint64, n int) bool {
 	var addresses []uint64
 	ok := p.rows(page, n, profileFoldsOfPage, profileFoldSize, profileFoldsSize, func(address uint64, page []byte, i int) bool {
@@ -139,6 +149,9 @@ func (p *profileParser) readFolds(page uint64, n int) bool {
 			Inside: own.u64(40), Nested: own.u64(48), Open: own.u64(56), OpenTotal: own.u64(64), OpenNested: own.u64(72),
 		}
 		fold.Octaves, fold.Count = octaves(row)
+		if !p.arena.isPossible(fold.Octaves, fold.Total) {
+			return false
+		}
 		fold.Off = offOf(row)
 		fold.Min = min(fold.Min, fold.Max)
 		if own.u32(16) == 1<<32-1 {

@@ -45,6 +45,10 @@ func (p *observedProcess) readWindows(a *arenaObserver) {
 			w.open = one
 			break
 		}
+		if one.From > to || to > rdtsc() || !a.plausible(one.CPUNS>>8) { // there may be many threads
+			p.lose("damaged-chunk", 1)
+			continue
+		}
 		w.ended = append(w.ended, one)
 	}
 	if len(w.ended) > maxPending {

@@ -1,11 +1,19 @@
 package recorder
 
-import "strconv"
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/hex"
+	"strconv"
+)
 
 // ObserverOptions say what an [Observer] does with recorded data.
 type ObserverOptions struct {
 	Session uint64 `json:"session"` // ID of the recording; processes of other sessions are refused
-	Output  string `json:"output"`  // template of the traces' paths, as in [Options]
+	// Key proves that a process belongs to the recording: it is in the environment of the recorded
+	// processes, which only they, their users and root can read. See [NewKey].
+	Key    string `json:"key"`
+	Output string `json:"output"` // template of the traces' paths, as in [Options]
 	// Rings keeps the threads' rings and writes them when their process ends. Otherwise chunks
 	// are written as they fill up.
 	Rings bool  `json:"rings"`
@@ -25,6 +33,24 @@ type ObserverOptions struct {
 
 // Name is the abstract socket name of the observer.
 func (o *ObserverOptions) Name() string { return "xray-observer-" + strconv.FormatUint(o.Session, 10) }
+
+// Address is the value of [Options.Observer]: the name and the key.
+func (o *ObserverOptions) Address() string { return o.Name() + ":" + o.Key }
+
+// keySize is the length of a key.
+const keySize = 32
+
+// NewKey returns a new [ObserverOptions.Key].
+func NewKey() string {
+	b := make([]byte, keySize/2)
+	_, _ = rand.Read(b) // never fails
+	return hex.EncodeToString(b)
+}
+
+// accepts reports whether key is that of the recording.
+func (o *ObserverOptions) accepts(key []byte) bool {
+	return len(o.Key) == keySize && subtle.ConstantTimeCompare(key, []byte(o.Key)) == 1
+}
 
 // Observed is what an observer has written.
 type Observed struct {

@@ -3,10 +3,8 @@ package recorder
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"slices"
 	"sync"
@@ -16,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xray-tools/xray/internal/frames"
+	"github.com/xray-tools/xray/reader"
 )
 
 // Observer writes the traces of processes with the runtime. It shares memory with them: an arena for
@@ -24,6 +23,7 @@ import (
 type Observer struct {
 	options ObserverOptions
 	socket  int
+	program int          // a pidfd of the process that was started to be recorded, or -1
 	sched   *schedReader // nil if scheduler events are not recorded
 	noSched string       // why they are not recorded although they were requested
 
@@ -33,6 +33,7 @@ type Observer struct {
 	problems []error
 	plan     uint64 // when a window begins in all arenas, in nanoseconds of CLOCK_MONOTONIC, or 0
 	asked    uint64 // number of calls of Settle
+	leaving  bool   // HandOver was called
 	settled  sync.Cond
 
 	selections selections
@@ -41,13 +42,16 @@ type Observer struct {
 	mappings mappings
 }
 
-// Listen begins to listen for programs, at the address [ObserverOptions.Name].
+// Listen begins to listen for programs, at the address [ObserverOptions.Address].
 func Listen(o ObserverOptions) (*Observer, error) {
+	if len(o.Key) != keySize {
+		return nil, errors.New("the recording has no key")
+	}
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
-	ob := &Observer{options: o, socket: fd}
+	ob := &Observer{options: o, socket: fd, program: -1}
 	ob.settled.L = &ob.mu
 	if err := errors.Join(unix.Bind(fd, &unix.SockaddrUnix{Name: "@" + o.Name()}), unix.Listen(fd, 128)); err != nil {
 		unix.Close(fd)
@@ -65,8 +69,13 @@ func Listen(o ObserverOptions) (*Observer, error) {
 // line, or "".
 func (ob *Observer) NoSched() string { return ob.noSched }
 
-// Started says which process was started to be recorded.
+// Started says which process was started to be recorded. It must not have been reaped.
 func (ob *Observer) Started(pid int) {
+	if handle, err := unix.PidfdOpen(pid, 0); err == nil {
+		ob.mu.Lock()
+		ob.program = handle
+		ob.mu.Unlock()
+	}
 	if ob.sched != nil {
 		ob.sched.begin(pid, []int{pid}, schedEvents(&ob.options))
 	}
@@ -74,30 +83,8 @@ func (ob *Observer) Started(pid int) {
 
 // Run serves programs until ctx ends, and known programs until they end.
 func (ob *Observer) Run(ctx context.Context) error {
-	socket := os.NewFile(uintptr(ob.socket), ob.options.Name())
-	raw, err := socket.SyscallConn()
-	if err != nil {
-		return errors.Join(err, socket.Close())
-	}
-	defer context.AfterFunc(ctx, func() { _ = socket.SetReadDeadline(time.Now()) })()
-	for ctx.Err() == nil {
-		fd := -1
-		if err = raw.Read(func(socket uintptr) bool {
-			fd, _, err = unix.Accept4(int(socket), unix.SOCK_CLOEXEC)
-			return err != unix.EAGAIN
-		}); err != nil && ctx.Err() == nil {
-			return errors.Join(err, socket.Close())
-		}
-		if fd < 0 {
-			time.Sleep(time.Millisecond) // accept failed, for example for lack of descriptors
-			continue
-		}
-		if err := ob.handshake(fd); err != nil {
-			ob.problem(err)
-		}
-		unix.Close(fd)
-	}
-	err = socket.Close()
+	d := door{welcome: ob.welcome}
+	err := d.run(ctx, ob.socket, ob.problem)
 	if ob.sched != nil {
 		err = errors.Join(err, ob.sched.close())
 	}
@@ -112,46 +99,47 @@ func (ob *Observer) problem(err error) {
 	}
 }
 
-// handshake gives an arena to a program that connects, or answers a request for scheduler events.
-func (ob *Observer) handshake(fd int) error {
-	timeout := unix.NsecToTimeval(int64(2 * time.Second))
-	_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout)
-	peer, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
-	if err != nil {
-		return err
+// welcome answers the packet of a visitor: the hello of a program, or a request for scheduler events.
+// Other programs than those of the recording get no answer.
+func (ob *Observer) welcome(v *visitor, packet []byte) error {
+	if len(packet) == schedRequestSize && string(packet[:16]) == schedMagic && isOwner(v.Uid) {
+		return ob.answerSched(v, packet)
 	}
-	hello := make([]byte, max(helloSize, schedRequestSize, questionSize)+1)
-	n, _, err := unix.Recvfrom(fd, hello, 0)
-	if err == nil && n == schedRequestSize && string(hello[:16]) == schedMagic {
-		return ob.answerSched(fd, peer, hello[:n])
+	if len(packet) == questionSize && string(packet[:16]) == selectMagic && ob.options.accepts(packet[questionKeyAt:]) {
+		ob.serveSelect(v, packet)
+		return nil
 	}
-	if err == nil && n == questionSize && string(hello[:16]) == selectMagic {
-		// Other programs need not wait for it.
-		if fd, err = unix.Dup(fd); err == nil {
-			go ob.serveSelect(fd, int(peer.Pid), hello[:n])
-		}
-		return err
-	}
-	if err != nil || n != helloSize || string(hello[:16]) != arenaMagic {
+	if len(packet) != helloSize || string(packet[:16]) != arenaMagic {
 		return nil // not a recorder
 	}
-	le := binary.LittleEndian
-	if le.Uint32(hello[16:]) != arenaVersion || le.Uint64(hello[24:]) != ob.options.Session {
+	f := fields(packet)
+	if f.u32(16) != arenaVersion || f.u64(24) != ob.options.Session || !ob.options.accepts(packet[helloKeyAt:]) || v.Pid <= 0 {
 		return nil // the process writes its trace itself
 	}
+	return ob.handshake(v, int(int32(f.u32(20))))
+}
+
+// handshake gives an arena to a program.
+func (ob *Observer) handshake(v *visitor, inner int) error {
 	a, err := newArena(&ob.options, largestArena)
 	if err != nil {
 		return err
 	}
-	ao := &arenaObserver{observer: ob, arena: a, bell: newBell(a.word32(arenaBellAt)), pid: int(peer.Pid), inner: int(le.Uint32(hello[20:]))}
+	ao := &arenaObserver{observer: ob, arena: a, bell: newBell(a.word32(arenaBellAt)), pid: int(v.Pid), inner: inner}
 	ao.began, ao.inode = startTime(ao.pid), inodeOf(a.fd)
 	memory := a.fd
-	if ao.joining, err = unix.PidfdOpen(ao.pid, 0); err != nil {
+	if ao.joining, err = unix.FcntlInt(uintptr(v.handle), unix.F_DUPFD_CLOEXEC, 0); err != nil {
 		ao.bell.end()
 		return errors.Join(err, a.close())
 	}
-	// The program may end before Sendmsg returns, and Settle must find its arena then.
+	// The program may end before send returns, and Settle must find its arena then.
 	ob.mu.Lock()
+	if ob.leaving {
+		ob.mu.Unlock()
+		unix.Close(ao.joining)
+		ao.bell.end()
+		return a.close()
+	}
 	for _, other := range ob.arenas {
 		other.replaced(ao.pid)
 		ob.plan = cmp.Or(ob.plan, other.plan())
@@ -164,7 +152,8 @@ func (ob *Observer) handshake(fd int) error {
 		ao.budget.streams = ao.streams()
 		ao.budget.start()
 	}
-	err = unix.Sendmsg(fd, []byte{0}, unix.UnixRights(memory), nil, unix.MSG_NOSIGNAL)
+	ao.keep()
+	err = v.send([]byte{0}, memory)
 	go ao.run()
 	return err
 }
@@ -193,11 +182,24 @@ func (ob *Observer) Settle() *Observed {
 	return o
 }
 
-// Idle reports whether no process is observed.
+// Idle reports whether no process is observed, and the one that was started has ended.
 func (ob *Observer) Idle() bool {
 	ob.mu.Lock()
 	defer ob.mu.Unlock()
-	return len(ob.arenas) == 0
+	return len(ob.arenas) == 0 && (ob.program < 0 || hasEnded(ob.program))
+}
+
+// HandOver ends the observation. Processes that still run write the rest of their traces themselves.
+func (ob *Observer) HandOver() {
+	ob.mu.Lock()
+	defer ob.mu.Unlock()
+	ob.leaving = true
+	for _, a := range ob.arenas {
+		a.bell.wake()
+	}
+	for len(ob.arenas) > 0 {
+		ob.settled.Wait()
+	}
 }
 
 // arenaObserver serves the processes of one arena. Its goroutine owns all fields except those that the
@@ -207,7 +209,7 @@ type arenaObserver struct {
 	observer *Observer
 	bell     *bell
 	pid      int    // process that the arena was created for
-	joining  int    // pidfd of that process until it has an entry in the arena; then -1
+	joining  int    // pidfd of that process until its entry in the arena has it; then -1
 	inner    int    // pid in the process's own namespace, which differs in a container
 	began    uint64 // when that process started, see startTime
 	inode    uint64 // of the arena
@@ -218,6 +220,7 @@ type arenaObserver struct {
 	chunk       []byte
 	frames      frames.Encoder
 	budget      *budget // nil without one
+	leaves      bool    // the observer is about to end
 
 	// Protected by the observer's lock:
 	gone     []int  // processes that have executed another program
@@ -242,8 +245,31 @@ const (
 	childDelay = 200 * time.Millisecond
 )
 
-// run serves the processes until none has the arena mapped.
+// run serves the processes until none has the arena mapped, or the observer leaves.
 func (a *arenaObserver) run() {
+	ob := a.observer
+	err := guarded(a.serve)
+	if err != nil {
+		a.abandon(err)
+	}
+	if a.budget != nil {
+		a.budget.end()
+	}
+	if a.joining >= 0 {
+		unix.Close(a.joining)
+	}
+	_ = guarded(a.bell.end)
+	// Remove the arena before it is unmapped, so that nothing wakes it.
+	ob.mu.Lock()
+	ob.arenas = slices.DeleteFunc(ob.arenas, func(o *arenaObserver) bool { return o == a })
+	ob.settled.Broadcast()
+	ob.mu.Unlock()
+	if err := errors.Join(err, a.close()); err != nil {
+		ob.problem(err)
+	}
+}
+
+func (a *arenaObserver) serve() {
 	a.chunk = make([]byte, chunkSize)
 	shortest, longest := shortestSleep, longestSleep
 	if a.budget != nil {
@@ -257,13 +283,17 @@ func (a *arenaObserver) run() {
 			a.look()
 			looked = time.Now()
 		}
+		if a.leaves || a.isClosed() {
+			a.handOver()
+			return
+		}
 		if a.empty() && !a.awaited() {
 			if alone.IsZero() {
 				alone = time.Now()
 			}
 			if time.Since(alone) > childDelay {
 				if mapped, known := a.observer.mapped(a, alone.Add(childDelay)); known && !mapped {
-					break
+					return
 				}
 			}
 			sleep = childDelay / 4
@@ -277,32 +307,44 @@ func (a *arenaObserver) run() {
 		a.bell.sleep(sleep, a.hasWork)
 		sleep = min(2*sleep, longest)
 	}
-	if a.budget != nil {
-		a.budget.end()
+}
+
+// handOver leaves the processes to themselves. What is not in their traces so far is theirs to write.
+func (a *arenaObserver) handOver() {
+	for _, p := range a.processesOf {
+		if p == nil {
+			continue
+		}
+		p.readWindows(a)
+		if recording := a.recording(p, false); p.trace != nil {
+			p.writeSched(true)
+			a.observer.end(p, recording)
+		}
 	}
-	a.bell.end()
-	// Remove the arena before it is unmapped, so that nothing wakes it.
-	ob := a.observer
-	ob.mu.Lock()
-	ob.arenas = slices.DeleteFunc(ob.arenas, func(o *arenaObserver) bool { return o == a })
-	ob.settled.Broadcast()
-	ob.mu.Unlock()
-	if err := a.close(); err != nil {
-		ob.problem(err)
+	atomic.StoreUint32(a.word32(arenaClosedAt), 1)
+}
+
+// abandon ends the traces of processes whose shared memory cannot be read.
+func (a *arenaObserver) abandon(err error) {
+	for _, p := range a.processesOf {
+		if p == nil || p.trace == nil {
+			continue
+		}
+		r, _ := reader.ParseRecording(p.text)
+		if r == nil {
+			r = &reader.Recording{}
+		}
+		p.amend(r)
+		p.lose("damaged-metadata", 1)
+		r.Threads, r.Losses = p.threads, losses(p.lost)
+		p.trace.err = cmp.Or(p.trace.err, err)
+		a.observer.end(p, r)
 	}
 }
 
 // awaited reports whether the process that the arena was created for has not appeared yet.
 func (a *arenaObserver) awaited() bool {
-	if a.joining < 0 {
-		return false
-	}
-	if a.processes() == 0 && !hasEnded(a.joining) {
-		return true
-	}
-	unix.Close(a.joining)
-	a.joining = -1
-	return false
+	return a.joining >= 0 && a.processes() == 0 && !hasEnded(a.joining)
 }
 
 func (a *arenaObserver) empty() bool {
@@ -314,6 +356,7 @@ func (a *arenaObserver) look() {
 	ob := a.observer
 	ob.mu.Lock()
 	asked, replaced := ob.asked, a.gone
+	a.leaves = ob.leaving
 	a.gone = nil
 	ob.mu.Unlock()
 	a.find()
@@ -374,7 +417,7 @@ func (a *arenaObserver) streams() bool { return a.u32(arenaStreamAt) != 0 }
 
 // hasWork reports whether a chunk is ready to be written.
 func (a *arenaObserver) hasWork() bool {
-	if !a.streams() {
+	if !a.streams() || a.isClosed() {
 		return false
 	}
 	for i := range a.slots() {
@@ -414,7 +457,7 @@ func (a *arenaObserver) knownSlots() uint32 {
 
 // consume writes the full chunks. It reports whether there were any.
 func (a *arenaObserver) consume() bool {
-	if !a.streams() {
+	if !a.streams() || a.isClosed() {
 		return false
 	}
 	work := false
@@ -439,7 +482,7 @@ func (a *arenaObserver) consumeSlot(i uint32, last bool) bool {
 		return false
 	}
 	taken, chunks := a.u64(at+slotTakenAt), a.u64(at+slotChunksAt)
-	if chunks == 0 || chunks > maxRingChunks {
+	if chunks == 0 || chunks > maxRingChunks || !a.plausible(taken) {
 		if p := a.process(s.process); p != nil {
 			p.lose("damaged-chunk", 1)
 		}
@@ -546,6 +589,14 @@ func (a *arenaObserver) writeChunk(i uint32, s *observedSlot, number uint64, par
 	}
 	if a.budget != nil {
 		a.budget.written(i, s, p, &c, b.reached, data)
+	}
+	// If this process is killed now, the program knows that these records may be in the trace. It does not
+	// write them again.
+	switch {
+	case !part:
+		atomic.StoreUint64(a.word64(at+slotWritingAt), number)
+	case !a.observer.options.Drop: // a thread that drops records may begin the chunk again
+		atomic.StoreUint32(a.word32(place+chunkStreamedAt), uint32(b.reached))
 	}
 	p.write(a, b)
 	if part {

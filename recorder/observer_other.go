@@ -31,6 +31,9 @@ func (ob *Observer) Settle() *Observed { return &Observed{} }
 // Idle reports whether no process is observed.
 func (ob *Observer) Idle() bool { return true }
 
+// HandOver ends the observation.
+func (ob *Observer) HandOver() {}
+
 // AddSched adds the scheduler events of a process to a snapshot. There are none on this system.
 func AddSched(context.Context, *Process, *reader.Trace, time.Duration, *os.File) (uint64, string, error) {
 	return 0, "", Supported()

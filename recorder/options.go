@@ -123,7 +123,7 @@ type Options struct {
 	Select, SelectAll bool
 	// NoFollow does not record processes that the program starts.
 	NoFollow bool
-	// Observer is the name of the [Observer] that writes the trace. If it is "" or the process
+	// Observer is the address of the [Observer] that writes the trace. If it is "" or the process
 	// cannot reach it, the process writes its trace itself.
 	Observer string
 	// Session identifies the recording in the traces and rings of all processes. It distinguishes

@@ -106,9 +106,9 @@ func TestPauses(t *testing.T) {
 	for name, c := range changes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := ObserverOptions{Session: uint64(time.Now().UnixNano()), Output: filepath.Join(t.TempDir(), "%p")}
+			o := ObserverOptions{Session: uint64(time.Now().UnixNano()), Key: NewKey(), Output: filepath.Join(t.TempDir(), "%p")}
 			_, settle := startObserver(t, o)
-			options := "control=1,observer=" + o.Name() + ",session=" + strconv.FormatUint(o.Session, 10)
+			options := "control=1,observer=" + o.Address() + ",session=" + strconv.FormatUint(o.Session, 10)
 			r := variant{program, &l}.run(t, options, program)
 			pid := r.next(t, true)
 			reach(t, pid)

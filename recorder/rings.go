@@ -20,6 +20,8 @@ const (
 	chunkSize     = 64 << 10
 	chunkHeader   = 64
 	chunkMagic    = 0x4b4e484359415258
+	// chunkStreamedAt is the offset of the number of bytes that are in the trace.
+	chunkStreamedAt = 48
 )
 
 // The layout of struct xr_budget, and the offset of its address in struct xr_root.

@@ -11,18 +11,18 @@ import (
 	"strings"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
 )
 
 // The question of a process which functions of an object to record, as in runtime/arena.c.
 const (
-	selectMagic                                    = "XRAY-SELECT-1\x00\x00\x00"
-	questionSessionAt, questionFunctionsAt         = 16, 24
-	questionBuildIDSizeAt, questionBuildIDAt       = 32, 40
-	questionPathAt, questionPathSize, questionSize = 72, 512, 72 + 512
+	selectMagic                              = "XRAY-SELECT-1\x00\x00\x00"
+	questionSessionAt, questionFunctionsAt   = 16, 24
+	questionBuildIDSizeAt, questionBuildIDAt = 32, 40
+	questionPathAt, questionPathSize         = 72, 512
+	questionKeyAt                            = questionPathAt + questionPathSize
+	questionSize                             = questionKeyAt + keySize
 )
 
 // selections are the answers so far. An object is looked up once for a recording, whatever the number of
@@ -97,22 +97,21 @@ func (s *selections) unselected() []string {
 	return slices.Sorted(slices.Values(s.objects))
 }
 
-// serveSelect answers a question on a connection, and closes it.
-func (ob *Observer) serveSelect(fd, pid int, question []byte) {
-	defer unix.Close(fd)
-	text, err := ob.answerSelect(pid, question)
-	var rights []byte
+// serveSelect answers the question of a visitor.
+func (ob *Observer) serveSelect(v *visitor, question []byte) {
+	text, err := ob.answerSelect(int(v.Pid), question)
+	fd := -1
 	if text != nil {
 		var file *os.File
 		if file, err = memoryFile(text); err == nil {
 			defer file.Close()
-			rights = unix.UnixRights(int(file.Fd()))
+			fd = int(file.Fd())
 		}
 	}
 	if err != nil {
 		ob.problem(err)
 	}
-	_ = unix.Sendmsg(fd, []byte{0}, rights, nil, unix.MSG_NOSIGNAL) // it may have ended
+	_ = v.send([]byte{0}, fd) // it may have ended
 }
 
 // chooseFor returns the functions that the filter selects of an object of a process, which may see other

@@ -118,12 +118,12 @@ func (f variant) runLimited(t *testing.T, options string, budget float64, args .
 // runUnder runs a program under an observer. It returns what the program printed and its traces.
 func (f variant) runUnder(t *testing.T, o ObserverOptions, options string, args ...string) (stdout string, traces []string) {
 	t.Helper()
-	o.Session, o.Output = uint64(time.Now().UnixNano()), filepath.Join(t.TempDir(), "%p")
+	o.Session, o.Key, o.Output = uint64(time.Now().UnixNano()), NewKey(), filepath.Join(t.TempDir(), "%p")
 	_, settle := startObserver(t, o)
 	cmd := exec.Command(f.program, args...)
 	var out bytes.Buffer
 	cmd.Stdout = &out
-	cmd.Env = append(os.Environ(), EnvVar+"=observer="+o.Name()+",session="+strconv.FormatUint(o.Session, 10)+","+options)
+	cmd.Env = append(os.Environ(), EnvVar+"=observer="+o.Address()+",session="+strconv.FormatUint(o.Session, 10)+","+options)
 	if f.library != nil {
 		cmd.Env = append(cmd.Env, "LD_PRELOAD="+f.library.Preload())
 	}

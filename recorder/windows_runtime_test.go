@@ -277,9 +277,9 @@ func checkWindowsWithCommands(t *testing.T, l Library, program string) {
 // some windows, it calls end and returns the traces.
 func observeWindows(t *testing.T, l Library, program string, least float64, compress bool, end func(r *running, pids []int)) (traces []string) {
 	t.Helper()
-	o := ObserverOptions{Session: uint64(time.Now().UnixNano()), Output: filepath.Join(t.TempDir(), "%p"), Compress: compress}
+	o := ObserverOptions{Session: uint64(time.Now().UnixNano()), Key: NewKey(), Output: filepath.Join(t.TempDir(), "%p"), Compress: compress}
 	_, settle := startObserver(t, o)
-	options := "control=1,window=1000000,every=2000000,observer=" + o.Name() + ",session=" + strconv.FormatUint(o.Session, 10)
+	options := "control=1,window=1000000,every=2000000,observer=" + o.Address() + ",session=" + strconv.FormatUint(o.Session, 10)
 	r := variant{program, &l}.run(t, options, program, "fork")
 	var pids []int
 	for range 2 {
@@ -307,12 +307,12 @@ func observeWindows(t *testing.T, l Library, program string, least float64, comp
 func TestWindowsOfExecutedPrograms(t *testing.T) {
 	l := library(t)
 	program := buildProgram(t, "clang-22", "windows.c", "-O2", "-fxray-instruction-threshold=1")
-	o := ObserverOptions{Session: uint64(time.Now().UnixNano()), Output: filepath.Join(t.TempDir(), "%p")}
+	o := ObserverOptions{Session: uint64(time.Now().UnixNano()), Key: NewKey(), Output: filepath.Join(t.TempDir(), "%p")}
 	ob, settle := startObserver(t, o)
 	var plans []uint64
 	for range 2 {
 		cmd := exec.Command(program)
-		cmd.Env = append(os.Environ(), EnvVar+"=control=1,window=1000000,every=3600000000000,observer="+o.Name()+",session="+strconv.FormatUint(o.Session, 10),
+		cmd.Env = append(os.Environ(), EnvVar+"=control=1,window=1000000,every=3600000000000,observer="+o.Address()+",session="+strconv.FormatUint(o.Session, 10),
 			"LD_PRELOAD="+l.Preload())
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		stdin, err := cmd.StdinPipe()

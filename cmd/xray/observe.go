@@ -6,8 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -53,27 +56,35 @@ func (a *app) observe(ctx context.Context, in io.Reader, out io.Writer) error {
 	ended := make(chan error, 1)
 	go func() { ended <- observer.Run(ctx) }()
 	ready(out, "listening", observer.NoSched())
-	program := &recorder.Process{}
-	for lines.Scan() {
-		command, rest, _ := strings.Cut(lines.Text(), " ")
-		switch command {
-		case "started":
-			if pid, err := strconv.Atoi(rest); err == nil {
-				program.PID = pid
-				observer.Started(pid)
+	told := make(chan string)
+	go func() {
+		defer close(told)
+		for lines.Scan() {
+			told <- lines.Text()
+		}
+	}()
+	terminated := make(chan os.Signal, 1)
+	signal.Notify(terminated, syscall.SIGTERM)
+	var patience <-chan time.Time
+	check := time.NewTicker(100 * time.Millisecond)
+	defer check.Stop()
+	for told != nil || !observer.Idle() {
+		select {
+		case line, more := <-told:
+			if !more {
+				told = nil // the process that asks is gone
+				continue
 			}
-		case "settle":
-			answer, err := json.Marshal(observer.Settle())
-			if err != nil {
+			if err := tell(observer, out, line); err != nil {
 				return err
 			}
-			fmt.Fprintf(out, "%s\n", answer)
-			program.PID = 0
+		case <-terminated:
+			patience = time.After(terminationDelay)
+		case <-patience:
+			observer.HandOver()
+			return exitStatus(128 + int(syscall.SIGTERM))
+		case <-check.C:
 		}
-	}
-	// The process that asked is gone.
-	for program.PID != 0 && program.Alive() || !observer.Idle() {
-		time.Sleep(100 * time.Millisecond)
 	}
 	cancel()
 	return <-ended
@@ -97,6 +108,28 @@ func (o *observing) recorder(a *app) (recorder.ObserverOptions, error) {
 		o.Filter = filter
 	}
 	return o.ObserverOptions, err
+}
+
+// terminationDelay is how long the observer continues after SIGTERM. The observed processes may end by the
+// same signal.
+const terminationDelay = 2 * time.Second
+
+// tell does what a line says.
+func tell(observer *recorder.Observer, out io.Writer, line string) error {
+	command, rest, _ := strings.Cut(line, " ")
+	switch command {
+	case "started":
+		if pid, err := strconv.Atoi(rest); err == nil {
+			observer.Started(pid)
+		}
+	case "settle":
+		answer, err := json.Marshal(observer.Settle())
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "%s\n", answer)
+	}
+	return nil
 }
 
 // observer is the process that writes the traces of a launch.

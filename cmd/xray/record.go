@@ -310,14 +310,14 @@ func (a *app) prepare(ctx context.Context, r *recordFlags, args []string) (*laun
 	l.session = 1 + rand.Uint64N(1<<53-1) // JSON numbers are exact up to 1<<53
 	observing := observing{Func: r.function, Exclude: r.exclude, Symbols: r.Symbols}
 	observing.ObserverOptions = recorder.ObserverOptions{
-		Session: l.session, Output: l.template, Rings: r.ring > 0, Drop: r.drop, Limit: what.Limit, Compress: r.compress,
+		Session: l.session, Key: recorder.NewKey(), Output: l.template, Rings: r.ring > 0, Drop: r.drop, Limit: what.Limit, Compress: r.compress,
 		Sched: r.sched != "", Budget: float64(r.budget),
 	}
 	if observing.Interrupts, err = r.sched.interrupts(); err != nil {
 		return nil, err
 	}
 	options := recorder.Options{
-		Recording: what, Output: l.template, Ring: r.ring, Observer: observing.Name(),
+		Recording: what, Output: l.template, Ring: r.ring, Observer: observing.Address(),
 		NoFollow: r.noFollow, NoOffCPU: r.noOffCPU, Session: l.session, Quiet: r.quiet, Limited: r.budget > 0,
 	}
 	if l.cmd.Env, err = a.preload(ctx, l, program, r); err != nil {

@@ -30,6 +30,8 @@ var recorderLosses = map[string]struct{ one, many, text, remedy string }{
 	"sched-write-error": {"scheduler event", "scheduler events", "could not be written", "Check for a full or slow disk."},
 	"no-path": {"record", "records", "of calls for which the profile had no memory",
 		"Give the program more memory, or count calls with --count."},
+	"writer-ended": {"record", "records", "may be missing: xray record's writing process was killed while it wrote them",
+		"They are at the end of the trace that this process wrote, or lost."},
 	"not-waited-for":  {"record", "records", "dropped because threads did not wait for the trace to be written", "Record without --drop."},
 	"damaged-profile": {"thread profile", "thread profiles", "overwritten by the program", "Look for stray writes in the program with a sanitizer."},
 	"unlisted-thread": {"thread", "threads", "without a recorded name", "No action needed: the records of the thread are in the trace."},
@@ -49,8 +51,9 @@ func RecordsLost(r *reader.Recording) uint64 {
 // recordingFindings adds losses that the recorder reports.
 func recordingFindings(r *reader.Recording, add addFinding) {
 	if r.Process.Recorder != "" && !r.Process.Complete {
-		add("incomplete", "The last records of each thread are missing, at most a chunk of 64 kB each. The other records are correct.",
-			"The recording did not end normally: the program was killed, or is still running.")
+		add("incomplete", "If the program was killed, the last records of each thread are missing, at most a chunk of 64 kB each. "+
+			"If xray record's writing process was killed, all later records are missing here: the program wrote them to a second file beside this one, unless it was killed too.",
+			"The recording did not end normally: the program or the process that writes the trace was killed, or is still running.")
 	}
 	for _, l := range r.Losses {
 		words, known := recorderLosses[l.Cause]

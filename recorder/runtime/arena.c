@@ -3,8 +3,10 @@
  * No libc, because the slow path calls this code. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 
 #include "arena.h"
@@ -22,16 +24,30 @@ static struct xr_text *latest;
 
 /* Joining. */
 
+enum { KEY_SIZE = 32 };
+
 /* The program's first packet. The answer is one byte with the descriptor. */
 struct hello {
 	char magic[16];
 	uint32_t version, pid;
 	uint64_t session, nchunks;
+	char key[KEY_SIZE];
 };
+
+/* Returns the length of the name in an address. */
+static uint64_t name_length(const char *address)
+{
+	uint64_t n = 0;
+	while (address[n] && address[n] != ':')
+		n++;
+	return n;
+}
 
 static socklen_t abstract(struct sockaddr_un *a, const char *name)
 {
-	uint64_t n = xr_strnlen(name, sizeof a->sun_path - 1);
+	uint64_t n = name_length(name);
+	if (n > sizeof a->sun_path - 1)
+		n = sizeof a->sun_path - 1;
 	a->sun_family = AF_UNIX;
 	a->sun_path[0] = 0;
 	xr_copy(a->sun_path + 1, name, n);
@@ -40,13 +56,12 @@ static socklen_t abstract(struct sockaddr_un *a, const char *name)
 
 /* Any user can listen on an abstract name. The program sends its calls only to its own user or
  * to root. */
-static int trusted(int fd, uint32_t *pid)
+static int is_trusted(int fd)
 {
 	struct ucred peer = {.uid = -1};
 	socklen_t size = sizeof peer;
-	if (xr_sys6(SYS_getsockopt, fd, SOL_SOCKET, SO_PEERCRED, (intptr_t)&peer, (intptr_t)&size, 0) < 0)
+	if (xr_sys6(SYS_getsockopt, fd, SOL_SOCKET, SO_PEERCRED, (intptr_t)&peer, (intptr_t)&size, 0) < 0 || xr_is_unknown_user(peer.uid))
 		return 0;
-	*pid = peer.pid;
 	return peer.uid == 0 || peer.uid == (uid_t)xr_sys0(SYS_geteuid) || peer.uid == (uid_t)xr_sys0(SYS_getuid);
 }
 
@@ -74,22 +89,33 @@ static int receive_descriptor(int fd)
 	return got;
 }
 
-static int ask(int fd, const char *name, uint32_t *observer)
+/* Sends a packet to the observer at an address, and returns the descriptor that it answers with, or -errno. */
+static int ask(const char *address, const void *packet, uint64_t size, int64_t seconds)
 {
-	struct { int64_t s, us; } patience = {5, 0};
+	struct { int64_t s, us; } patience = {seconds, 0};
 	struct sockaddr_un a;
-	struct hello hello = {
-		.magic = XR_ARENA_MAGIC, .version = XR_ARENA_VERSION, .pid = xr_root.pid,
-		.session = xr_root.session, .nchunks = xr_root.nchunks,
-	};
+	int fd = xr_sys3(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return fd;
 	xr_sys6(SYS_setsockopt, fd, SOL_SOCKET, SO_RCVTIMEO, (intptr_t)&patience, sizeof patience, 0);
-	int64_t err = xr_sys3(SYS_connect, fd, (intptr_t)&a, abstract(&a, name));
-	if (err < 0)
-		return err;
-	if (!trusted(fd, observer))
-		return -EPERM;
-	err = xr_sys6(SYS_sendto, fd, (intptr_t)&hello, sizeof hello, MSG_NOSIGNAL, 0, 0);
-	return err < 0 ? err : receive_descriptor(fd);
+	xr_sys6(SYS_setsockopt, fd, SOL_SOCKET, SO_SNDTIMEO, (intptr_t)&patience, sizeof patience, 0); /* others may fill the queue */
+	int64_t err = xr_sys3(SYS_connect, fd, (intptr_t)&a, abstract(&a, address));
+	if (!err && !is_trusted(fd))
+		err = -EPERM;
+	if (!err)
+		err = xr_sys6(SYS_sendto, fd, (intptr_t)packet, size, MSG_NOSIGNAL, 0, 0);
+	if (err >= 0)
+		err = receive_descriptor(fd);
+	xr_close(fd);
+	return err;
+}
+
+/* Copies the key in an address. */
+static void put_key(char key[KEY_SIZE], const char *address)
+{
+	address += name_length(address);
+	if (*address)
+		xr_copy(key, address + 1, xr_strnlen(address + 1, KEY_SIZE));
 }
 
 /* The question which functions of an object to record. The answer is a byte with a file. */
@@ -99,31 +125,18 @@ struct question {
 	uint32_t build_id_size, unused;
 	uint8_t build_id[32];
 	char path[512];
+	char key[KEY_SIZE];
 };
 _Static_assert(sizeof((struct xr_object *)0)->path == sizeof((struct question *)0)->path, "");
 
-int xr_arena_select(const char *name, const struct xr_object *o)
+int xr_arena_select(const char *address, const struct xr_object *o)
 {
 	static struct question q; /* under XR_LOCK_LOADER */
-	struct { int64_t s, us; } patience = {20, 0}; /* the first time, the observer reads debug information */
-	struct sockaddr_un a;
-	uint32_t observer;
-	int fd = xr_sys3(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return fd;
 	q = (struct question){.magic = XR_SELECT_MAGIC, .session = xr_root.session, .nfunctions = o->nfunctions, .build_id_size = o->build_id_size};
 	xr_copy(q.build_id, o->build_id, sizeof q.build_id);
 	xr_copy(q.path, o->path, sizeof q.path);
-	xr_sys6(SYS_setsockopt, fd, SOL_SOCKET, SO_RCVTIMEO, (intptr_t)&patience, sizeof patience, 0);
-	int64_t err = xr_sys3(SYS_connect, fd, (intptr_t)&a, abstract(&a, name));
-	if (!err && !trusted(fd, &observer))
-		err = -EPERM;
-	if (!err)
-		err = xr_sys6(SYS_sendto, fd, (intptr_t)&q, sizeof q, MSG_NOSIGNAL, 0, 0);
-	if (err >= 0)
-		err = receive_descriptor(fd);
-	xr_close(fd);
-	return err;
+	put_key(q.key, address);
+	return ask(address, &q, sizeof q, 20); /* the first time, the observer reads debug information */
 }
 
 /* Only the used part of the arena is readable and writable. A program that locks its memory
@@ -168,6 +181,10 @@ static int map_arena(int fd)
 {
 	enum { LEAST = 64 << 20 };
 	struct xr_arena *p = NULL;
+	/* Memory that shrinks would end the program. */
+	int64_t seals = xr_sys3(SYS_fcntl, fd, F_GET_SEALS, 0);
+	if (seals < 0 || !(seals & F_SEAL_SHRINK))
+		return -EPROTO;
 	int64_t head = xr_sys6(SYS_mmap, 0, XR_THREAD_PAGE, PROT_READ, MAP_SHARED, fd, 0);
 	if (head < 0 && head > -4096)
 		return head;
@@ -209,23 +226,22 @@ static int map_arena(int fd)
 
 static void enroll(void);
 
-int xr_arena_join(const char *name)
+int xr_arena_join(const char *address)
 {
-	uint32_t observer = 0;
 	if (arena || xr_root.nthreads)
 		return arena ? 0 : -EBUSY;
-	int fd = xr_sys3(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return fd;
-	int memory = ask(fd, name, &observer);
-	xr_close(fd);
+	struct hello hello = {
+		.magic = XR_ARENA_MAGIC, .version = XR_ARENA_VERSION, .pid = xr_root.pid,
+		.session = xr_root.session, .nchunks = xr_root.nchunks,
+	};
+	put_key(hello.key, address);
+	int memory = ask(address, &hello, sizeof hello, 5);
 	if (memory < 0)
 		return memory;
 	int err = map_arena(memory);
 	xr_close(memory);
 	if (err)
 		return err;
-	arena->observer = observer;
 	if (arena->limits_at)
 		xr_budget_begin((uint64_t *)(arena->base + arena->limits_at), &arena->exhausted, &arena->decisions, &arena->burst);
 	enroll();
@@ -267,6 +283,17 @@ static int claim(uint32_t *state, uint32_t from, uint32_t to)
 	return __atomic_compare_exchange_n(state, &from, to, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
+/* The PID namespace, which the observer needs to know which process this is. A child is in its
+ * parent's, unless its parent's ID is 0 there. */
+static uint64_t find_space(void)
+{
+	static uint64_t space;
+	struct stat st;
+	if (!xr_sealed && (!space || !xr_sys0(SYS_getppid)))
+		space = xr_sys2(SYS_stat, (intptr_t)"/proc/self/ns/pid", (intptr_t)&st) < 0 ? 0 : st.st_ino;
+	return space;
+}
+
 /* Creates an entry for this process. */
 static void enroll(void)
 {
@@ -290,6 +317,7 @@ static void enroll(void)
 	p->mode = xr_root.mode;
 	p->texts = p->flush_asked = p->flush_done = 0;
 	p->dropped = p->nhooked = p->nwindows = 0;
+	p->space = find_space();
 	__atomic_store_n(&p->state, XR_PROCESS_LIVE, __ATOMIC_RELEASE);
 	self = p;
 }
@@ -455,7 +483,7 @@ int xr_arena_attach(struct xr_thread *t)
 	t->nchunks = s->nchunks;
 	s->process = index_of(self);
 	s->tid = t->tid;
-	s->taken = s->consumed = s->waiting = 0;
+	s->taken = s->consumed = s->writing = s->waiting = 0;
 	s->dropped = s->truncated = s->waited = s->first = s->last = 0;
 	xr_zero(s->name, sizeof s->name);
 	s->owner++;
@@ -527,9 +555,17 @@ int xr_arena_lost(void)
 {
 	if (!arena)
 		return 0;
-	if (!arena->closed && !xr_sealed && arena->observer && xr_sys2(SYS_kill, arena->observer, 0) == -ESRCH)
+	if (!arena->closed && __atomic_load_n(&arena->keeper, __ATOMIC_ACQUIRE) & FUTEX_OWNER_DIED)
 		arena->closed = 1;
 	return arena->closed;
+}
+
+uint64_t xr_arena_written(const struct xr_thread *t, int *unsure)
+{
+	uint64_t consumed = __atomic_load_n(&t->slot->consumed, __ATOMIC_ACQUIRE);
+	uint64_t writing = __atomic_load_n(&t->slot->writing, __ATOMIC_ACQUIRE);
+	*unsure = writing > consumed;
+	return *unsure ? writing : consumed;
 }
 
 static int has_room(const struct xr_slot *s, uint64_t number)

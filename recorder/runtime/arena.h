@@ -21,7 +21,7 @@
 
 #define XR_ARENA_MAGIC "XRAY-ARENA-1" /* 16 bytes with zeros */
 #define XR_SELECT_MAGIC "XRAY-SELECT-1"
-#define XR_ARENA_VERSION 2
+#define XR_ARENA_VERSION 3
 #define XR_ARENA_SLOTS 65536
 #define XR_ARENA_PROCESSES 16384
 #define XR_ARENA_TEXT (4 << 20) /* room for one version of a process's metadata */
@@ -54,7 +54,8 @@ struct xr_slot {
 	uint64_t counters, ncounters; /* count mode: address and number of the counters by function ID */
 	uint64_t profile;   /* profile mode: address of struct xr_profile */
 	uint64_t sums, nsums; /* sums of pruned calls */
-	uint64_t unused[13];
+	uint64_t writing;   /* number of the chunk that the observer is writing to the file, or 0 */
+	uint64_t unused[12];
 };
 _Static_assert(sizeof(struct xr_slot) == 256, "");
 
@@ -74,7 +75,8 @@ struct xr_process {
 	uint64_t dropped;   /* records lost by threads without memory */
 	uint64_t hooked, nhooked; /* a copy of xr_root.hooked, functions without sleds */
 	uint64_t windows, nwindows; /* address of XR_WINDOWS rows, and number of windows so far; see window.h */
-	uint64_t unused[2];
+	uint64_t space;     /* inode of its PID namespace; 0 if unknown */
+	uint64_t unused[1];
 };
 _Static_assert(sizeof(struct xr_process) == 128, "");
 
@@ -91,8 +93,8 @@ struct xr_arena {
 	uint32_t drop;       /* 1: lose records instead of waiting for the observer */
 	uint64_t beat;       /* rounds of the observer so far; it is alive while this grows */
 	uint32_t doorbell;   /* 1 while the observer sleeps; a futex through which threads wake it */
-	uint32_t closed;     /* 1 once the observer has ended early */
-	uint32_t observer;   /* its process ID as the program sees it; 0 if unknown */
+	uint32_t closed;     /* 1 once the observer has ended early, and writes nothing more */
+	uint32_t keeper;     /* a robust futex of the observer: the kernel sets FUTEX_OWNER_DIED when the observer ends; 0 if unknown */
 	uint32_t nfree;      /* slots that are XR_SLOT_FREE */
 	uint64_t limits_at;  /* with a budget: offset of the limits of functions, XR_LIMITS_SIZE bytes, shared by all processes; else 0 */
 	uint32_t exhausted;  /* how often threads have reached a limit */
@@ -101,13 +103,14 @@ struct xr_arena {
 	uint64_t schedule;   /* when a window begins, in ns of CLOCK_MONOTONIC; the first process sets it, and the observer copies it to the arenas of executed programs */
 };
 
-/* lifecycle.c and ring.c. Joins the observer that listens on the abstract socket with this
- * name. Returns 0 or -errno. After success, xr_observed returns 1. */
-int xr_arena_join(const char *name);
-/* Asks the observer which functions of an object to record. Returns a file as for xr_set_filter, or
- * -errno. */
+/* lifecycle.c and ring.c. Joins the observer at an address: the name of its abstract socket, a
+ * colon, and the key that proves that the process belongs to the recording. Returns 0 or -errno.
+ * After success, xr_observed returns 1. */
+int xr_arena_join(const char *address);
+/* Asks the observer at an address which functions of an object to record. Returns a file as for
+ * xr_set_filter, or -errno. */
 struct xr_object;
-int xr_arena_select(const char *name, const struct xr_object *o);
+int xr_arena_select(const char *address, const struct xr_object *o);
 int xr_observed(void);
 /* Returns whether the observer writes chunks continuously. */
 int xr_arena_streams(void);
@@ -145,8 +148,11 @@ void xr_arena_windows_are(uint64_t n);
 uint64_t xr_arena_schedule(uint64_t now);
 /* Makes the observer write everything recorded so far, and waits for it at most one second. */
 void xr_arena_flush(void);
-/* Returns whether the observer ended early. The program must then write the rings itself. */
+/* Returns whether the observer ended early. The program must then write the rest itself. */
 int xr_arena_lost(void);
+/* Returns the number of chunks of t that the observer has written. *unsure becomes 1 if it may not
+ * have written all of the last one. */
+uint64_t xr_arena_written(const struct xr_thread *t, int *unsure);
 /* Creates a new entry for a forked child. */
 void xr_arena_forked(uint32_t parent);
 

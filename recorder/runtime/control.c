@@ -841,8 +841,7 @@ static void hang_up(struct client *c)
 		close_connection(fd);
 }
 
-/* Returns whether all user IDs are known in the process's user namespace. If not, all unknown
- * users have the same ID. */
+/* Returns whether all user IDs are known in the process's user namespace. */
 static int knows_users(void)
 {
 	static const char all[] = "         0          0 4294967295";
@@ -855,18 +854,23 @@ static int knows_users(void)
 	return n == sizeof all - 1 && !xr_memcmp(map, all, n);
 }
 
+int xr_is_unknown_user(uint32_t uid)
+{
+	enum { NO_USER = 65534 };
+	return uid == NO_USER && !knows_users();
+}
+
 /* Returns whether the client may control the process: root, the process's user, or the user
  * that it had at the start. */
 static int may_control(int fd)
 {
-	enum { NO_USER = 65534 };
 	struct ucred peer = {.uid = -1};
 	socklen_t size = sizeof peer;
 	uint32_t real, effective, saved;
 	if (xr_sys6(SYS_getsockopt, fd, SOL_SOCKET, SO_PEERCRED, (intptr_t)&peer, (intptr_t)&size, 0) < 0 ||
 	    xr_sys3(SYS_getresuid, (intptr_t)&real, (intptr_t)&effective, (intptr_t)&saved) < 0)
 		return 0;
-	if (peer.uid == NO_USER && !knows_users())
+	if (xr_is_unknown_user(peer.uid))
 		return 0;
 	return peer.uid == 0 || peer.uid == real || peer.uid == effective || peer.uid == server.users[0] ||
 	       peer.uid == server.users[1];
@@ -1056,6 +1060,7 @@ static void look_after(void)
 {
 	xr_lock(XR_LOCK_CONTROL);
 	if (xr_root.mode != XR_OFF) {
+		xr_continue_alone();
 		if (xr_rescan() > 0)
 			xr_stream_metadata();
 		xr_imports_follow();

@@ -395,6 +395,9 @@ int64_t xr_snapshot(int fd, uint64_t since, struct xr_written *w);
  * xr_stream_begin returns 0 and takes over fd, or returns -errno. Without a stream,
  * xr_stream_end returns 0. */
 int xr_stream_begin(int fd);
+/* Like xr_stream_begin, for a process whose observer has ended early. It first writes what the
+ * observer has not written. */
+int xr_stream_rest(int fd);
 int xr_stream_end(void);
 /* Appends a metadata block to the stream, if there is one. Call it after the objects change. */
 int xr_stream_metadata(void);
@@ -544,6 +547,12 @@ int xr_command(const char *line, const int *fds, int nfds, char *out, size_t siz
 int xr_control_start(const char *where);
 /* Returns whether there is such a thread. */
 int xr_control_runs(void);
+/* If the observer has ended early, the process begins to write the rest of its trace itself. The caller holds
+ * XR_LOCK_CONTROL. */
+void xr_continue_alone(void);
+/* Returns whether a user ID of a peer may stand for several users, because the process's user
+ * namespace does not know them. */
+int xr_is_unknown_user(uint32_t uid);
 
 /* The same for a recorder that was loaded into a running process. The thread ends when no
  * client records any more. */

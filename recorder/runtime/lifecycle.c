@@ -68,6 +68,39 @@ void xr_open_pending(void)
 	xr_unlock(XR_LOCK_CONTROL);
 }
 
+/* Whether the process writes the rest of the trace that its observer began. */
+static uint32_t alone;
+
+static void write_rest(void)
+{
+	xr_change("xray record's writing process has ended");
+	int fd = xr_open_output(xr_options.template);
+	int err = fd < 0 ? fd : xr_stream_rest(fd);
+	xr_root.stream_limit = xr_options.limit;
+	if (err && fd >= 0)
+		xr_close(fd);
+	if (err)
+		xr_warn("cannot write the rest of the trace: xray record's writing process has ended", xr_errno_text(err));
+}
+
+void xr_continue_alone(void)
+{
+	if (alone || xr_sealed || !xr_arena_streams() || !xr_arena_lost())
+		return;
+	if (xr_root.mode != XR_OFF && !xr_root.stream && xr_options.template[0])
+		write_rest();
+	__atomic_store_n(&alone, 1, __ATOMIC_RELEASE); /* only now may threads reuse their chunks */
+}
+
+void xr_lost_observer(void)
+{
+	if (__atomic_load_n(&alone, __ATOMIC_ACQUIRE) || xr_sealed)
+		return;
+	xr_lock(XR_LOCK_CONTROL);
+	xr_continue_alone();
+	xr_unlock(XR_LOCK_CONTROL);
+}
+
 /* Recording. */
 
 static const char *check_mode(enum xr_mode *mode, uint32_t depth)
@@ -214,6 +247,7 @@ void xr_forked(void)
 	 * stream. It does record to rings, because xray watch finds it. */
 	int follow = xr_options.follow && !(xr_budget_is_own() && xr_root.stream);
 	xr_locks_forked();
+	alone = 0;
 	xr_writer_forked();
 	xr_control_forked();
 	xr_offcpu_forked();
@@ -455,12 +489,13 @@ __attribute__((destructor(101))) static void end(void)
 		return; /* none of this is possible; an observer writes the rest */
 	xr_forked();
 	xr_lock(XR_LOCK_CONTROL);
+	xr_continue_alone();
 	if (xr_observed() && !xr_arena_lost()) {
 		xr_rescan();
 		xr_arena_publish(); /* other threads continue until the process has ended */
 	} else if (xr_root.mode != XR_OFF) {
 		xr_windows_end();
-		int rings = xr_observed() || (!xr_root.stream && !xr_options.stream);
+		int rings = xr_observed() ? !xr_arena_streams() : !xr_root.stream && !xr_options.stream;
 		if (rings && xr_options.template[0] && xr_root.nthreads)
 			write_rings();
 		xr_stop();

@@ -355,7 +355,7 @@ static void put_losses(struct xr_text *t, const struct xr_trace *trace)
 	static const char *const causes[XR_LOSSES] = {
 		[XR_LOST_WRITE] = "write-error", [XR_LOST_LIMIT] = "size-limit",
 		[XR_LOST_UNWRITTEN] = "interrupted", [XR_LOST_DAMAGED] = "damaged-chunk",
-		[XR_LOST_MEMORY] = "no-memory",
+		[XR_LOST_MEMORY] = "no-memory", [XR_LOST_OBSERVER] = "writer-ended",
 	};
 	xr_put_text(t, "{\"losses\":[");
 	for (int i = 0; i < XR_LOSSES; i++)

@@ -488,6 +488,8 @@ static void take_chunk(struct xr_thread *t)
 		t->dropped += xr_count_records(chunk_at(t, --number));
 		t->cursor = 0;
 	}
+	if (t->slot && xr_arena_lost())
+		xr_lost_observer();
 	xr_lock_one(XR_LOCK_THREAD, &t->lock);
 	uint64_t now = xr_rdtsc();
 	if (t->taken) {

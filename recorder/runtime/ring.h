@@ -47,6 +47,8 @@ int xr_share_forked(void);
 void xr_forked(void);
 /* Opens the output of a forked child before its first record. */
 void xr_open_pending(void);
+/* Opens an output of the process after its observer has ended early, once. */
+void xr_lost_observer(void);
 
 #pragma GCC visibility pop
 

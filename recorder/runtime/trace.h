@@ -23,6 +23,7 @@ enum xr_loss {
 	XR_LOST_UNWRITTEN, /* a signal handler filled the chunk while a record was incomplete */
 	XR_LOST_DAMAGED,   /* bytes of a chunk that are not a valid record */
 	XR_LOST_MEMORY,    /* no memory to convert a chunk */
+	XR_LOST_OBSERVER,  /* the observer ended while it wrote a chunk */
 	XR_LOSSES,
 };
 

@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <sys/stat.h>
 
+#include "arena.h"
 #include "internal.h"
 #include "output.h"
 #include "syscall.h"
@@ -551,7 +552,7 @@ static void flush(struct xr_thread *t, struct xr_chunk *copy)
 	xr_unlock_one(XR_LOCK_THREAD, &t->lock);
 }
 
-int xr_stream_begin(int fd)
+static int stream_from(int fd, uint64_t since)
 {
 	int err = xr_file_refusal(fd);
 	if (err)
@@ -564,7 +565,7 @@ int xr_stream_begin(int fd)
 
 	uint64_t signals = xr_block_signals();
 	xr_lock(XR_LOCK_STREAM);
-	stream = (struct xr_trace){.fd = fd, .since = xr_rdtsc(), .stream = 1};
+	stream = (struct xr_trace){.fd = fd, .since = since, .stream = 1};
 	xr_root.stream_fd = fd;
 	err = append_first(&stream);
 	xr_root.streamed = stream.bytes;
@@ -578,6 +579,43 @@ int xr_stream_begin(int fd)
 	xr_restore_signals(signals);
 	return err;
 }
+
+/* Returns the time before which no ring holds wanted records. */
+static uint64_t oldest(uint64_t since);
+
+/* Streams the chunks of a thread that its observer has not written. */
+static void stream_rest(struct xr_thread *t)
+{
+	xr_lock_one(XR_LOCK_THREAD, &t->lock);
+	if (t->slot && t->ring && t->taken && t->state != XR_THREAD_FREE) {
+		int unsure;
+		uint64_t number = xr_arena_written(t, &unsure);
+		if (unsure) {
+			uint64_t n = xr_count_records(chunk_of(t, number));
+			__atomic_fetch_add(&stream.lost[XR_LOST_OBSERVER], n, __ATOMIC_RELAXED);
+		}
+		if (number >= t->taken)
+			chunk_of(t, t->taken)->streamed = XR_CHUNK_SIZE;
+		if (number + t->nchunks < t->taken)
+			number = t->taken - t->nchunks;
+		while (++number < t->taken + (t->state == XR_THREAD_DEAD))
+			if (chunk_of(t, number)->seq == 2 * number)
+				stream_chunk(t, number, 0);
+	}
+	xr_unlock_one(XR_LOCK_THREAD, &t->lock);
+}
+
+int xr_stream_rest(int fd)
+{
+	int err = stream_from(fd, oldest(0));
+	uint64_t signals = xr_block_signals();
+	for (uint64_t i = 0, n = nthreads(); !err && i < n; i++)
+		stream_rest(thread_at(i));
+	xr_restore_signals(signals);
+	return err;
+}
+
+int xr_stream_begin(int fd) { return stream_from(fd, xr_rdtsc()); }
 
 int xr_stream_metadata(void)
 {

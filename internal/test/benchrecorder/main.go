@@ -229,7 +229,7 @@ func (b *bench) measure(clang string, w workload) (samples, error) {
 // observed runs the program as `xray record` does, and returns the cost of recording if another
 // process writes the trace.
 func (b *bench) observed() ([]float64, error) {
-	options := recorder.ObserverOptions{Session: 1 + rand.Uint64N(1<<53-1), Output: recorder.EscapeTemplate(filepath.Join(b.dir, "observed")) + ".%p"}
+	options := recorder.ObserverOptions{Session: 1 + rand.Uint64N(1<<53-1), Key: recorder.NewKey(), Output: recorder.EscapeTemplate(filepath.Join(b.dir, "observed")) + ".%p"}
 	observer, err := recorder.Listen(options)
 	if err != nil {
 		return nil, err
@@ -237,7 +237,7 @@ func (b *bench) observed() ([]float64, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- observer.Run(ctx) }()
-	s, err := b.run(fmt.Sprintf("start=1,observer=%s,session=%d", options.Name(), options.Session))
+	s, err := b.run(fmt.Sprintf("start=1,observer=%s,session=%d", options.Address(), options.Session))
 	for _, t := range observer.Settle().Traces {
 		err = errors.Join(err, os.Remove(t.Path))
 	}

@@ -1,0 +1,260 @@
+package recorder
+
+import (
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xray-tools/xray/reader"
+)
+
+// asNobody runs f in a thread of another user. Only root can.
+func asNobody(t *testing.T, f func()) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can become another user")
+	}
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // the thread ends with this goroutine
+		_, _, err := unix.RawSyscall(unix.SYS_SETRESUID, nobody, nobody, nobody)
+		if err == 0 {
+			f()
+			close(done)
+			return
+		}
+		done <- err
+	}()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
+
+func testHello(o *ObserverOptions) []byte {
+	hello := make([]byte, helloSize)
+	copy(hello, arenaMagic)
+	binary.LittleEndian.PutUint32(hello[16:], arenaVersion)
+	binary.LittleEndian.PutUint32(hello[20:], uint32(os.Getpid()))
+	binary.LittleEndian.PutUint64(hello[24:], o.Session)
+	copy(hello[helloKeyAt:], o.Key)
+	return hello
+}
+
+// visit connects to an observer, and sends a packet unless it is nil.
+func visit(t *testing.T, o *ObserverOptions, packet []byte) int {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err == nil {
+		t.Cleanup(func() { unix.Close(fd) })
+		err = unix.Connect(fd, &unix.SockaddrUnix{Name: "@" + o.Name()})
+	}
+	if err == nil && packet != nil {
+		err = unix.Sendto(fd, packet, unix.MSG_NOSIGNAL, nil)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	return fd
+}
+
+// answered returns the descriptor that an observer sends, or -1 if it hangs up.
+func answered(t *testing.T, conn int) int {
+	t.Helper()
+	minute := unix.NsecToTimeval(int64(time.Minute))
+	_ = unix.SetsockoptTimeval(conn, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &minute)
+	data, oob := make([]byte, 16), make([]byte, unix.CmsgSpace(4))
+	n, noob, _, _, err := unix.Recvmsg(conn, data, oob, unix.MSG_CMSG_CLOEXEC)
+	switch {
+	case err == unix.EAGAIN:
+		t.Error("no answer in a minute")
+	case err != nil && err != unix.ECONNRESET:
+		t.Error(err)
+	}
+	if file := receivedFile(oob[:max(noob, 0)]); n > 0 && file != nil {
+		t.Cleanup(func() { file.Close() })
+		return int(file.Fd())
+	}
+	return -1
+}
+
+// Only the processes of a recording get its memory, whatever user they are.
+func TestKey(t *testing.T) {
+	t.Parallel()
+	o := ObserverOptions{Session: uint64(time.Now().UnixNano()), Key: NewKey(), Output: filepath.Join(t.TempDir(), "%p")}
+	startObserver(t, o)
+	stranger := o
+	stranger.Key = NewKey()
+	none := o
+	none.Key = ""
+	request := append([]byte(schedMagic), make([]byte, schedRequestSize-len(schedMagic))...)
+	binary.LittleEndian.PutUint64(request[16:], o.Session)
+	try := func(who string) {
+		for name, packet := range map[string][]byte{
+			"another key": testHello(&stranger), "no key": testHello(&none), "a short packet": testHello(&o)[:helloKeyAt], "another protocol": []byte("GET / HTTP/1.1\r\n"),
+		} {
+			if answered(t, visit(t, &o, packet)) >= 0 {
+				t.Errorf("%s with %s got the memory", who, name)
+			}
+		}
+		if answered(t, visit(t, &o, testHello(&o))) < 0 {
+			t.Errorf("%s with the key got no memory", who)
+		}
+	}
+	try("root")
+	asNobody(t, func() {
+		try("another user")
+		conn := visit(t, &o, request)
+		if n, _, err := unix.Recvfrom(conn, make([]byte, 16), 0); n > 0 || err != nil {
+			t.Errorf("another user got an answer to a request for scheduler events: %d bytes, error %v", n, err)
+		}
+	})
+}
+
+// A process of the recording cannot change the size of the memory, which would end its observer.
+func TestMemoryIsSealed(t *testing.T) {
+	t.Parallel()
+	a, err := newArena(&ObserverOptions{}, smallestArena)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.close()
+	for _, size := range []int64{0, smallestArena - 4096, smallestArena + 4096} {
+		if err := unix.Ftruncate(a.fd, size); err != unix.EPERM {
+			t.Errorf("to %d bytes: got error %v", size, err)
+		}
+	}
+	if _, err := unix.FcntlInt(uintptr(a.fd), unix.F_ADD_SEALS, unix.F_SEAL_FUTURE_WRITE); err != unix.EPERM {
+		t.Errorf("another seal: got error %v", err)
+	}
+}
+
+// Nobody waits for visitors who say nothing.
+func TestSilentVisitors(t *testing.T) {
+	t.Parallel()
+	o := ObserverOptions{Session: uint64(time.Now().UnixNano()), Key: NewKey(), Output: filepath.Join(t.TempDir(), "%p")}
+	startObserver(t, o)
+	asNobody(t, func() {
+		for range 4 * maxSilent {
+			visit(t, &o, nil)
+		}
+	})
+	if answered(t, visit(t, &o, testHello(&o))) < 0 {
+		t.Error("no memory for a process of the recording") // one by one, it would take minutes
+	}
+}
+
+// If the shared memory cannot be read, the observer says so, and goes on.
+func TestUnreadableMemory(t *testing.T) {
+	t.Parallel()
+	ob := testObserver(t)
+	ob.settled.L = &ob.mu
+	a := makeArena(t, ob)
+	a.bell = newBell(a.word32(arenaBellAt))
+	ob.arenas = append(ob.arenas, a)
+	a.consume()
+	if err := unix.Mprotect(a.mem, unix.PROT_NONE); err != nil {
+		t.Fatal(err)
+	}
+	a.run()
+	if len(ob.arenas) != 0 || len(ob.problems) != 1 || len(ob.finished) != 1 || !strings.Contains(ob.finished[0].Problem, "memory") {
+		t.Fatalf("observed %d, problems %v, finished %+v", len(ob.arenas), ob.problems, ob.finished)
+	}
+	trace, err := reader.Open(reader.Options{}, ob.finished[0].Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trace.Close()
+}
+
+// The kernel tells the processes that their observer has ended.
+func TestKeeper(t *testing.T) {
+	t.Parallel()
+	a, err := newArena(&ObserverOptions{}, smallestArena)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const ownerDied = 0x40000000
+	a.keep()
+	word := a.word32(arenaKeeperAt)
+	if v := atomic.LoadUint32(word); v == 0 || v&ownerDied != 0 {
+		t.Errorf("while the observer lives: %#x", v)
+	}
+	close(a.over)
+	for end := time.Now().Add(time.Minute); atomic.LoadUint32(word)&ownerDied == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the observer's thread has ended, and the memory does not say so")
+		}
+	}
+}
+
+// A program can name any process in its memory. The observer waits only for those that have the memory.
+func TestForeignProcess(t *testing.T) {
+	t.Parallel()
+	for _, pid := range []int{1, os.Getpid()} {
+		ob := testObserver(t)
+		ob.settled.L = &ob.mu
+		a := makeArena(t, ob)
+		binary.LittleEndian.PutUint32(a.mem[processAt(0)+processPIDAt:], uint32(pid))
+		a.pid, a.inner, a.inode = pid, pid, inodeOf(a.fd)
+		if _, err := os.ReadFile("/proc/1/maps"); err != nil {
+			t.Skip(err)
+		}
+		observe(t, a)
+		if !a.empty() {
+			t.Errorf("the observer waits for process %d", pid)
+		}
+		a.close()
+	}
+}
+
+// Numbers that cannot be are damage, and not part of a sum.
+func TestImplausibleNumbers(t *testing.T) {
+	t.Parallel()
+	ob := testObserver(t)
+	ob.settled.L = &ob.mu
+	a := makeArena(t, ob)
+	defer a.close()
+	counters, ok := a.offset(a.u64(slotAt(0)+slotCountersAt), 8*4)
+	if !ok {
+		t.Fatal("no counters")
+	}
+	profile, _ := a.offset(a.u64(slotAt(1)+slotProfileAt), profileSize)
+	page, ok := a.offset(a.u64(profile+48), profilePageSize)
+	if !ok {
+		t.Fatal("no profile")
+	}
+	places := map[string]uint64{
+		"counter": counters + 8*4, "dropped": slotAt(0) + slotDroppedAt, "truncated": slotAt(0) + slotTruncatedAt, "waited": slotAt(1) + slotWaitedAt,
+		"lost by the process": processAt(0) + processDroppedAt, "calls of a path": page + 8 + 80,
+	}
+	for _, at := range places {
+		binary.LittleEndian.PutUint64(a.mem[at:], 1<<63+5)
+	}
+	observe(t, a)
+	trace, err := reader.Open(reader.Options{}, ob.finished[0].Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer trace.Close()
+	r := trace.Recording(0)
+	if len(r.Counters) != 1 || r.Counters[0].Calls != 14 || len(r.Profiles) != 1 || r.Process.WaitedNS != 0 {
+		t.Errorf("counters %v, %d profiles, waited %d", r.Counters, len(r.Profiles), r.Process.WaitedNS)
+	}
+	damaged := uint64(0)
+	for _, l := range r.Losses {
+		if l.Count > 10 {
+			t.Errorf("%d times %s", l.Count, l.Cause)
+		}
+		damaged += l.Count
+	}
+	if damaged != uint64(len(places)) {
+		t.Errorf("damage was found in %d places, want %d: %v", damaged, len(places), r.Losses)
+	}
+}
