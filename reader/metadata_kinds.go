@@ -42,6 +42,7 @@ const (
 	MetadataSwitched   MetadataKind = 24
 	MetadataWindows    MetadataKind = 25 // all events count
 	MetadataEdge       MetadataKind = 26 // of threads
+	MetadataChecksum   MetadataKind = 32 // of each block; no kind whose number differs in one bit exists
 )
 
 // metadataSpec is what the reader, the writer, the text forms and docs/format.md know about
@@ -159,6 +160,7 @@ var metadataSpecs = [...]metadataSpec{
 	MetadataSwitched: {"switched", (*Recording).setSwitched, (*Recording).addSwitched},
 	MetadataWindows:  {"windows", (*Recording).setWindows, (*Recording).addWindows},
 	MetadataEdge:     {name: "edge"},
+	MetadataChecksum: {name: "checksum"},
 }
 
 // Bodies of JSON.

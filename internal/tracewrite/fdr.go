@@ -57,6 +57,7 @@ type FDR struct {
 	threads   map[threadKey]*fdrThread
 	order     []*fdrThread // by first event
 	buffered  int          // bytes that their buffers take
+	checksums bool
 }
 
 type threadKey struct{ process, thread int32 }
@@ -85,6 +86,7 @@ func NewFDR(w io.Writer, h reader.Header, opts Options) *FDR {
 		size:      opts.BufferSize,
 		frequency: h.CycleFrequency,
 		threads:   make(map[threadKey]*fdrThread),
+		checksums: opts.Recording != nil,
 	}
 	if f.frequency == 0 {
 		f.frequency = 1_000_000_000
@@ -216,6 +218,9 @@ func (f *FDR) begin(t *fdrThread, e *reader.Event) {
 	t.metadata(&reader.Record{Kind: reader.WallClock, Seconds: seconds, Micros: t.blocks})
 	t.metadata(&reader.Record{Kind: reader.PID, Process: t.process})
 	t.metadata(&reader.Record{Kind: reader.NewCPUID, CPU: e.CPU, TSC: e.TSC})
+	if f.checksums {
+		t.buf = AppendChecksum(t.buf)
+	}
 	t.blocks++
 }
 
@@ -244,6 +249,9 @@ func (f *FDR) flushAll() error {
 // flush writes the block of t.
 func (f *FDR) flush(t *fdrThread) error {
 	binary.LittleEndian.PutUint64(t.buf[1:], uint64(len(t.buf)-metadataSize))
+	if f.checksums {
+		Seal(t.buf)
+	}
 	_, err := f.w.Write(t.buf)
 	t.buf = t.buf[:0]
 	return err
