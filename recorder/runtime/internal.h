@@ -164,6 +164,7 @@ struct xr_thread {
 	struct xr_offcpu off;
 	struct xr_kept *top, *end; /* with a budget: end of the noted calls, and end of their table */
 	struct xr_kept *held;      /* the table, or null */
+	uint64_t tail;             /* where the entry after the latest tail exit belongs, if that may be removed */
 };
 
 /* A noted call, which is open and was recorded: the address of its return address, and its function. */

@@ -138,6 +138,7 @@
 	jl	3f
 	cmpl	%edx, -24(%rcx)
 	jne	7f
+	LINKED	24, 11, 12
 	TAKE_BACK 24
 7:	cmpb	$(XR_REC_ARG << 1 | 1), -32(%rcx)
 	jne	3f
@@ -147,6 +148,7 @@
 	jl	3f
 	cmpl	%edx, -40(%rcx)
 	jne	3f
+	LINKED	40, 13, 14
 	TAKE_BACK 40
 	ADD_SUMS
 3:	.if \result
@@ -160,6 +162,8 @@
 	.endif
 	LEAVE4
 4:	SLOW	(8 + 16 * \result)
+	LINK	24, 11, 12
+	LINK	40, 13, 14
 	END	\name
 	.endm
 

@@ -3,7 +3,8 @@
  *
  * The address of its return address identifies an open call. The stack grows downwards, so
  * calls whose frames are below an event's have been left, by an exit, longjmp or an exception.
- * Frames on another stack, such as a signal handler's, are far away.
+ * Frames on another stack, such as a signal handler's, are far away. A call that goes on in its tail call
+ * shares the place, and ends with it.
  *
  * Nothing here calls libc or uses vector registers. A signal handler may run between any two
  * instructions and record too. Its calls are balanced, and a call counts as open as soon as the
@@ -15,6 +16,7 @@
 #include "offcpu.h"
 #include "ring.h"
 #include "syscall.h"
+#include "tailcalls.h"
 
 /* Deeper calls are lost. At this depth the stack is over 64 MB. */
 enum { MAX_DEEP = 1 << 22 };
@@ -151,6 +153,10 @@ static inline __attribute__((always_inline)) void end_call(struct xr_profile *p,
  * near. */
 static inline int is_left(const struct xr_frame *f, uint64_t bound) { return bound - f->at - 1 < XR_SAME_STACK; }
 
+/* Set in the address of a call that goes on in its tail call, whose return address is at the same place. To
+ * is_left, the call is further out then. */
+enum { GOES_ON = 1 };
+
 /* Opens a call, with n calls open before it. */
 static inline __attribute__((always_inline)) void begin_call(struct xr_profile *p, uint64_t n, struct xr_path *c, uint64_t at, int folded)
 {
@@ -237,6 +243,29 @@ static inline __attribute__((always_inline)) void leave(struct xr_profile *p, ui
 		i--;
 	for (; i && n >= i; n--)
 		end_call(p, n, now, folded);
+	/* Those that went on in this one. */
+	while (__builtin_expect(n && frame_at(p, n - 1, folded)->at == (at | GOES_ON), 0))
+		end_call(p, n--, now, folded);
+}
+
+/* Keeps the innermost open call open if it goes on in its tail call. Returns 0 if the call ends. */
+static __attribute__((noinline)) int stays(struct xr_profile *p, uint32_t id, uint64_t at, uint32_t target)
+{
+	uint64_t n = p->depth;
+	struct xr_frame *f = n ? &p->frames[n - 1] : NULL;
+	if (!f || n > p->near || f->at != at || f->path->id != id)
+		return 0;
+	int loop = 0;
+	uint64_t i = n;
+	for (; i && !loop && (p->frames[i - 1].at & ~(uint64_t)GOES_ON) == at; i--)
+		loop = p->frames[i - 1].path->id == target;
+	for (; loop && i < n; i++)
+		xr_tail_loop(p->frames[i].path->id);
+	if (loop)
+		return 0;
+	f->at = at | GOES_ON;
+	p->last = xr_rdtsc();
+	return 1;
 }
 
 /* Recomputes near. There are more open calls than near, so the innermost should have no path.
@@ -304,6 +333,13 @@ static __attribute__((noinline)) void switched(struct xr_thread *t, struct xr_pr
 	xr_leave(signals);
 }
 
+/* Returns the thread's profile, or null if its open calls are another thread's. */
+static struct xr_profile *own(void)
+{
+	struct xr_profile *p = xr_tls->profile;
+	return p && p->tid == xr_tls->tid ? p : NULL;
+}
+
 static __attribute__((noinline)) void first_event(uint32_t word, uint64_t at, uint64_t bound);
 
 static inline __attribute__((always_inline)) void event(uint32_t word, uint64_t at, uint64_t bound)
@@ -340,25 +376,23 @@ static void first_event(uint32_t word, uint64_t at, uint64_t bound)
 
 void xr_profile_event(uint32_t word, uint64_t sp)
 {
-	uint32_t kind = word >> 1 & 7;
+	uint32_t kind = word >> 1 & 7, target;
 	uint64_t at = kind == XR_EXIT ? sp : sp + 8; /* exits jump, the others call */
+	if (__builtin_expect(kind == XR_TAIL, 0)) {
+		struct xr_profile *p = xr_tls ? own() : NULL;
+		if (p && (target = xr_tail_target(word >> 4, *(const uint8_t **)sp)) && stays(p, word >> 4, at, target))
+			return;
+	}
 	event(word, at, at + 1);
 }
 
 void xr_profile_inlined(uint32_t word, uint64_t sp) { event(word, sp, sp); }
 
-/* Returns the thread's profile, or null if its open calls are another thread's. */
-static struct xr_profile *own(void)
-{
-	struct xr_profile *p = xr_tls->profile;
-	return p && p->tid == xr_tls->tid ? p : NULL;
-}
-
 uint64_t xr_profile_depth(void) { return own() ? own()->depth : 0; }
 
 void xr_profile_open_at(uint64_t slot, uint64_t *depth)
 {
-	while (*depth && is_left(xr_frame_at(own(), *depth - 1), slot + 1))
+	while (*depth && slot - (xr_frame_at(own(), *depth - 1)->at & ~(uint64_t)GOES_ON) < XR_SAME_STACK)
 		--*depth;
 }
 

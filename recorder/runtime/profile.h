@@ -66,7 +66,7 @@ enum { XR_FOLD_BUCKETS = 1 << 12 };
 
 /* An open call. */
 struct xr_frame {
-	uint64_t at;          /* address of the return address */
+	uint64_t at;          /* address of the return address; see GOES_ON in profile.c */
 	uint64_t start;       /* TSC */
 	struct xr_path *path; /* or the sums of a fold */
 };

@@ -189,6 +189,54 @@ slow:
 10:	LEAVE4
 	.endm
 
+	/* Jumps to LINK, label \link, if the exit, whose entry of n bytes is the previous record, is one of a tail
+	 * call, or if a tail exit precedes the entry. LINK comes back to label \alone if the call is alone. */
+	.macro LINKED n, link, alone
+	testb	$(XR_TAIL << 1), %r10b
+	jnz	\link\()f
+	movb	-\n - 8(%rcx), %dl
+	andb	$7, %dl
+	cmpb	$(XR_TAIL << 1), %dl
+	je	\link\()f
+\alone:
+	.endm
+
+	/* Otherwise jumps to label 3, or leaves if the call was removed. */
+	.macro LINK n, link, alone
+\link:	pushq	%rax
+	.cfi_adjust_cfa_offset 8
+	pushq	%rcx
+	.cfi_adjust_cfa_offset 8
+	pushq	%r11
+	.cfi_adjust_cfa_offset 8
+	SAVE	rsi
+	SAVE	rdi
+	SAVE	r8
+	SAVE	r9
+	SAVE	r10
+	movq	%rcx, %rdi
+	movl	%eax, %esi
+	movl	%r10d, %edx
+	movq	96(%rsp), %rcx
+	movl	$\n, %r8d
+	CALL_C	xr_prune_linked
+	cmpl	$1, %eax
+	UNSAVE	r10
+	UNSAVE	r9
+	UNSAVE	r8
+	UNSAVE	rdi
+	UNSAVE	rsi
+	popq	%r11
+	.cfi_adjust_cfa_offset -8
+	popq	%rcx
+	.cfi_adjust_cfa_offset -8
+	popq	%rax
+	.cfi_adjust_cfa_offset -8
+	jb	3b
+	ja	\alone\()b
+	LEAVE4
+	.endm
+
 	/* Records an exit. If the entry is the previous record and younger than the threshold,
 	 * removes the entry instead. The entry's slot is zeroed before the cursor moves back over
 	 * it, so unwritten memory always reads as 0. If a signal handler recorded in between, the
@@ -209,6 +257,7 @@ slow:
 	andl	$-16, %edx
 	cmpl	%edx, -8(%rcx)
 	jne	3f
+	LINKED	8, 11, 12
 	movl	%eax, %edx
 	subl	-4(%rcx), %edx
 	cmpq	xray_recorder_root + XR_ROOT_THRESHOLD(%rip), %rdx
@@ -229,6 +278,7 @@ slow:
 	movq	%rdx, (%rax)
 	LEAVE4
 4:	SLOW	8
+	LINK	8, 11, 12
 	END	\name
 	.endm
 

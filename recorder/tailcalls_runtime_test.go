@@ -1,0 +1,125 @@
+//go:build linux && amd64
+
+package recorder
+
+import (
+	"maps"
+	"testing"
+
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// tailSums are the calls of testdata/tailcalls.c by function.
+type tailSums struct {
+	count map[string]int64 // with those that the recorder dropped
+	kept  map[string]int
+	slow  map[string]int // of at least 5 ms
+}
+
+type tailSink struct {
+	name func(reader.FuncID) string
+	slow uint64
+	sums *tailSums
+}
+
+func (tailSink) Merge(tailSink) {}
+
+func (s tailSink) Calls(b *calls.Batch) error {
+	for i := range b.Calls {
+		c := &b.Calls[i]
+		s.sums.count[s.name(c.Func)]++
+		s.sums.kept[s.name(c.Func)]++
+		if c.Duration >= s.slow {
+			s.sums.slow[s.name(c.Func)]++
+		}
+	}
+	return nil
+}
+
+func tailSumsOf(t *testing.T, program, path string) *tailSums {
+	t.Helper()
+	table, err := symbolize.Load(program, symbolize.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer table.Close()
+	trace, err := reader.Open(reader.Options{}, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer trace.Close()
+	name := func(id reader.FuncID) string {
+		switch label := symbolize.Label(table, id); label {
+		case "first", "second", "third":
+			return "chain"
+		case "even", "odd":
+			return "loop"
+		default:
+			return label
+		}
+	}
+	r := trace.Recording(0)
+	slow := r.Clock.Frequency / 1000 * 49 / 10 // the clocks of sleeps and of the trace differ a little
+	sums := &tailSums{map[string]int64{}, map[string]int{}, map[string]int{}}
+	options := calls.Options{Shards: 1}
+	options.Continue = symbolize.FindTailCalls(table).Continue
+	if _, _, err := calls.Run(calls.Source(trace), options, func() tailSink { return tailSink{name, slow, sums} }); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range r.Pruned.Functions {
+		sums.count[name(p.Func)] += int64(p.Calls)
+	}
+	for _, p := range r.Profiles {
+		for _, path := range p.Paths {
+			sums.count[name(path.Func)] += int64(path.Count)
+			if path.Max >= slow {
+				sums.slow[name(path.Func)]++
+			}
+		}
+	}
+	return sums
+}
+
+// A call that goes on in its tail call is as long as both in each mode, as in a full recording.
+func TestTailCallsInModes(t *testing.T) {
+	t.Parallel()
+	l := library(t)
+	program := buildProgram(t, "clang-22", "tailcalls.c", "-O2", "-fxray-instruction-threshold=1")
+	out, _, traces := recordProgram(t, &l, "mode=record", program, "10")
+	want := counted(t, out)
+	full := tailSumsOf(t, program, traces[0])
+	if !maps.Equal(full.count, want) || full.slow["request"] < 10 || full.slow["chain"] < 30 || full.slow["sleeps"] < 21 {
+		t.Fatalf("in full: %v, want %v", full, want)
+	}
+	for _, options := range []string{"mode=prune,threshold=4000000", "mode=prune,threshold=4000000,offcpu=0", "mode=depth,depth=200,threshold=4000000"} {
+		_, stderr, traces := recordProgram(t, &l, options, program, "10")
+		got := tailSumsOf(t, program, traces[0])
+		if !maps.Equal(got.count, want) || stderr != "" {
+			t.Errorf("%s: got calls %v, want %v; %s", options, got.count, want, stderr)
+		}
+		// Each slow call is kept, with its whole duration.
+		if got.slow["request"] < 10 || got.slow["chain"] < 30 || got.slow["sleeps"] < 21 || got.slow["always"] < 1 {
+			t.Errorf("%s: got slow calls %v", options, got.slow)
+		}
+	}
+	// Nothing is slow: whatever the calls end in, none is kept but those that are always recorded, with the
+	// tail calls in which they go on, and the call around all of them.
+	for _, options := range []string{"mode=prune,threshold=1000000000000", "mode=depth,depth=200,threshold=1000000000000"} {
+		_, stderr, traces := recordProgram(t, &l, options, program)
+		got := tailSumsOf(t, program, traces[0])
+		if !maps.Equal(got.count, want) || stderr != "" {
+			t.Errorf("%s: got calls %v, want %v; %s", options, got.count, want, stderr)
+		}
+		if few := (map[string]int{"always": 10, "sleeps": 10, "outer": 1}); !maps.Equal(got.kept, few) {
+			t.Errorf("%s: got kept calls %v, want %v", options, got.kept, few)
+		}
+	}
+	_, stderr, traces := recordProgram(t, &l, "mode=profile", program, "10")
+	got := tailSumsOf(t, program, traces[0])
+	// The chain has three paths that are slow, and each way to sleeps has one.
+	if !maps.Equal(got.count, want) || got.slow["request"] != 1 || got.slow["chain"] != 3 || got.slow["sleeps"] != 3 || stderr != "" {
+		t.Errorf("profile: got %v, want %v; %s", got, want, stderr)
+	}
+}
