@@ -79,6 +79,9 @@ type sample struct {
 	given  bool
 }
 
+// mostOthers is the maximum number of values with a fraction or a sign in a quantile.
+const mostOthers = 4 << 20
+
 // Step implements [sqlite.AggregateFunction].
 func (s *sample) Step(_ *sqlite.FunctionContext, args []driver.Value) error {
 	if !s.given {
@@ -104,11 +107,10 @@ func (s *sample) Step(_ *sqlite.FunctionContext, args []driver.Value) error {
 }
 
 func (s *sample) other(v float64) error {
-	if s.db.others == mostOthers {
+	if len(s.others) == mostOthers {
 		return fmt.Errorf("quantile: there are more than %d values with a fraction or a sign: use whole numbers, for example with round() and CAST", mostOthers)
 	}
 	s.others = append(s.others, v)
-	s.db.others++
 	return nil
 }
 
@@ -147,10 +149,7 @@ func (s *sample) WindowValue(*sqlite.FunctionContext) (driver.Value, error) {
 }
 
 // Final implements [sqlite.AggregateFunction].
-func (s *sample) Final(*sqlite.FunctionContext) {
-	s.db.others -= len(s.others)
-	s.others = nil
-}
+func (*sample) Final(*sqlite.FunctionContext) {}
 
 // octaves is histogram(X).
 type octaves struct {
@@ -194,9 +193,21 @@ func (o *octaves) WindowValue(*sqlite.FunctionContext) (driver.Value, error) {
 // Final implements [sqlite.AggregateFunction].
 func (*octaves) Final(*sqlite.FunctionContext) {}
 
-// expression compiles a regular expression.
+// expression compiles a regular expression. A query has few of them.
 func (db *DB) expression(v driver.Value) (*regexp.Regexp, error) {
-	return db.expressions.get(fmt.Sprint(v))
+	text := fmt.Sprint(v)
+	if re := db.expressions[text]; re != nil {
+		return re, nil
+	}
+	re, err := regexp.Compile(text)
+	if err != nil {
+		return nil, err
+	}
+	if len(db.expressions) >= 1000 {
+		clear(db.expressions)
+	}
+	db.expressions[text] = re
+	return re, nil
 }
 
 func matches(db *DB, args []driver.Value) (driver.Value, error) {

@@ -63,14 +63,6 @@ func shortened(name, arguments string) (string, bool) {
 			out, name = append(out, u...), name[len(u):]
 			continue
 		}
-		if strings.HasPrefix(name, "!(") { // template arguments of D
-			n := group(name[1:])
-			if n < 0 {
-				return "", false
-			}
-			out, name = append(out, arguments...), name[1+n:]
-			continue
-		}
 		switch c := name[0]; c {
 		case ' ':
 			out, name = out[:0], name[1:] // that was the result
@@ -95,7 +87,7 @@ func shortened(name, arguments string) (string, bool) {
 			switch {
 			case rest == "":
 				return string(out), len(out) > 0
-			case strings.HasPrefix(rest, "::"), strings.HasPrefix(rest, "."): // D's scopes have dots
+			case strings.HasPrefix(rest, "::"):
 				name = rest
 			case string(out) != "decltype":
 				return "", false

@@ -1,5 +1,4 @@
-// Package freespace tells how much space a file system has.
-package freespace
+package reader
 
 import (
 	"os"
@@ -7,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Of returns the number of free bytes in the file system of a file.
-func Of(f *os.File) (int64, bool) {
+// freeSpace returns the number of free bytes in the file system of a file.
+func freeSpace(f *os.File) (int64, bool) {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
 		return 0, false
