@@ -14,7 +14,7 @@ const module = "github.com/xray-tools/xray"
 
 // foundations lists what the packages below the analyses may import from this module.
 var foundations = map[string][]string{
-	"reader":               {"internal/yamltree", "internal/bytesize", "internal/frames"},
+	"reader":               {"internal/yamltree", "internal/bytesize", "internal/frames", "internal/freespace"},
 	"reader/calls":         {"reader"},
 	"reader/sched":         {"reader"},
 	"symbolize/demangle":   {},

@@ -34,7 +34,6 @@ type Analysis struct {
 	index []uint32
 	// durations is the size of samples in bytes.
 	durations int64
-	earlier   uint64 // open calls that began before what was selected
 }
 
 // Held returns the approximate size of the edges in bytes, including a report. See [calls.Holder].
@@ -65,11 +64,8 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 		c := &b.Calls[i]
 		at := a.edge(c.Caller, c.Func)
 		e := &a.edges[at]
-		if c.Partial() {
+		if c.End == calls.Truncated {
 			e.open++
-			if c.Earlier {
-				a.earlier++
-			}
 			e.self = addSaturating(e.self, c.Self)
 			continue
 		}
@@ -157,7 +153,6 @@ func (a *Analysis) Merge(other *Analysis) {
 		e := &other.edges[at]
 		a.absorb(e.caller, e.callee, other, at)
 	}
-	a.earlier += other.earlier
 }
 
 // absorb adds an edge of other under the given key.

@@ -28,7 +28,7 @@ func (l *fdrLane) first() (tsc uint64, at place, ok bool) {
 	}
 	block := &l.blocks[0]
 	w := window{in: l.log.file.in}
-	b, err := w.at(block.start, maxHead+metadataSize+functionSize)
+	b, err := w.at(block.start, maxHead+metadataSize+checksumRecord+functionSize)
 	if err != nil {
 		return 0, at, false // the decoder reports it
 	}
@@ -36,9 +36,11 @@ func (l *fdrLane) first() (tsc uint64, at place, ok bool) {
 	for clock := false; ; {
 		var r Record
 		n, err := ParseRecord(b, &l.log.file.header, &r)
+		_, checksum := isChecksum(&r)
 		switch {
 		case err != nil:
 			return 0, at, false
+		case clock && checksum:
 		case r.Kind == NewCPUID:
 			tsc, clock = r.TSC, true
 		case r.Kind == Function && clock && (r.Func != 0 || r.FuncKind != Enter || r.Delta != 0):
@@ -273,6 +275,8 @@ type fdrDecoder struct {
 	cpu      uint16
 	lastFunc FuncID
 	noClock  Loss // records of this block before its clock
+	sum      blockSum
+	head     [maxBefore]byte // of sum
 
 	windows *windowCutter // nil without windows
 	final   bool          // the thread has no other blocks
@@ -408,11 +412,15 @@ func (d *fdrDecoder) begin() {
 	}
 	d.clock = false
 	d.noClock = Loss{Cause: NoClock, File: d.file.name}
+	d.sum = blockSum{}
 }
 
 func (d *fdrDecoder) endBlock() {
 	if d.noClock.Records > 0 {
 		d.lose(d.noClock)
+	}
+	if d.file.checksums && !d.sum.seen {
+		d.compared(errNoSum)
 	}
 	d.inBlock = false
 	d.done += d.block.end - d.block.start
@@ -549,6 +557,7 @@ func (d *fdrDecoder) fill(n int) error {
 	if err != nil {
 		return &FormatError{d.file.name, d.pos, err}
 	}
+	d.compared(d.sum.add(d.buf[d.wpos : d.wpos+got]))
 	d.wpos += got
 	return nil
 }
@@ -580,6 +589,9 @@ func (d *fdrDecoder) record(n int) (int, error) {
 		if err != nil {
 			return n, d.bad(err)
 		}
+	}
+	if body, ok := isChecksum(&r); ok {
+		return n, d.checksum(body, size)
 	}
 	if _, edge := ParseEdge(r.Data); edge && r.Kind == CustomEvent && d.windows != nil {
 		d.tsc += uint64(r.Delta)

@@ -59,6 +59,8 @@ const (
 	TrailingGarbage
 	// BadTime: an implausible time, which counts as 0.
 	BadTime
+	// Checksum: a block differs from its checksum. All of its records are read.
+	Checksum
 	numCauses
 )
 
@@ -85,6 +87,8 @@ var causes = [numCauses]struct{ name, text, remedy string }{
 		"no action needed: the compressed data is complete. Something was appended to the file"},
 	BadTime: {"bad-time", "times that are negative",
 		"no action needed: such times count as 0. LLVM's profiling mode writes them where calls have no exit record"},
+	Checksum: {"checksum", "a block differs from its checksum, so some of its contents are wrong",
+		"the file was damaged after recording: copy it again or record again"},
 }
 
 // String is the cause's name in reports and JSON.

@@ -197,6 +197,15 @@ func (l *fdrLog) readMetadata(w *window, b fdrBlock) error {
 		}
 	}
 	var r Record
+	checked := false
+	defer func() {
+		switch {
+		case b.start == headerSize+metadataSize:
+			l.file.checksums = checked
+		case l.file.checksums && !checked && !l.file.cut(&b):
+			l.file.losses.add(l.file.differs(&b, errNoSum))
+		}
+	}()
 	for pos := b.start; pos < end; pos += int64(r.Size) {
 		data, err := w.at(pos, int(min(metadataSize, end-pos)))
 		if err != nil {
@@ -220,6 +229,13 @@ func (l *fdrLog) readMetadata(w *window, b fdrBlock) error {
 				l.badMetadata(pos, end-pos, err)
 			}
 			return nil
+		}
+		if body, ok := isChecksum(&r); ok {
+			checked = true
+			if err := l.checkMetadata(w, &b, body, pos, int64(r.Size)); err != nil {
+				return err
+			}
+			continue
 		}
 		l.metadataRecord(&r, pos)
 	}

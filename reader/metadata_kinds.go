@@ -41,8 +41,8 @@ const (
 	MetadataBudget     MetadataKind = 23 // this kind and the following one describe the whole trace
 	MetadataSwitched   MetadataKind = 24
 	MetadataWindows    MetadataKind = 25 // all events count
-	MetadataEdge       MetadataKind = 26 // of threads, like the following one
-	MetadataCut        MetadataKind = 27
+	MetadataEdge       MetadataKind = 26 // of threads
+	MetadataChecksum   MetadataKind = 32 // of each block; no kind whose number differs in one bit exists
 )
 
 // metadataSpec is what the reader, the writer, the text forms and docs/format.md know about
@@ -160,7 +160,7 @@ var metadataSpecs = [...]metadataSpec{
 	MetadataSwitched: {"switched", (*Recording).setSwitched, (*Recording).addSwitched},
 	MetadataWindows:  {"windows", (*Recording).setWindows, (*Recording).addWindows},
 	MetadataEdge:     {name: "edge"},
-	MetadataCut:      {name: "cut"},
+	MetadataChecksum: {name: "checksum"},
 }
 
 // Bodies of JSON.

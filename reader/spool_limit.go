@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/xray-tools/xray/internal/bytesize"
+	"github.com/xray-tools/xray/internal/freespace"
 )
 
 // SpoolLimitVariable is the environment variable for the maximum number of bytes of a pipe
@@ -39,7 +40,7 @@ func newSpoolLimit(f *os.File, size int64) (spoolLimit, error) {
 		l.most, l.ratio = n, 0
 		return l, nil
 	}
-	if free, ok := freeSpace(f); ok {
+	if free, ok := freespace.Of(f); ok {
 		l.free = free / 2
 	}
 	return l, nil

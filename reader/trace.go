@@ -65,6 +65,7 @@ type file struct {
 	// and own has those of the file. Otherwise, both are nil.
 	own         *Recording
 	shifts      shifts
+	checksums   bool                // of all blocks
 	threadNames map[[2]int32]string // by process and thread
 	// frequency is that of the header, or a measured one. anchored is the time in
 	// nanoseconds over which it was measured, or 0.

@@ -100,6 +100,7 @@ func (w *blockWriter) chunk(t *ringThread, c *chunkPlace, data []byte) *block {
 	}
 	if w.started {
 		binary.LittleEndian.PutUint64(w.bytes[1:], uint64(len(w.bytes)-extentsSize))
+		tracewrite.Seal(w.bytes)
 	}
 	return &w.block
 }
@@ -185,6 +186,7 @@ func (w *blockWriter) begins(tsc uint64) bool {
 	w.put(reader.Record{Kind: reader.WallClock, Seconds: (tsc - w.first) >> 15, Micros: uint32(min(w.place.number, 999999))})
 	w.put(reader.Record{Kind: reader.PID, Process: w.thread.PID})
 	w.put(reader.Record{Kind: reader.NewCPUID, CPU: w.cpu, TSC: tsc})
+	w.bytes = tracewrite.AppendChecksum(w.bytes)
 	return true
 }
 

@@ -1,6 +1,7 @@
 package recorder
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"debug/elf"
@@ -191,6 +192,32 @@ func HasSleds(path string) bool {
 	}
 	defer f.Close()
 	return f.Section(sledSection) != nil
+}
+
+// AlwaysInstrumented reports whether nearly all functions of a program or shared object are marked as
+// always instrumented, as by rustc -Z instrument-xray=always. It returns false if the file cannot be
+// read.
+func AlwaysInstrumented(path string) bool {
+	f, err := elf.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	section := f.Section(sledSection)
+	if section == nil || section.Type == elf.SHT_NOBITS {
+		return false
+	}
+	const size, always = 32, 17 // of a sled, and the position of the mark in it
+	marked, sleds := 0, 0
+	for r := bufio.NewReader(section.Open()); ; sleds++ {
+		var sled [size]byte
+		if _, err := io.ReadFull(r, sled[:]); err != nil {
+			return sleds > 0 && marked >= sleds-sleds/10
+		}
+		if sled[always] != 0 {
+			marked++
+		}
+	}
 }
 
 // HasHooks reports whether a shared object or program calls the hooks of GCC's

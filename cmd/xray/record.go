@@ -377,6 +377,23 @@ func (a *app) findSleds(ctx context.Context, l *launch, r *recordFlags, program 
 	if slices.ContainsFunc(l.objects, recorder.HasHooks) || program.Linked && !l.sleds {
 		a.warnOfHooks(r, program)
 	}
+	a.warnOfMarks(r, program.Path)
+}
+
+// warnOfMarks warns of flags that have little effect on a program with only functions that are never
+// left out.
+func (a *app) warnOfMarks(r *recordFlags, program string) {
+	flag := ""
+	switch {
+	case r.prune > 0:
+		flag = "--prune drops no calls"
+	case r.budget > 0 || r.within > 0:
+		flag = "--budget leaves out no calls"
+	}
+	if flag != "" && !r.quiet && recorder.AlwaysInstrumented(program) {
+		fmt.Fprintf(a.Stderr, "xray: warning: %s: %s, because the functions are marked as always instrumented. "+
+			"Compile with -fxray-instruction-threshold=1, and Rust with -Z instrument-xray=instruction-threshold=1 instead of always\n", program, flag)
+	}
 }
 
 // warnOfSched warns that --sched has no effect, and why.

@@ -28,6 +28,7 @@ func (a *app) recordProcess(ctx context.Context, r *recordFlags) error {
 	if err != nil {
 		return err
 	}
+	a.warnOfMarks(r, status.Exe)
 	path := recorder.ExpandTemplate(r.output, status.PID, filepath.Base(status.Exe))
 	// The recording ends with the process, however that ends.
 	var held *recorder.Held

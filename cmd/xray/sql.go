@@ -164,8 +164,11 @@ func (q *sqlQuery) export(s *session.Session, p *passes) error {
 	return err
 }
 
-// mostRows limits the rows for people. Other formats have all rows.
-const mostRows = 10_000
+// mostRows limits the rows for people, and mostText their texts in bytes. Other formats have all rows.
+const (
+	mostRows = 10_000
+	mostText = 64 << 20
+)
 
 func resultNodes(r *result, list [][]any, more bool) []report.Node {
 	if len(list) == 0 {
@@ -173,7 +176,7 @@ func resultNodes(r *result, list [][]any, more bool) []report.Node {
 	}
 	nodes := []report.Node{report.Table("rows", list, r.columns(list)...)}
 	if more {
-		nodes = append(nodes, report.Notes{fmt.Sprintf("These are the first %s rows. To see others, use LIMIT and OFFSET, or -f csv or json for all rows.", label.Grouped(mostRows))})
+		nodes = append(nodes, report.Notes{fmt.Sprintf("These are the first %s. To see others, use LIMIT and OFFSET, or -f csv or json for all rows.", label.Count(uint64(len(list)), "row", "rows"))})
 	}
 	return nodes
 }
@@ -205,9 +208,18 @@ func (r *result) next() *[]any {
 
 // first returns the first rows, and whether there are more.
 func (r *result) first(n int) (list [][]any, more bool, err error) {
+	size := 0
 	for row := r.next(); row != nil; row = r.next() {
-		if len(list) == n {
+		if len(list) == n || size > mostText {
 			return list, true, nil
+		}
+		for _, v := range *row {
+			switch v := v.(type) {
+			case string:
+				size += len(v)
+			case []byte:
+				size += len(v)
+			}
 		}
 		list = append(list, append([]any(nil), *row...))
 	}

@@ -23,12 +23,13 @@ type Options struct {
 	// Stall is how long a server may send nothing. 0 means 1 minute.
 	Stall time.Duration
 	// Pause is the time before the second attempt to continue. It doubles with each attempt that
-	// gets no bytes. 0 means 0.5 s.
+	// gets next to nothing. 0 means 0.5 s.
 	Pause time.Duration
 }
 
 const (
-	maxAttempts  = 6 // in a row that get no bytes
+	maxAttempts  = 6        // in a row that get next to nothing
+	enough       = 64 << 10 // bytes that an attempt must get
 	maxRedirects = 5
 )
 
@@ -74,7 +75,8 @@ type Stream struct {
 	size           int64 // -1 if the server does not say
 	etag, modified string
 	offset         atomic.Int64
-	fruitless      int // attempts since the last byte
+	fruitless      int   // attempts since enough bytes came
+	got            int64 // bytes of the current connection
 	err            error
 }
 
@@ -126,16 +128,20 @@ func (s *Stream) redirect(target string) error {
 	if err != nil {
 		return errors.New("the server redirects to something that is not a URL")
 	}
-	from := s.url
-	upgrade := from.Scheme == "http" && to.Scheme == "https" && port(from) == "80" && port(to) == "443"
-	if !strings.EqualFold(to.Hostname(), from.Hostname()) || !upgrade && (to.Scheme != from.Scheme || port(to) != port(from)) {
+	if !SameServer(s.url, to) {
 		return fmt.Errorf("the server redirects to %s, which xray does not follow: if you trust it, pass that URL", name(to))
 	}
 	if to.User == nil {
-		to.User = from.User
+		to.User = s.url.User
 	}
 	s.url = to
 	return nil
+}
+
+// SameServer reports whether a redirect leads to the same host, and not from https to http.
+func SameServer(from, to *url.URL) bool {
+	upgrade := from.Scheme == "http" && to.Scheme == "https" && port(from) == "80" && port(to) == "443"
+	return strings.EqualFold(to.Hostname(), from.Hostname()) && (upgrade || to.Scheme == from.Scheme && port(to) == port(from))
 }
 
 func port(u *url.URL) string {
@@ -277,8 +283,14 @@ func (s *Stream) read(p []byte) (int, error) {
 	if s.body == nil {
 		return 0, io.ErrUnexpectedEOF
 	}
+	if left := s.size - s.offset.Load(); s.size >= 0 && left < int64(len(p)) {
+		if left == 0 {
+			return 0, io.EOF
+		}
+		p = p[:left]
+	}
 	n, err := s.body.Read(p)
-	if n > 0 {
+	if s.got += int64(n); s.got >= enough {
 		s.fruitless = 0
 	}
 	at := s.offset.Add(int64(n))
@@ -315,6 +327,7 @@ func (s *Stream) resume(err error) error {
 			}
 		}
 		s.fruitless++
+		s.got = 0
 		if err = s.again(); err == nil {
 			return nil
 		}

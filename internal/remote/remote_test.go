@@ -213,6 +213,9 @@ func TestFailures(t *testing.T) {
 		{"expired", "403 Forbidden: has the URL expired?", &file{etag: `"a"`, ranges: true}, func(f *file, w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusForbidden)
 		}},
+		{"broken after each byte", "6 attempts", &file{etag: `"a"`, ranges: true}, func(f *file, w http.ResponseWriter, r *http.Request) {
+			f.cut(w, r, 1)
+		}},
 		{"broken for good", "6 attempts", &file{etag: `"a"`, ranges: true}, func(f *file, w http.ResponseWriter, r *http.Request) {
 			panic(http.ErrAbortHandler)
 		}},

@@ -125,11 +125,8 @@ func (r *row) key(f fields) uint32 {
 	case fieldPath:
 		return uint32(r.Path)
 	}
-	return uint32(r.Ending())
+	return uint32(r.End)
 }
-
-// setEnding is the inverse of Ending.
-func (r *row) setEnding(e byte) { r.End, r.Earlier = calls.End(e%calls.Ends), e >= calls.Ends }
 
 // setKeys is the inverse of key, for all keys.
 func (l *bucketList) setKeys(r *row, keys bucketKey) {
@@ -146,7 +143,7 @@ func (l *bucketList) setKeys(r *row, keys bucketKey) {
 		case fieldPath:
 			r.Path = calls.PathID(key)
 		case fieldEnd:
-			r.setEnding(byte(key))
+			r.End = calls.End(key)
 		}
 	}
 }
@@ -309,7 +306,7 @@ func (l *bucketList) append(dst []byte, r *row) []byte {
 		dst = binary.AppendUvarint(dst, uint64(r.Path))
 	}
 	if f&fieldEnd != 0 {
-		dst = append(dst, byte(r.Ending()))
+		dst = append(dst, byte(r.End))
 	}
 	if f&fieldOff != 0 {
 		dst = appendOff(dst, r.off)
@@ -413,7 +410,7 @@ func (b *bucketReader) next(r *row) error {
 		r.Path = calls.PathID(u())
 	}
 	if f&fieldEnd != 0 {
-		r.setEnding(b.data[0])
+		r.End = calls.End(b.data[0])
 		b.data = b.data[1:]
 	}
 	if f&fieldOff != 0 {

@@ -79,9 +79,6 @@ type sample struct {
 	given  bool
 }
 
-// mostOthers is the maximum number of values with a fraction or a sign in a quantile.
-const mostOthers = 4 << 20
-
 // Step implements [sqlite.AggregateFunction].
 func (s *sample) Step(_ *sqlite.FunctionContext, args []driver.Value) error {
 	if !s.given {
@@ -107,10 +104,11 @@ func (s *sample) Step(_ *sqlite.FunctionContext, args []driver.Value) error {
 }
 
 func (s *sample) other(v float64) error {
-	if len(s.others) == mostOthers {
+	if s.db.others == mostOthers {
 		return fmt.Errorf("quantile: there are more than %d values with a fraction or a sign: use whole numbers, for example with round() and CAST", mostOthers)
 	}
 	s.others = append(s.others, v)
+	s.db.others++
 	return nil
 }
 
@@ -149,7 +147,10 @@ func (s *sample) WindowValue(*sqlite.FunctionContext) (driver.Value, error) {
 }
 
 // Final implements [sqlite.AggregateFunction].
-func (*sample) Final(*sqlite.FunctionContext) {}
+func (s *sample) Final(*sqlite.FunctionContext) {
+	s.db.others -= len(s.others)
+	s.others = nil
+}
 
 // octaves is histogram(X).
 type octaves struct {
@@ -193,21 +194,9 @@ func (o *octaves) WindowValue(*sqlite.FunctionContext) (driver.Value, error) {
 // Final implements [sqlite.AggregateFunction].
 func (*octaves) Final(*sqlite.FunctionContext) {}
 
-// expression compiles a regular expression. A query has few of them.
+// expression compiles a regular expression.
 func (db *DB) expression(v driver.Value) (*regexp.Regexp, error) {
-	text := fmt.Sprint(v)
-	if re := db.expressions[text]; re != nil {
-		return re, nil
-	}
-	re, err := regexp.Compile(text)
-	if err != nil {
-		return nil, err
-	}
-	if len(db.expressions) >= 1000 {
-		clear(db.expressions)
-	}
-	db.expressions[text] = re
-	return re, nil
+	return db.expressions.get(fmt.Sprint(v))
 }
 
 func matches(db *DB, args []driver.Value) (driver.Value, error) {

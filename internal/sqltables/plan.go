@@ -170,7 +170,7 @@ func (db *DB) filter(p *plan, args []vtab.Value) (calls.Filter, error) {
 				funcs = append(funcs, func(id reader.FuncID) bool { return int64(id) == want })
 			}
 		case colFunction:
-			if match := matcher(c.op, args[i]); match != nil {
+			if match := db.matcher(c.op, args[i]); match != nil {
 				funcs = append(funcs, func(id reader.FuncID) bool { return match(db.opts.label(id)) })
 			}
 		case colStart:
@@ -241,7 +241,7 @@ func number(v vtab.Value) (float64, bool) {
 
 // matcher returns the condition that an operator and a pattern stand for. It may accept
 // more, and is nil if it would accept all.
-func matcher(op vtab.ConstraintOp, pattern vtab.Value) func(string) bool {
+func (db *DB) matcher(op vtab.ConstraintOp, pattern vtab.Value) func(string) bool {
 	text, ok := pattern.(string)
 	if !ok {
 		return nil
@@ -250,7 +250,7 @@ func matcher(op vtab.ConstraintOp, pattern vtab.Value) func(string) bool {
 	case vtab.OpEQ:
 		return func(s string) bool { return s == text }
 	case vtab.OpREGEXP:
-		if re, err := regexp.Compile(text); err == nil {
+		if re, err := db.expressions.get(text); err == nil {
 			return re.MatchString
 		}
 	case vtab.OpLIKE:
@@ -259,8 +259,14 @@ func matcher(op vtab.ConstraintOp, pattern vtab.Value) func(string) bool {
 	return nil
 }
 
+// mostLike is the longest pattern that a pass uses. A pass without conditions is only slower.
+const mostLike = 1 << 12
+
 // likeMatcher accepts at least what SQLite's LIKE does, whose case is that of ASCII.
 func likeMatcher(pattern string) func(string) bool {
+	if len(pattern) > mostLike {
+		return nil
+	}
 	var b strings.Builder
 	b.WriteString("(?is)^")
 	for _, r := range pattern {
@@ -319,12 +325,12 @@ func (db *DB) limitStart(f *calls.Filter, op vtab.ConstraintOp, arg vtab.Value) 
 	}
 	if op == vtab.OpGT || op == vtab.OpGE || op == vtab.OpEQ {
 		if from := base + db.ticksBelow(n); n > 1 && from >= base {
-			f.StartFrom = max(f.StartFrom, from)
+			f.From = max(f.From, from)
 		}
 	}
 	if op == vtab.OpLT || op == vtab.OpLE || op == vtab.OpEQ {
 		if to := base + db.ticks(max(n, 0)*(1+slack)+2) + 2; to > base {
-			f.StartTo = lesser(f.StartTo, to)
+			f.To = lesser(f.To, to)
 		}
 	}
 	return nil

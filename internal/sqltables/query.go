@@ -79,7 +79,8 @@ type DB struct {
 	counts *census   // nil until it is known
 	paths  *pathTree // nil until it is known
 
-	expressions map[string]*regexp.Regexp
+	expressions patterns
+	others      int // values in all samples; see mostOthers
 	matches     map[*regexp.Regexp]*pathMatches
 	failed      error // of a pass
 
@@ -105,8 +106,10 @@ func Open(opts Options) (*DB, error) {
 // open makes a database whose own tables are in a file. The tables of the trace are
 // temporary ones.
 func open(opts Options, file string) (*DB, error) {
-	db := &DB{opts: opts, names: newNameCache(opts.Names), expressions: make(map[string]*regexp.Regexp),
-		matches: make(map[*regexp.Regexp]*pathMatches)}
+	db := &DB{opts: opts, names: newNameCache(opts.Names), matches: make(map[*regexp.Regexp]*pathMatches)}
+	if err := countHeap(); err != nil {
+		return nil, err
+	}
 	d := &sqlite.Driver{}
 	for i := range Tables {
 		if err := d.RegisterModule("xray_"+Tables[i].Name, module{db, &Tables[i]}); err != nil {
@@ -166,6 +169,9 @@ func (db *DB) exec(ctx context.Context, statements ...string) error {
 
 // restrict limits what queries can do.
 func (db *DB) restrict() error {
+	if err := db.limitHeap(); err != nil {
+		return err
+	}
 	if _, err := sqlite.Limit(db.conn, sqlite3.SQLITE_LIMIT_LENGTH, maxLength); err != nil {
 		return err
 	}

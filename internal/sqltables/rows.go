@@ -75,6 +75,9 @@ func (db *DB) fail(err error) error {
 
 // cause is the error of a pass, if that is why a query failed.
 func (db *DB) cause(err error) error {
+	if isNoMemory(err) {
+		return errHeap
+	}
 	if err != nil && db.failed != nil {
 		return db.failed
 	}

@@ -215,9 +215,7 @@ func (sh *shard) Calls(b *calls.Batch) error {
 		case calls.Truncated:
 			t.Open++
 		case calls.Exited, calls.TailExited, calls.Continued:
-			if !c.Earlier {
-				sh.shortest = min(sh.shortest, c.Duration)
-			}
+			sh.shortest = min(sh.shortest, c.Duration)
 		}
 	}
 	return nil

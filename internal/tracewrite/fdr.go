@@ -27,8 +27,6 @@ type Options struct {
 	// First is the earliest TSC of the file. llvm-xray can refuse a file with a Recording and
 	// an earlier TSC.
 	First uint64
-	// Processes, if not nil, assigns the process ids. It may have assigned some.
-	Processes *Processes
 }
 
 // FDR writes an FDR log of version 5. It is not safe for concurrent use.
@@ -55,10 +53,11 @@ type FDR struct {
 	w         *bufio.Writer
 	size      int
 	frequency uint64
-	processes *Processes
+	processes Processes
 	threads   map[threadKey]*fdrThread
 	order     []*fdrThread // by first event
 	buffered  int          // bytes that their buffers take
+	checksums bool
 }
 
 type threadKey struct{ process, thread int32 }
@@ -87,10 +86,7 @@ func NewFDR(w io.Writer, h reader.Header, opts Options) *FDR {
 		size:      opts.BufferSize,
 		frequency: h.CycleFrequency,
 		threads:   make(map[threadKey]*fdrThread),
-		processes: opts.Processes,
-	}
-	if f.processes == nil {
-		f.processes = new(Processes)
+		checksums: opts.Recording != nil,
 	}
 	if f.frequency == 0 {
 		f.frequency = 1_000_000_000
@@ -222,6 +218,9 @@ func (f *FDR) begin(t *fdrThread, e *reader.Event) {
 	t.metadata(&reader.Record{Kind: reader.WallClock, Seconds: seconds, Micros: t.blocks})
 	t.metadata(&reader.Record{Kind: reader.PID, Process: t.process})
 	t.metadata(&reader.Record{Kind: reader.NewCPUID, CPU: e.CPU, TSC: e.TSC})
+	if f.checksums {
+		t.buf = AppendChecksum(t.buf)
+	}
 	t.blocks++
 }
 
@@ -250,6 +249,9 @@ func (f *FDR) flushAll() error {
 // flush writes the block of t.
 func (f *FDR) flush(t *fdrThread) error {
 	binary.LittleEndian.PutUint64(t.buf[1:], uint64(len(t.buf)-metadataSize))
+	if f.checksums {
+		Seal(t.buf)
+	}
 	_, err := f.w.Write(t.buf)
 	t.buf = t.buf[:0]
 	return err

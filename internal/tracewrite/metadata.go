@@ -2,6 +2,7 @@ package tracewrite
 
 import (
 	"encoding/binary"
+	"hash/crc32"
 	"slices"
 
 	"github.com/xray-tools/xray/reader"
@@ -33,22 +34,13 @@ const oldBucket = 908620
 // earliest time of the file.
 func AppendRecording(dst []byte, r *reader.Recording, first uint64) []byte {
 	for _, thread := range []int32{0, oldBucket} {
-		var b []byte
-		for _, rec := range []reader.Record{
-			{Kind: reader.NewBuffer, Thread: thread},
-			{Kind: reader.WallClock},
-			{Kind: reader.PID},
-			{Kind: reader.NewCPUID, TSC: first},
-		} {
-			b = AppendRecord(b, &fdrV5, &rec)
-		}
+		b := beginBlock(thread, first)
 		if thread == 0 {
 			b = append(b, recordingEvents(r)...)
 		} else {
 			b = append(b, recordingEvents(&reader.Recording{Process: r.Process})...)
 		}
-		dst = AppendRecord(dst, &fdrV5, &reader.Record{Kind: reader.BufferExtents, Value: uint64(len(b))})
-		dst = append(dst, b...)
+		dst = endBlock(dst, b)
 	}
 	return dst
 }
@@ -65,7 +57,7 @@ func recordingEvents(r *reader.Recording) []byte {
 // AppendSched appends a block of metadata with scheduler events, and with the tasks that they
 // name, numbered from firstTask. first is the earliest time of the file.
 func AppendSched(dst []byte, firstTask uint32, tasks []reader.Task, part *reader.SchedPart, first uint64) []byte {
-	b := beginBlock(first)
+	b := beginBlock(0, first)
 	add := func(kind reader.MetadataKind, body []byte) {
 		b = AppendRecord(b, &fdrV5, &reader.Record{Kind: reader.CustomEvent, Data: AppendMetadata(nil, kind, body)})
 	}
@@ -101,7 +93,7 @@ func AppendBudget(dst []byte, b *reader.Budget, first uint64) []byte {
 
 // appendKinds appends a block with the metadata of these kinds.
 func appendKinds(dst []byte, r *reader.Recording, first uint64, kinds ...reader.MetadataKind) []byte {
-	b := beginBlock(first)
+	b := beginBlock(0, first)
 	for kind, body := range r.Metadata() {
 		if slices.Contains(kinds, kind) {
 			b = AppendRecord(b, &fdrV5, &reader.Record{Kind: reader.CustomEvent, Data: AppendMetadata(nil, kind, body)})
@@ -111,19 +103,49 @@ func appendKinds(dst []byte, r *reader.Recording, first uint64, kinds ...reader.
 }
 
 // beginBlock returns the start of a block of metadata, which endBlock appends.
-func beginBlock(first uint64) (b []byte) {
+func beginBlock(thread int32, first uint64) (b []byte) {
 	for _, rec := range []reader.Record{
-		{Kind: reader.NewBuffer},
+		{Kind: reader.NewBuffer, Thread: thread},
 		{Kind: reader.WallClock},
 		{Kind: reader.PID},
 		{Kind: reader.NewCPUID, TSC: first},
 	} {
 		b = AppendRecord(b, &fdrV5, &rec)
 	}
-	return b
+	return AppendChecksum(b)
 }
 
+// endBlock appends a block. If dst is the header of a file, the checksum of the block covers it, too.
 func endBlock(dst, b []byte) []byte {
+	from := len(dst)
 	dst = AppendRecord(dst, &fdrV5, &reader.Record{Kind: reader.BufferExtents, Value: uint64(len(b))})
-	return append(dst, b...)
+	dst = append(dst, b...)
+	if from == HeaderSize {
+		from = 0
+	}
+	seal(dst[from:], len(dst)-len(b)+checksumAt-metadataSize-from)
+	return dst
+}
+
+// checksumAt is the offset of the checksum in a block.
+const checksumAt = 5 * metadataSize
+
+// AppendChecksum appends an event for the checksum of a block after its first records, which end with
+// NewCPUId. [Seal] sets it.
+func AppendChecksum(dst []byte) []byte {
+	return AppendRecord(dst, &fdrV5, &reader.Record{Kind: reader.CustomEvent,
+		Data: AppendMetadata(nil, reader.MetadataChecksum, make([]byte, reader.ChecksumSize))})
+}
+
+// Seal sets the checksum of a block.
+func Seal(b []byte) { seal(b, checksumAt) }
+
+// seal sets the checksum of all of b in the event at an offset.
+func seal(b []byte, at int) {
+	const size = metadataSize + len(reader.MetadataHead) + 2 + reader.ChecksumSize
+	body := b[at+size-reader.ChecksumSize : at+size]
+	le := binary.LittleEndian
+	le.PutUint32(body, crc32.Update(crc32.Checksum(b[at+size:], reader.ChecksumTable), reader.ChecksumTable, b[:at]))
+	le.PutUint32(body[4:], uint32(at))
+	le.PutUint32(body[8:], uint32(len(b)-at-size))
 }

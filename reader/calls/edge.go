@@ -10,7 +10,6 @@ func (s *shard) edge(th *thread, e reader.Edge) error {
 	if err := s.stopAwaiting(th); err != nil {
 		return err
 	}
-	s.entered(th)
 	th.left = 0
 	if e == reader.WindowBegins {
 		th.windowed, th.began = true, th.last

@@ -38,10 +38,10 @@ static void end_event(struct xr_text *t, uint64_t at)
 	__builtin_memcpy(t->p + at + 1, &size, sizeof size);
 }
 
-/* The same for a block. The CPU stamp of the first record is in its head. */
+/* The same for a block. The CPU stamp of the first record and the checksum are in its head. */
 static uint64_t begin_block(struct xr_text *t)
 {
-	static const uint8_t head[XR_BLOCK_HEAD + XR_CPU_RECORD];
+	static const uint8_t head[XR_BLOCK_START];
 	uint64_t at = t->n;
 	xr_put(t, head, sizeof head);
 	return at;
@@ -54,6 +54,7 @@ static void end_block(struct xr_text *t, uint64_t at, uint32_t tid, const struct
 	struct xr_order order = {.major = trace->blocks, .minor = trace->blocks < 999999 ? trace->blocks : 999999};
 	uint8_t *out = xr_block_head(t->p + at, t->n - at - 16, 0, tid, order);
 	xr_cpu_record(out, 0, trace->since);
+	xr_seal(t->p + at, t->p + t->n);
 }
 
 /* Puts the content of a small file, at most max bytes, between strings. Zeros end the strings. */

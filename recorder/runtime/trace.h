@@ -14,6 +14,7 @@ enum {
 	XR_META_MARK = 16, XR_META_REQUEST, XR_META_LANDING, XR_META_NAME,
 	XR_META_SWITCH, XR_META_RESULT, XR_META_DESCRIPTOR, XR_META_BUDGET,
 	XR_META_WINDOWS = 25, /* xray record uses 24 */
+	XR_META_CHECKSUM = 32,
 };
 
 /* Reasons for records missing from a trace. */
@@ -51,6 +52,11 @@ struct xr_order {
 uint8_t *xr_block_head(uint8_t *out, uint64_t extent, uint32_t pid, uint32_t tid, struct xr_order order);
 #define XR_CPU_RECORD 16
 uint8_t *xr_cpu_record(uint8_t *out, uint16_t cpu, uint64_t tsc);
+/* An event follows them that has the checksum of the block. xr_seal writes it when the block is
+ * complete. */
+#define XR_CHECKSUM 40
+#define XR_BLOCK_START (XR_BLOCK_HEAD + XR_CPU_RECORD + XR_CHECKSUM)
+void xr_seal(uint8_t *block, const uint8_t *end);
 
 /* Puts a metadata block into t: the current tables and, if complete, what only a finished trace
  * has. */

@@ -9,6 +9,7 @@
  * Nothing here calls libc or uses vector registers, because a thread may stream in the middle
  * of any of its functions. */
 #define _GNU_SOURCE
+#include <cpuid.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -66,6 +67,71 @@ uint8_t *xr_block_head(uint8_t *out, uint64_t extent, uint32_t pid, uint32_t tid
 	store32(out + 9, order.minor);
 	out += 16;
 	return put_record(out, PID, pid);
+}
+
+static uint32_t crc32c_in_software(uint32_t sum, const uint8_t *p, uint64_t n)
+{
+	static const uint32_t table[16] = {
+		0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc, 0x5125dad3, 0x61c69362, 0x7198540d,
+		0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9, 0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75,
+	};
+	while (n--) {
+		sum ^= *p++;
+		sum = sum >> 4 ^ table[sum & 15];
+		sum = sum >> 4 ^ table[sum & 15];
+	}
+	return sum;
+}
+
+static int has_crc32(void)
+{
+	static uint8_t known;
+	enum { YES = 1, NO };
+	if (!known) { /* asked once, because in a virtual machine cpuid takes tens of microseconds */
+		uint32_t a, b, c = 0, d;
+		known = __get_cpuid(1, &a, &b, &c, &d) && c & bit_SSE4_2 ? YES : NO;
+	}
+	return known == YES;
+}
+
+/* Continues a CRC-32C. The instruction uses no vector registers. */
+static inline uint64_t crc32c_word(uint64_t sum, uint64_t word)
+{
+	__asm__("crc32q %1, %0" : "+r"(sum) : "r"(word));
+	return sum;
+}
+
+static uint64_t crc32c(uint64_t sum, const uint8_t *p, uint64_t n)
+{
+	if (!has_crc32())
+		return crc32c_in_software(sum, p, n);
+	for (; n >= 8; p += 8, n -= 8)
+		sum = crc32c_word(sum, load64(p));
+	uint32_t narrow = sum;
+	for (; n; p++, n--)
+		__asm__("crc32b %1, %0" : "+r"(narrow) : "m"(*p));
+	return narrow;
+}
+
+/* sum is the one of the body. The head comes after it, because it is written last. */
+static void seal(uint8_t *block, const uint8_t *end, uint64_t sum)
+{
+	uint32_t at = XR_BLOCK_HEAD + XR_CPU_RECORD;
+	struct {
+		char magic[4];
+		uint16_t schema, kind;
+		uint32_t sum, before, after, zero;
+	} event = {{'X', 'R', 'Y', 'M'}, 1, XR_META_CHECKSUM, .before = at, .after = end - (block + XR_BLOCK_START)};
+	event.sum = ~crc32c(sum, block, at);
+	store64(block + at, CUSTOM_EVENT | sizeof event << 8);
+	store64(block + at + 8, 0);
+	xr_copy(block + at + 16, &event, sizeof event);
+}
+
+void xr_seal(uint8_t *block, const uint8_t *end)
+{
+	const uint8_t *body = block + XR_BLOCK_START;
+	seal(block, end, crc32c(~0u, body, end - body));
 }
 
 /* The wall clocks of blocks order the blocks of a thread. llvm-xray considers two blocks
@@ -182,6 +248,7 @@ struct block {
 	uint8_t *end;
 	uint64_t records;
 	uint64_t unwritten, damaged;
+	uint64_t sum; /* CRC-32C so far */
 };
 
 static uint8_t *put_event(uint8_t *out, const uint8_t *p, uint64_t tsc, uint64_t *last)
@@ -226,8 +293,10 @@ static uint8_t *put_result(uint8_t *out, uint64_t value)
  * over; otherwise it ends later. */
 static struct block encode(struct cursor c, uint8_t *out, int is_exact)
 {
-	struct block b = {0};
+	struct block b = {.sum = ~0u};
 	const uint8_t *p = c.p, *end = c.end, *more = NULL; /* more: where another argument may follow */
+	uint8_t *summed = out; /* the sum has what is before */
+	int by_word = has_crc32();
 	uint64_t epoch = c.tsc & ~(uint64_t)UINT32_MAX, last = c.tsc;
 
 	while (p < end) {
@@ -243,7 +312,12 @@ static struct block encode(struct cursor c, uint8_t *out, int is_exact)
 				out = put_record(out, TSC_WRAP, tsc);
 				delta = 0;
 			}
-			store64(out, (uint32_t)record | delta << 32);
+			uint64_t word = (uint32_t)record | delta << 32;
+			store64(out, word);
+			if (__builtin_expect(by_word && summed == out, 1)) {
+				b.sum = crc32c_word(b.sum, word);
+				summed += 8;
+			}
 			out += 8;
 			last = tsc;
 			b.records++;
@@ -279,7 +353,10 @@ static struct block encode(struct cursor c, uint8_t *out, int is_exact)
 			b.records++;
 		}
 		p += size;
+		b.sum = crc32c(b.sum, summed, out - summed);
+		summed = out;
 	}
+	b.sum = crc32c(b.sum, summed, out - summed);
 	/* Unused space is not a loss. */
 	for (const uint8_t *q = end; !is_exact && b.unwritten && !b.damaged && q > c.p && !load64(q - 8); q -= 8)
 		b.unwritten--;
@@ -290,7 +367,7 @@ static struct block encode(struct cursor c, uint8_t *out, int is_exact)
 /* The maximum size of a converted chunk: 8 bytes more than three times its size, if time
  * went backwards at each record. */
 #define SCRATCH (256 << 10)
-_Static_assert(SCRATCH >= XR_BLOCK_HEAD + XR_CPU_RECORD + 3 * XR_CHUNK_SIZE, "a block fits");
+_Static_assert(SCRATCH >= XR_BLOCK_START + 3 * XR_CHUNK_SIZE, "a block fits");
 
 /* Writes the block of the chunk's records in [from, end), offsets, to out. chunk may be
  * a copy. A block without records has no bytes. */
@@ -303,9 +380,10 @@ static struct block encode_chunk(const struct xr_trace *trace, const struct xr_c
 
 	if (!skip(&c, base + from, trace->since))
 		return b;
-	uint8_t *body = xr_cpu_record(out + XR_BLOCK_HEAD, c.cpu, c.tsc);
-	b = encode(c, body, chunk->used == end);
+	b = encode(c, out + XR_BLOCK_START, chunk->used == end);
 	xr_block_head(out, b.end - out - 16, chunk->pid, chunk->tid, block_order(trace, chunk, c.tsc));
+	xr_cpu_record(out + XR_BLOCK_HEAD, c.cpu, c.tsc);
+	seal(out, b.end, b.sum);
 	return b;
 }
 

@@ -6,6 +6,7 @@
 package debuginfod
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,7 +20,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/xray-tools/xray/internal/freespace"
 	"github.com/xray-tools/xray/internal/outfile"
+	"github.com/xray-tools/xray/internal/remote"
 	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
@@ -29,6 +32,8 @@ type Client struct {
 	Cache   string   // directory
 	// Timeout limits the time for each 100 kB of a download.
 	Timeout time.Duration
+	// Most is the maximum size of a file in bytes. No file may take more than half of the free space.
+	Most int64
 	// Miss is how long an empty file in the cache is valid.
 	Miss time.Duration
 	// Progress is called with the number of downloaded bytes. total is 0 if the server does not
@@ -41,19 +46,23 @@ type Client struct {
 const (
 	defaultTimeout = 90 * time.Second
 	defaultMiss    = 10 * time.Minute
+	defaultMost    = 8 << 30
 	slice          = 100_000 // bytes that must arrive within Client.Timeout
 )
 
 // FromEnvironment returns the client that the environment configures with DEBUGINFOD_URLS,
-// DEBUGINFOD_TIMEOUT in seconds, DEBUGINFOD_CACHE_PATH, XDG_CACHE_HOME and HOME. It returns nil
+// DEBUGINFOD_TIMEOUT in seconds, DEBUGINFOD_MAXSIZE in bytes, DEBUGINFOD_CACHE_PATH, XDG_CACHE_HOME and HOME. It returns nil
 // if there are no servers.
 func FromEnvironment() *Client {
-	c := &Client{Servers: strings.Fields(os.Getenv("DEBUGINFOD_URLS")), Timeout: defaultTimeout, Miss: defaultMiss}
+	c := &Client{Servers: strings.Fields(os.Getenv("DEBUGINFOD_URLS")), Timeout: defaultTimeout, Most: defaultMost, Miss: defaultMiss}
 	if len(c.Servers) == 0 {
 		return nil
 	}
 	if n, err := strconv.Atoi(os.Getenv("DEBUGINFOD_TIMEOUT")); err == nil && n > 0 {
 		c.Timeout = time.Duration(n) * time.Second
+	}
+	if n, err := strconv.ParseInt(os.Getenv("DEBUGINFOD_MAXSIZE"), 10, 64); err == nil && n > 0 {
+		c.Most = n
 	}
 	home := os.Getenv("HOME")
 	legacy := filepath.Join(home, ".debuginfod_client_cache")
@@ -105,7 +114,7 @@ func (c *Client) Fetch(buildID string, kind debuginfo.FileKind) (string, error) 
 			continue
 		}
 		url := strings.TrimSuffix(server, "/") + "/buildid/" + buildID + "/" + string(kind)
-		err := c.get(url, path)
+		err := c.get(url, path, buildID)
 		if err == nil {
 			return path, nil
 		}
@@ -128,7 +137,7 @@ func (c *Client) Fetch(buildID string, kind debuginfo.FileKind) (string, error) 
 }
 
 // get downloads url to path. It returns fs.ErrNotExist if the server does not have the file.
-func (c *Client) get(url, path string) (err error) {
+func (c *Client) get(url, path, buildID string) (err error) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	slow := time.AfterFunc(c.Timeout, func() {
@@ -145,7 +154,7 @@ func (c *Client) get(url, path string) (err error) {
 		return err
 	}
 	request.Header.Set("User-Agent", "xray")
-	response, err := http.DefaultClient.Do(request)
+	response, err := client.Do(request)
 	if err != nil {
 		return err
 	}
@@ -161,18 +170,58 @@ func (c *Client) get(url, path string) (err error) {
 		return err
 	}
 	// An expired miss has the same name.
-	return outfile.Replace(path, outfile.Mode(0o600), func(f *os.File) error { return c.save(response, url, f, slow) })
+	return outfile.Replace(path, outfile.Mode(0o600), func(f *os.File) error {
+		if err := c.save(response, url, f, slow); err != nil {
+			return err
+		}
+		// Others that use the cache trust its files.
+		return checkBuildID(f.Name(), url, buildID)
+	})
+}
+
+// client follows redirects only on the same host: a server must not direct a request to a machine that
+// only this one reaches.
+var client = http.Client{CheckRedirect: func(to *http.Request, before []*http.Request) error {
+	switch {
+	case len(before) > 5:
+		return errors.New("more than 5 redirects")
+	case !remote.SameServer(before[0].URL, to.URL):
+		return fmt.Errorf("the server redirects to %s, which xray does not follow: if you trust it, add that server to DEBUGINFOD_URLS", remote.Name(to.URL.String()))
+	}
+	return nil
+}}
+
+func checkBuildID(path, url, want string) error {
+	o, err := debuginfo.OpenELF(path)
+	if err != nil {
+		return fmt.Errorf("%s: the server sent a file that is not a debug file", url)
+	}
+	defer o.Close()
+	if got := o.BuildID(); got != want {
+		return fmt.Errorf("%s: the server sent a file with build ID %s", url, cmp.Or(got, "none"))
+	}
+	return nil
 }
 
 // save writes the response of a server to a file.
-func (c *Client) save(response *http.Response, url string, f io.Writer, slow *time.Timer) error {
+func (c *Client) save(response *http.Response, url string, f *os.File, slow *time.Timer) error {
+	most, remedy := c.Most, "to allow more, set DEBUGINFOD_MAXSIZE to a number of bytes"
+	if free, ok := freespace.Of(f); ok && free/2 < most {
+		most, remedy = free/2, fmt.Sprintf("which is half of the free space in %s", c.Cache)
+	}
+	if response.ContentLength > most {
+		return fmt.Errorf("%s: the file has %d bytes, more than %d: %s", url, response.ContentLength, most, remedy)
+	}
 	body := &watched{r: response.Body, seen: func(n int64) {
 		slow.Reset(c.Timeout)
 		if c.Progress != nil {
 			c.Progress(url, n, max(response.ContentLength, 0))
 		}
 	}}
-	n, err := io.Copy(f, body)
+	n, err := io.Copy(f, io.LimitReader(body, most+1))
+	if n > most {
+		err = fmt.Errorf("more than %d bytes: %s", most, remedy)
+	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w", url, err)
 	}

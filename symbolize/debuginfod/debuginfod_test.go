@@ -2,6 +2,9 @@ package debuginfod
 
 import (
 	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -26,11 +29,35 @@ func serve(t *testing.T, handle http.HandlerFunc) (*Client, *atomic.Int64) {
 		handle(w, r)
 	}))
 	t.Cleanup(s.Close)
-	return &Client{Servers: []string{s.URL + "/"}, Cache: t.TempDir(), Timeout: time.Minute, Miss: time.Hour}, &asked
+	return &Client{Servers: []string{s.URL + "/"}, Cache: t.TempDir(), Timeout: time.Minute, Most: 1 << 20, Miss: time.Hour}, &asked
+}
+
+// build returns an ELF file of 600 kB with a build ID.
+func build(t *testing.T, id string) []byte {
+	t.Helper()
+	raw, err := hex.DecodeString(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const headers = 64 + 56
+	var b bytes.Buffer
+	note := append(binary.LittleEndian.AppendUint32([]byte{4, 0, 0, 0}, uint32(len(raw))), "\x03\x00\x00\x00GNU\x00"...)
+	note = append(note, raw...)
+	for _, part := range []any{
+		elf.Header64{Ident: [16]byte{0x7f, 'E', 'L', 'F', 2, 1, 1}, Type: uint16(elf.ET_EXEC), Machine: uint16(elf.EM_X86_64), Version: 1,
+			Phoff: 64, Ehsize: 64, Phentsize: 56, Phnum: 1, Shentsize: 64},
+		elf.Prog64{Type: uint32(elf.PT_NOTE), Off: headers, Filesz: uint64(len(note)), Memsz: uint64(len(note)), Align: 4},
+		note, make([]byte, 600_000-headers-len(note)),
+	} {
+		if err := binary.Write(&b, binary.LittleEndian, part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b.Bytes()
 }
 
 func TestFetch(t *testing.T) {
-	content := bytes.Repeat([]byte("debug "), 100_000)
+	content := build(t, id)
 	c, asked := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/buildid/"+id+"/debuginfo" {
 			http.NotFound(w, r)
@@ -72,6 +99,8 @@ func TestFetch(t *testing.T) {
 }
 
 func TestFetchFails(t *testing.T) {
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write(build(t, id)) }))
+	t.Cleanup(other.Close)
 	never := make(chan struct{})
 	t.Cleanup(func() { close(never) })
 	for _, c := range []struct {
@@ -81,6 +110,19 @@ func TestFetchFails(t *testing.T) {
 	}{
 		{"error", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, "502 Bad Gateway"},
 		{"empty", func(http.ResponseWriter, *http.Request) {}, "empty file"},
+		{"another build", func(w http.ResponseWriter, _ *http.Request) { w.Write(build(t, "0123")) }, "a file with build ID 0123"},
+		{"a page", func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("<html>")) }, "not a debug file"},
+		{"too large", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "1048577")
+			w.WriteHeader(http.StatusOK)
+		}, "1048577 bytes, more than 1048576: to allow more, set DEBUGINFOD_MAXSIZE"},
+		{"too large without a size", func(w http.ResponseWriter, _ *http.Request) {
+			w.(http.Flusher).Flush()
+			w.Write(make([]byte, 1<<20+1))
+		}, "more than 1048576 bytes"},
+		{"another host", func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, other.URL+"/x", http.StatusFound)
+		}, "does not follow"},
 		{"cut", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "1000")
 			w.Write([]byte("some"))

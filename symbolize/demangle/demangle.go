@@ -1,5 +1,5 @@
-// Package demangle demangles C++ and Rust linkage names in the form of LLVM, and shortens
-// demangled names. It takes bounded time and memory for any input. It returns other names
+// Package demangle demangles C++ and Rust linkage names in the form of LLVM and those of D in the form
+// of GNU, and shortens demangled names. It takes bounded time and memory for any input. It returns other names
 // unchanged and has no errors. All functions are safe for concurrent use.
 package demangle
 
@@ -9,9 +9,14 @@ import (
 	library "github.com/ianlancetaylor/demangle"
 )
 
-// Name demangles a C++ or Rust linkage name in the form of LLVM. It returns other names
-// unchanged.
+// Name demangles a linkage name of C++, Rust or D. It returns other names unchanged.
 func Name(linkage string) string {
+	if strings.HasPrefix(linkage, "_D") {
+		if name, ok := demangleD(linkage); ok {
+			return name
+		}
+		return linkage
+	}
 	if !strings.HasPrefix(linkage, "_R") && !strings.HasPrefix(strings.TrimLeft(linkage, "_"), "Z") || linkage[0] != '_' {
 		return linkage
 	}

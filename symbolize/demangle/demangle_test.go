@@ -23,6 +23,9 @@ func TestDemangle(t *testing.T) {
 		"_Z3foov.cold":                    "foo() (.cold)",
 		"_Z3varPFivE":                     "var(int (*)())",
 		"_RNvC3foo3bar":                   "foo::bar",
+		"_Dmain":                          "D main",
+		"_DYNAMIC":                        "_DYNAMIC",
+		"_D4shop4cart6caughtFiZi":         "shop.cart.caught(int)",
 		"_ZN3foo3bar17h05af221e174051e9E": "foo::bar",
 		"_Zbroken":                        "_Zbroken",
 		"_Z1fS_":                          "_Z1fS_",
@@ -211,6 +214,7 @@ func FuzzDemangle(f *testing.F) {
 	f.Add("_Z01AALf0")
 	f.Add("_RNvC3foo3bar")
 	f.Add("_RINvMs_NtC1a1bNtB4_1C3runNCNvXs0_NtB6_1dTlEFG_UKCRL0_eEuDNtB6_1ep1fjEL_AhKj4_00uKn2_B5_E.llvm.1")
+	f.Add("_D3std10functional__T3notSQy6format__T7sformatTaTykVAyaa2_6b5dVdeN8Pi2ZQxFNkMAaMDFNbPvQcZvZ4SinkTaZQDgFKQComZ10__lambda16Z__TQGxTwZQHdMxFNaNbNiNfwHAyaG3Nh_Zb")
 	f.Fuzz(func(t *testing.T, name string) {
 		Short(Name(name))
 		if got, ok := demangleFast(name); ok {

@@ -101,6 +101,51 @@ func TestLikeLibrary(t *testing.T) {
 	}
 }
 
+// D's names are like those of GNU's demangler, which knows no "return scope" parameters.
+func TestLikeGNU(t *testing.T) {
+	testenv.Need(t, "c++filt")
+	files, _ := filepath.Glob("/usr/lib/*/lib*-ldc-shared.so.*.*")
+	var names []string
+	for _, file := range files {
+		f, err := elf.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		symbols, err := f.DynamicSymbols()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range symbols {
+			if strings.HasPrefix(s.Name, "_D") && elf.ST_TYPE(s.Info) == elf.STT_FUNC {
+				names = append(names, s.Name)
+			}
+		}
+		f.Close()
+	}
+	if len(names) < 1000 {
+		t.Skip("LDC's libraries are not installed")
+	}
+	cmd := exec.Command("c++filt", "-s", "dlang")
+	cmd.Stdin = strings.NewReader(strings.Join(names, "\n"))
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := 0
+	for i, want := range strings.Split(strings.TrimSuffix(string(out), "\n"), "\n") {
+		got := Name(names[i])
+		if got != want && want != names[i] {
+			t.Errorf("%s:\ngot %s\nGNU %s", names[i], got, want)
+		}
+		if got == names[i] {
+			left++
+		}
+	}
+	if left > len(names)/20 {
+		t.Errorf("%d of %d names are not demangled", left, len(names))
+	}
+}
+
 // rustNames returns function names of Rust's compiler.
 func rustNames(t *testing.T) []string {
 	t.Helper()

@@ -63,6 +63,14 @@ func shortened(name, arguments string) (string, bool) {
 			out, name = append(out, u...), name[len(u):]
 			continue
 		}
+		if strings.HasPrefix(name, "!(") { // template arguments of D
+			n := group(name[1:])
+			if n < 0 {
+				return "", false
+			}
+			out, name = append(out, arguments...), name[1+n:]
+			continue
+		}
 		switch c := name[0]; c {
 		case ' ':
 			out, name = out[:0], name[1:] // that was the result
@@ -87,7 +95,7 @@ func shortened(name, arguments string) (string, bool) {
 			switch {
 			case rest == "":
 				return string(out), len(out) > 0
-			case strings.HasPrefix(rest, "::"):
+			case strings.HasPrefix(rest, "::"), strings.HasPrefix(rest, "."): // D's scopes have dots
 				name = rest
 			case string(out) != "decltype":
 				return "", false

@@ -1,4 +1,5 @@
-package reader
+// Package freespace tells how much space a file system has.
+package freespace
 
 import (
 	"os"
@@ -6,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// freeSpace returns the number of free bytes in the file system of a file.
-func freeSpace(f *os.File) (int64, bool) {
+// Of returns the number of free bytes in the file system of a file.
+func Of(f *os.File) (int64, bool) {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
 		return 0, false
