@@ -32,7 +32,7 @@ func (a *app) reportCommand() *cobra.Command {
 	c := ticketReport{
 		inputs: session.Inputs{Scope: session.ByPlace, PathMemory: true},
 		output: session.Output{ByName: true},
-		slow:   "p99", top: 20,
+		slow:   autoSlow, top: 20,
 	}
 	return a.overTraces(command{
 		use:   "report TRACE...",
@@ -54,7 +54,7 @@ Markdown for .md.`,
 		alias:  map[string]string{"func": "root"},
 		flags: func(f *pflag.FlagSet) {
 			session.AddRoot(f, &c.root)
-			cli.AddSlow(f, &c.slow)
+			addAutoSlow(f, &c.slow)
 			cli.AddTop(f, &c.top, "functions")
 		},
 		run: c.run,

@@ -97,7 +97,7 @@ func (c *requestTracing) run(s *session.Session) error {
 			return err
 		}
 	}
-	found := set.Report(s.Clock, requests.Rule(rule))
+	found := set.Report(s.Clock, requests.Rule{Quantile: rule.Quantile, Top: rule.Top, Ticks: rule.Ticks, Text: rule.Text})
 	found.Show(c.key, c.exemplars)
 	if report.Format(c.output.Format) != report.CSV && len(found.Shown) > 0 {
 		var trees *session.Run

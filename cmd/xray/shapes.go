@@ -14,12 +14,13 @@ import (
 
 // shaping is one run of shapes.
 type shaping struct {
-	inputs session.Inputs
-	output session.Output
-	root   string
-	rare   cli.Share
-	opts   shapes.Options
-	top    int
+	inputs    session.Inputs
+	output    session.Output
+	root      string
+	rootDepth int
+	rare      cli.Share
+	opts      shapes.Options
+	top       int
 }
 
 func (a *app) shapesCommand() *cobra.Command {
@@ -50,6 +51,7 @@ counts are rounded down to powers of two unless you pass --exact-counts.`,
 
 func (c *shaping) addFlags(f *pflag.FlagSet) {
 	session.AddRoot(f, &c.root)
+	session.AddRootDepth(f, &c.rootDepth)
 	cli.AddShare(f, &c.rare, "rare", "show only the most common shape and shapes with at most `PERCENT` of the calls")
 	f.BoolVar(&c.opts.ExactCounts, "exact-counts", false, "compare exact call counts")
 	cli.AddCount(f, &c.opts.Limit, "max-shapes", "", 1, "distinguish at most `N` shapes")
@@ -66,7 +68,7 @@ func (c *shaping) run(s *session.Session) error {
 	}
 	opts := c.opts
 	opts.Root, opts.Thread, opts.From, opts.To = root, s.Scope.Thread, s.Scope.From, s.Scope.To
-	how := calls.Options{Paths: true, Roots: root}
+	how := calls.Options{Paths: true, Roots: root, RootDepth: c.rootDepth}
 	newSink := func() *shapes.Analysis { return shapes.New(opts) }
 	sink, run, err := session.Analyze(s, session.Scope{}, how, newSink)
 	if err == nil && sink.Full() {

@@ -23,6 +23,7 @@ type slowestRun struct {
 	inputs    session.Inputs
 	output    session.Output
 	root      string
+	rootDepth int
 	which     lockFlags
 	top       int
 	perThread bool
@@ -65,6 +66,7 @@ example --around handleRequest#4711.`,
 
 func (c *slowestRun) addFlags(f *pflag.FlagSet) {
 	session.AddRoot(f, &c.root)
+	session.AddRootDepth(f, &c.rootDepth)
 	c.which.add(f)
 	cli.AddCount(f, &c.top, "top", "n", 1, "show the `N` slowest calls")
 	cli.AddPerThread(f, &c.perThread, "")
@@ -87,7 +89,7 @@ func (c *slowestRun) view() slowest.View { return slowest.View{MinShare: float64
 
 // find runs the analysis.
 func (c *slowestRun) find(s *session.Session, root func(reader.FuncID) bool) (*slowest.Report, *session.Run, error) {
-	opts := slowest.Options{Root: root, Thread: s.Scope.Thread, From: s.Scope.From, To: s.Scope.To, Top: c.top, PerThread: c.perThread}
+	opts := slowest.Options{Root: root, RootDepth: c.rootDepth, Thread: s.Scope.Thread, From: s.Scope.From, To: s.Scope.To, Top: c.top, PerThread: c.perThread}
 	if _, err := s.Span(); err != nil {
 		return nil, nil, err
 	}
@@ -95,7 +97,7 @@ func (c *slowestRun) find(s *session.Session, root func(reader.FuncID) bool) (*s
 	if err != nil {
 		return nil, nil, err
 	}
-	trees, run, err := session.Analyze(s, session.Scope{}, calls.Options{Paths: true, Roots: opts.Root},
+	trees, run, err := session.Analyze(s, session.Scope{}, calls.Options{Paths: true, Roots: opts.Root, RootDepth: opts.RootDepth},
 		func() *slowest.Trees { return slowest.NewTrees(found) })
 	if err != nil {
 		return nil, nil, err

@@ -24,7 +24,7 @@ type explaining struct {
 	waits             waitFlags
 	root, slow, usual string
 	arg               string
-	depth             int
+	depth, rootDepth  int
 	minShare          cli.Share
 	exemplars         int
 	paths             bool
@@ -36,7 +36,7 @@ func newExplaining() explaining {
 	return explaining{
 		inputs: session.Inputs{Scope: session.ByPlace, PathMemory: true, Join: true},
 		waits:  waitFlags{waitNames, unlockNames},
-		slow:   "p99", usual: "p25..p75", minShare: 0.05, exemplars: 3, seed: 1,
+		slow:   autoSlow, usual: "p25..p75", minShare: 0.05, exemplars: 3, seed: 1,
 	}
 }
 
@@ -74,7 +74,8 @@ from xray watch, it uses the functions that watch selected.`,
 func (w *explaining) addFlags(f *pflag.FlagSet) {
 	w.flags = f
 	session.AddRoot(f, &w.root)
-	cli.AddSlow(f, &w.slow)
+	session.AddRootDepth(f, &w.rootDepth)
+	addAutoSlow(f, &w.slow)
 	f.StringVar(&w.usual, "usual", w.usual, "treat calls in this `RANGE` of percentiles or times (10us..20us) as usual")
 	w.waits.add(f)
 	f.StringVar(&w.arg, "arg", "", "compare logged arguments only of functions that match `REGEXP`")
@@ -154,7 +155,8 @@ func (w *explaining) options(s *session.Session) (why.Options, error) {
 	w.watched(s)
 	opts := why.Options{
 		Seed: w.seed, Clock: s.Clock, From: s.Scope.From, To: s.Scope.To,
-		PathDepth: w.depth, MaxPaths: s.MaxPaths, MinShare: float64(w.minShare), RootLabel: w.root,
+		PathDepth: w.depth, MaxPaths: s.MaxPaths, MinShare: float64(w.minShare), RootLabel: w.root, RootDepth: w.rootDepth,
+		Processes: processes(s),
 	}
 	opts.Calls.Filter.Thread, opts.Calls.Short, opts.Calls.OffCPU = s.Scope.Thread, s.ShortTicks(), s.OffCPU()
 	opts.Calls.Code, opts.Calls.Memory = s.Code, s.TableMemory
@@ -178,7 +180,9 @@ func (w *explaining) options(s *session.Session) (why.Options, error) {
 	if opts.Role, err = w.waits.roles(s); err != nil {
 		return opts, err
 	}
-	if opts.Slow, err = slowRule(s, w.slow); err != nil {
+	if w.slow == autoSlow {
+		opts.Slow = why.Rule{Quantile: 0.99, Gap: true, Text: "p99"}
+	} else if opts.Slow, err = slowRule(s, w.slow); err != nil {
 		return opts, err
 	}
 	low, high, ok := strings.Cut(strings.ReplaceAll(w.usual, "..", "-"), "-")
@@ -207,6 +211,39 @@ func (w *explaining) usualTimes(s *session.Session, opts *why.Options, low, high
 		return cli.Usagef("--usual: %q is not a range of times", w.usual)
 	}
 	return nil
+}
+
+// autoSlow is the default of --slow in why and report.
+const autoSlow = "auto"
+
+func addAutoSlow(f *pflag.FlagSet, rule *string) {
+	cli.AddSlow(f, rule)
+	f.Lookup("slow").Usage = "treat calls as slow by `RULE`: above a percentile (p99), top:100, >5ms, or auto: beyond a gap in the durations, else p99"
+}
+
+// processes returns, for each file, the first file of the same process. Traces without a recording
+// are of processes of their own.
+func processes(s *session.Session) []int {
+	type process struct {
+		host, exe string
+		pid       int32
+	}
+	first := make(map[process]int)
+	list := make([]int, len(s.Trace.Files()))
+	for i := range list {
+		list[i] = i
+		r := s.Trace.Recording(i)
+		if r == nil || r.Process.PID == 0 {
+			continue
+		}
+		p := process{r.Process.Host, r.Process.Exe, r.Process.PID}
+		if n, ok := first[p]; ok {
+			list[i] = n
+		} else {
+			first[p] = i
+		}
+	}
+	return list
 }
 
 // slowRule parses --slow.

@@ -31,6 +31,8 @@ import (
 type Options struct {
 	// Root selects roots. It is called concurrently.
 	Root func(reader.FuncID) bool
+	// RootDepth is calls.Options.RootDepth.
+	RootDepth int
 	// Thread, and From and To if it is not 0, select invocations by thread and by start, in
 	// ticks. Thread is called concurrently. nil selects all threads.
 	Thread   func(reader.Thread) bool

@@ -42,13 +42,14 @@ func (e *evidence) associate(l *lead, c *cohorts) []Association {
 			early++
 		}
 	}
-	if 10*early >= 9*n {
+	// A process with several files has calls before each.
+	if 10*early >= 9*n && c.plan.processes == nil {
 		list = append(list, Association{Kind: "start", Count: early, Of: n})
 	}
 	if a, ok := e.argument(l, c); ok {
 		list = append(list, a)
 	}
-	if a, ok := e.inTime(l, c); ok && 10*early < 9*n && c.plan.origins == nil {
+	if a, ok := e.inTime(l, c); ok && (10*early < 9*n || c.plan.processes != nil) && c.plan.origins == nil {
 		list = append(list, a)
 	}
 	return list
@@ -56,24 +57,28 @@ func (e *evidence) associate(l *lead, c *cohorts) []Association {
 
 // onThread finds a thread that has most of the dominated calls, but few of all calls.
 func (e *evidence) onThread(l *lead, c *cohorts) (Association, bool) {
-	count := make(map[int]int)
-	best := -1
+	count := make(map[reader.Thread]int)
+	var best reader.Thread
 	for _, i := range l.dominated {
-		t := e.slow[i].thread
+		t := c.plan.identity(c.threads[e.slow[i].thread].id)
 		count[t]++
-		if best < 0 || count[t] > count[best] {
+		if count[t] > count[best] {
 			best = t
 		}
 	}
-	all := 0
+	all, own := 0, 0
 	for _, t := range c.threads {
-		if t != nil {
-			all += t.total
+		if t == nil {
+			continue
+		}
+		all += t.total
+		if c.plan.identity(t.id) == best {
+			own += t.total
 		}
 	}
 	n, k := len(l.dominated), count[best]
-	p := float64(c.threads[best].total) / float64(all)
-	return Association{Kind: "thread", Count: k, Of: n, Thread: c.threads[best].id},
+	p := float64(own) / float64(all)
+	return Association{Kind: "thread", Count: k, Of: n, Thread: best},
 		10*k > 6*n && binomialTail(n, k, p) < 1e-4
 }
 

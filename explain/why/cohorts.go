@@ -22,8 +22,10 @@ type plan struct {
 	span     span
 	lost     lossPoints
 	origins  []Origin // nil unless the files are of several machines
-	slow     uint64   // minimum duration of slow calls
-	offCPU   bool     // the trace says when threads were off CPU
+	// processes is Options.Processes, or nil if no process has several files.
+	processes []int
+	slow      uint64 // minimum duration of slow calls
+	offCPU    bool   // the trace says when threads were off CPU
 	// Of durations without foreign time:
 	ownSlow uint64 // minimum duration of slow calls
 	low     uint64 // limits of usual calls
@@ -33,6 +35,14 @@ type plan struct {
 	// keep is the part of the slow calls that are kept, of 2^64. The largest number means
 	// all.
 	keep uint64
+}
+
+// identity returns the same thread for all files of its process.
+func (p *plan) identity(t reader.Thread) reader.Thread {
+	if p.processes != nil {
+		t.File = int32(p.processes[t.File])
+	}
+	return t
 }
 
 // hole is a time between two events in which a call had no open callee.

@@ -39,10 +39,18 @@ func (t *phrases) label(fn reader.FuncID) string {
 }
 
 func (t *phrases) rootLabel() string {
-	if t.Root != 0 || t.RootLabel == "" {
+	const most = 3
+	if t.Root != 0 || len(t.Roots) == 0 {
 		return t.label(t.Root)
 	}
-	return texttab.Printable(t.RootLabel)
+	var names []string
+	for _, fn := range t.Roots[:min(len(t.Roots), most)] {
+		names = append(names, t.label(fn))
+	}
+	if n := len(t.Roots) - most; n > 0 {
+		return fmt.Sprintf("%s and %d others", strings.Join(names, ", "), n)
+	}
+	return strings.Join(names, ", ")
 }
 
 func percent(x float64) string { return fmt.Sprintf("%.0f%%", 100*x) }
@@ -395,6 +403,17 @@ func (t *phrases) commands(e *Exemplar, view View) [2]string {
 	margin := fmt.Sprintf("%dticks", e.Duration/4+1)
 	if t.Clock.Known() {
 		margin = fmt.Sprintf("%dns", t.Clock.Nanos(e.Duration/4)+1)
+	}
+	if t.RootDepth > 1 { // the others count outermost calls
+		from := e.Start - t.Start
+		since := func(ticks uint64) string {
+			if t.Clock.Known() {
+				return fmt.Sprintf("%dns", t.Clock.Nanos(ticks))
+			}
+			return fmt.Sprintf("%dticks", ticks)
+		}
+		which := fmt.Sprintf("--from %s --to %s -o slow-%d", since(from-min(from, e.Duration/4)), since(from+e.Duration+e.Duration/4+1), e.Number)
+		return [2]string{"xray slice " + which + ".xray " + view.Files, "xray html " + which + ".html " + view.Files}
 	}
 	which := fmt.Sprintf("--around %s --margin %s -o slow-%d", ShellQuote(fmt.Sprintf("%s#%d", root, e.Number)), margin, e.Number)
 	return [2]string{"xray slice " + which + ".xray " + view.Files, "xray html " + which + ".html " + view.Files}

@@ -11,8 +11,10 @@ import (
 // Report explains why the slow calls of a function were slow. Times are in ticks.
 type Report struct {
 	Clock     reader.Clock
-	Root      reader.FuncID // 0 if there are several
-	RootLabel string        // if there are several
+	Root      reader.FuncID   // 0 if there are several
+	Roots     []reader.FuncID // all of them
+	RootLabel string          // the expression that selects them, or ""
+	RootDepth int             // of the options
 	// Candidates are the functions that were considered if no root was given, the chosen
 	// one first.
 	Candidates  []Candidate
@@ -135,7 +137,7 @@ func (e *explainer) report(d *durations, c *cohorts) *Report {
 	var q [2]uint64
 	d.sample.Quantiles(q[:], 0.5, 0.99)
 	r := &Report{
-		Clock: o.Clock, Root: c.plan.rootFunc, RootLabel: o.RootLabel, Candidates: e.candidates,
+		Clock: o.Clock, RootDepth: o.RootDepth, Root: c.plan.rootFunc, RootLabel: o.RootLabel, Candidates: e.candidates,
 		Invocations: d.sample.Count(), Start: e.start, Median: q[0], P99: q[1], Longest: d.sample.Max(),
 		Slow:  Cohort{Rule: o.Slow.Text, Count: c.slowCount},
 		Usual: Cohort{Rule: fmt.Sprintf("p%g..p%g", 100*o.UsualLow, 100*o.UsualHigh), Count: c.usual.count},
@@ -145,11 +147,17 @@ func (e *explainer) report(d *durations, c *cohorts) *Report {
 	if o.UsualTo > 0 {
 		r.Usual.Rule = o.Clock.Format(o.UsualFrom) + ".." + o.Clock.Format(o.UsualTo)
 	}
+	threads := make(map[reader.Thread]bool)
 	for _, t := range c.threads {
 		if t != nil && t.total > 0 {
-			r.Threads++
+			threads[c.plan.identity(t.id)] = true
 		}
 	}
+	r.Threads = len(threads)
+	for fn := range d.roots {
+		r.Roots = append(r.Roots, fn)
+	}
+	slices.Sort(r.Roots)
 	if c.slowCount > 0 {
 		r.Slow.Mean = float64(c.slowTicks) / float64(c.slowCount)
 	}

@@ -16,11 +16,13 @@ import (
 )
 
 // Rule selects slow calls: those from a quantile up, the Top longest, or those of at least
-// Ticks, whichever is not 0.
+// Ticks. If Gap is set, slow calls are those beyond a gap in the durations, if there is one, or else
+// those from the quantile up, and at least fewSlow calls.
 type Rule struct {
 	Quantile float64
 	Top      uint64
 	Ticks    uint64
+	Gap      bool
 	Text     string // as reports show it
 }
 
@@ -29,9 +31,14 @@ type Options struct {
 	// Root selects the functions whose outermost calls are explained. Nil selects the
 	// function whose slow calls lose the most time.
 	Root func(reader.FuncID) bool
-	// RootLabel is the name of the root in reports if Root matches several functions.
+	// RootLabel is the expression that selects the root, for commands in reports.
 	RootLabel string
 	Slow      Rule // zero means from the 99th percentile up
+	// RootDepth is calls.Options.RootDepth.
+	RootDepth int
+	// Processes has for each file the number of the first file of the same process. nil means that
+	// each file is of another process.
+	Processes []int
 	// UsualLow and UsualHigh are the quantiles between which calls are usual. If both are
 	// 0, they are a quarter and three quarters.
 	UsualLow, UsualHigh float64
@@ -141,7 +148,7 @@ type explainer struct {
 // run is a pass over the calls. Unmatched exits are reported only in the first.
 func run[S calls.Analysis[S]](e *explainer, want calls.Options, newSink func() S) (S, *calls.Stats, error) {
 	o := e.opts.Calls
-	o.Nested, o.Paths, o.Roots, o.Budget, o.OffCPU = want.Nested, want.Paths, want.Roots, want.Budget, want.OffCPU
+	o.Nested, o.Paths, o.Roots, o.RootDepth, o.Budget, o.OffCPU = want.Nested, want.Paths, want.Roots, want.RootDepth, want.Budget, want.OffCPU
 	sink, stats, err := calls.Run(e.src, o, newSink)
 	e.opts.Calls.Unmatched = nil
 	return sink, stats, err
@@ -149,7 +156,7 @@ func run[S calls.Analysis[S]](e *explainer, want calls.Options, newSink func() S
 
 // rooted returns the options of passes that examine the root and its callees.
 func (e *explainer) rooted() calls.Options {
-	return calls.Options{Paths: true, Roots: e.opts.Root, Budget: e.budget, OffCPU: e.opts.Calls.OffCPU}
+	return calls.Options{Paths: true, Roots: e.opts.Root, RootDepth: e.opts.RootDepth, Budget: e.budget, OffCPU: e.opts.Calls.OffCPU}
 }
 
 // facts reports whether the trace says when threads were off CPU.
@@ -258,7 +265,7 @@ func (e *explainer) plan(d *durations) *plan {
 	o := &e.opts
 	p := &plan{
 		root: o.Root, locks: d.locks(), depth: o.PathDepth, charged: d.charged(d.pruned(e)), args: o.Argument,
-		span: e.span(), lost: e.lossPoints, origins: o.Origins, keep: math.MaxUint64, offCPU: e.facts(),
+		span: e.span(), lost: e.lossPoints, origins: o.Origins, processes: o.processes(), keep: math.MaxUint64, offCPU: e.facts(),
 	}
 	if len(d.roots) == 1 {
 		for fn := range d.roots {
@@ -281,6 +288,7 @@ func (e *explainer) plan(d *durations) *plan {
 		p.low, p.high = o.UsualFrom, o.UsualTo
 		p.median = own.Quantile(0.5)
 	}
+	o.Slow = o.Slow.settled(own, p.high, o.Clock)
 	var slow, ownSlow uint64
 	p.slow, slow = o.Slow.limit(&d.sample, p.high)
 	p.ownSlow = p.slow
@@ -292,6 +300,51 @@ func (e *explainer) plan(d *durations) *plan {
 	}
 	return p
 }
+
+// processes returns Processes, or nil if each file is of another process.
+func (o *Options) processes() []int {
+	for file, first := range o.Processes {
+		if file != first {
+			return o.Processes
+		}
+	}
+	return nil
+}
+
+// settled returns the rule without Gap, for durations of which those up to high are usual.
+//
+// A gap divides the calls if those beyond it take at least three times as long as those before it,
+// and are at least as many as those from the quantile up, but not more than one in twenty. In small
+// samples, 20 calls may be one in ten. So a gap never hides calls that the quantile would find slow.
+func (r Rule) settled(sample *quantile.Sample, high uint64, clock reader.Clock) Rule {
+	if !r.Gap {
+		return r
+	}
+	r.Gap = false
+	all := sample.Count()
+	least := max(uint64(math.Ceil((1-r.Quantile)*float64(all))), leastBeyond)
+	most := max(all/20, min(fewSlow, all/10))
+	before, last := uint64(0), uint64(0)
+	for v, n := range sample.All() {
+		beyond := all - before
+		if last > 0 && v > high && beyond >= least && beyond <= most && v/3 >= last {
+			r.Ticks, r.Text = v, fmt.Sprintf("no call takes between %s and %s", clock.Format(last), clock.Format(v))
+			if sample.Approximate() {
+				r.Ticks -= v / 128
+			}
+			return r
+		}
+		before, last = before+n, v
+	}
+	if rate := min(float64(fewSlow)/float64(all), 0.1); rate > 1-r.Quantile {
+		r.Quantile = 1 - rate
+		r.Text = fmt.Sprintf("p%.3g", 100*r.Quantile)
+	}
+	return r
+}
+
+// leastBeyond is the least number of calls beyond a gap. Fewer may be slow for reasons of their own.
+const leastBeyond = 5
 
 // limit returns the duration above high from which calls are slow, and the number of those
 // calls.
@@ -365,7 +418,7 @@ func (e *explainer) number(list []*Exemplar) error {
 		keys[i] = invocation.Key{Start: x.Start, Index: x.index}
 	}
 	opts := calls.Options{
-		Shards: e.opts.Calls.Shards, Paths: true, Roots: e.opts.Root, Budget: calls.RootsOnly(), Code: e.opts.Calls.Code,
+		Shards: e.opts.Calls.Shards, Paths: true, Roots: e.opts.Root, RootDepth: e.opts.RootDepth, Budget: calls.RootsOnly(), Code: e.opts.Calls.Code,
 	}
 	numbers, _, err := calls.Run(e.plain, opts, func() *invocation.Numbers { return invocation.NewNumbers(e.opts.Root, keys) })
 	if err != nil {

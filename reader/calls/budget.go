@@ -156,7 +156,11 @@ func (c *pathChooser) prune(s *shard, most int) {
 	p.nodes = nodes[:next]
 	clear(c.weights[next:])
 	p.rebuild()
-	s.eachFrame(func(f *frame) { f.path, f.child = ids[f.path], 0 })
+	s.eachFrame(func(f *frame) {
+		if f.path != 0 || s.opts.RootDepth <= 1 { // otherwise, child is a count
+			f.path, f.child = ids[f.path], 0
+		}
+	})
 }
 
 // heavy returns the weight of each path, including the paths below it. Paths that must stay

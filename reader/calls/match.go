@@ -93,7 +93,7 @@ type shard struct {
 
 func newShard(opts *Options, limits *limits, sink Sink) *shard {
 	s := &shard{opts: opts, limits: limits, sink: sink, calls: new([batchCalls]Call)}
-	if opts.Alias == nil && opts.cuts == nil {
+	if opts.Alias == nil && opts.cuts == nil && opts.RootDepth <= 1 {
 		s.usualFDR, s.usualBasic = usualFor(opts)
 	}
 	if opts.CanCall != nil {
@@ -318,14 +318,30 @@ func (s *shard) enter(th *thread, e *reader.Event) {
 	}
 	if s.paths != nil {
 		caller := s.stack.top()
-		f.path = s.paths.childAfter(caller.path, caller.child, e.Func)
-		caller.child = f.path
+		if s.opts.RootDepth > 1 && caller.path == 0 {
+			s.enterOutside(&f, caller, e.Func)
+		} else {
+			f.path = s.paths.childAfter(caller.path, caller.child, e.Func)
+			caller.child = f.path
+		}
 	}
 	if s.opts.Opens {
 		s.batch.Opens = append(s.batch.Opens, Open{Call: s.n, Start: f.start, Func: e.Func, Depth: uint32(s.stack.depth)})
 	}
 	s.stack.push(f)
 	s.stats.MaxDepth = max(s.stats.MaxDepth, uint32(s.stack.depth))
+}
+
+// enterOutside sets the path of a call that is made outside of all paths, with Options.RootDepth.
+// Frames without a path count the open calls of Roots in child.
+func (s *shard) enterOutside(f, caller *frame, fn reader.FuncID) {
+	f.child = caller.child
+	if !s.paths.roots.of(fn) {
+		return
+	}
+	if f.child++; int(f.child) >= s.opts.RootDepth {
+		f.path, f.child = s.paths.Child(0, fn), 0
+	}
 }
 
 // set sets all fields of a call except Nested and Args.

@@ -65,6 +65,9 @@ type Options struct {
 	// Roots, if not nil, says where call paths begin: a call outside of all calls of these
 	// functions has path 0. It is called once for each function and shard, concurrently.
 	Roots func(reader.FuncID) bool
+	// RootDepth makes paths begin at the RootDepth'th of nested calls of Roots instead of at the
+	// outermost. 0 counts as 1.
+	RootDepth int
 	// Budget limits the tree of call paths. nil is no limit.
 	Budget *PathBudget
 	// Memory limits the memory of a run in bytes: what all sinks that implement [Holder] hold, and

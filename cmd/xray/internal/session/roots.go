@@ -11,7 +11,7 @@ import (
 
 // SearchSlowest finds the slowest invocations.
 func (s *Session) SearchSlowest(opts slowest.Options) (*slowest.Found, *Run, error) {
-	sink, run, err := Analyze(s, Scope{}, rootsOnly(opts.Root), func() *slowest.Search { return slowest.NewSearch(opts) })
+	sink, run, err := Analyze(s, Scope{}, rootsOnly(opts.Root, opts.RootDepth), func() *slowest.Search { return slowest.NewSearch(opts) })
 	if err != nil {
 		return nil, run, err
 	}
@@ -20,7 +20,7 @@ func (s *Session) SearchSlowest(opts slowest.Options) (*slowest.Found, *Run, err
 
 // Choose chooses invocations. See [slowest.Choice.Chosen].
 func (s *Session) Choose(opts slowest.ChoiceOptions) (slow, others []invocation.Key, found uint64, err error) {
-	sink, _, err := Analyze(s, Scope{}, rootsOnly(opts.Root), func() *slowest.Choice { return slowest.NewChoice(opts) })
+	sink, _, err := Analyze(s, Scope{}, rootsOnly(opts.Root, 1), func() *slowest.Choice { return slowest.NewChoice(opts) })
 	if err != nil {
 		return nil, nil, 0, err
 	}
@@ -28,9 +28,9 @@ func (s *Session) Choose(opts slowest.ChoiceOptions) (slow, others []invocation.
 	return slow, others, found, nil
 }
 
-// rootsOnly rebuilds only the outermost calls of roots.
-func rootsOnly(root func(reader.FuncID) bool) calls.Options {
-	return calls.Options{Paths: true, Roots: root, Budget: calls.RootsOnly()}
+// rootsOnly rebuilds only the calls of roots at a depth among them.
+func rootsOnly(root func(reader.FuncID) bool, depth int) calls.Options {
+	return calls.Options{Paths: true, Roots: root, RootDepth: depth, Budget: calls.RootsOnly()}
 }
 
 // fewInvocations limits the invocations that are kept to find one of them.
@@ -46,7 +46,7 @@ func (s *Session) numbered(root func(reader.FuncID) bool, number uint64) (start,
 	opts := slowest.Options{Root: root, From: all.First, Top: fewInvocations}
 	n := number
 	for {
-		census, _, err := Analyze(s, Scope{}, rootsOnly(root), func() *slowest.Census { return slowest.NewCensus(opts, all.Last) })
+		census, _, err := Analyze(s, Scope{}, rootsOnly(root, 1), func() *slowest.Census { return slowest.NewCensus(opts, all.Last) })
 		if err != nil {
 			return 0, 0, err
 		}

@@ -173,6 +173,12 @@ func AddRoot(flags *pflag.FlagSet, root *string) {
 	flags.StringVar(root, "root", "", "select the outermost calls of functions that match `REGEXP`")
 }
 
+// AddRootDepth adds --root-depth.
+func AddRootDepth(flags *pflag.FlagSet, depth *int) {
+	*depth = 1
+	cli.AddCount(flags, depth, "root-depth", "", 1, "if calls of --root nest, as in an interpreter, select those at depth `N` among them; 1 is the outermost")
+}
+
 // chooseThreads makes a filter from --thread flags. It returns nil if there are none.
 func (s *Session) chooseThreads(args []string) (func(reader.Thread) bool, error) {
 	if len(args) == 0 {
