@@ -183,9 +183,12 @@ const (
 	countingCost, notingCost = 10.0, 30.0
 	// writingCost is the cost of writing a recorded call, in ns, if the process writes its trace itself.
 	writingCost = 8.0
-	// lookCounting is the cost of counting a call in a look, relative to the probes of a recorded one: many
-	// functions are counted, and their counters are in the cache.
-	lookCounting = 0.3
+	// lookCounting is the cost of counting a call in a look, in ns. It is 2 to 4 ns: it includes no clock
+	// read, so it depends little on the machine.
+	lookCounting = 2.5
+	// shortestCall is the shortest time from one call of an instrumented function to the next, in ns,
+	// excluding the cost of recording.
+	shortestCall = 2.0
 	// mostCounting is the largest part of a look that counting may take. Rates are relative to the rest
 	// of the look, and the cost of counting is only roughly known.
 	mostCounting = 0.1
@@ -412,6 +415,12 @@ type countedCalls struct {
 	recorded, skipped float64           // of all functions
 }
 
+// ownTime returns how much of an amount of CPU time is the program's own. The cost of recording is only
+// roughly known, and may be most of the time.
+func (c *countedCalls) ownTime(cpu, cost float64) float64 {
+	return max(cpu-cost, min(cpu, shortestCall*(c.recorded+c.skipped)))
+}
+
 // cost returns the cost of the calls, in ns.
 func (c *countedCalls) cost(call float64) float64 { return c.recorded*call + c.skipped*countingCost }
 
@@ -483,7 +492,8 @@ func (b *budget) measure() (progress float64) {
 		p.wasting = of[i].skipped * countingCost / max(1, passed)
 		p.cpu, p.looks = now, 0
 		cost := of[i].cost(b.call) + passed*noticing
-		own := max(passed-cost, passed/20)
+		own := max(of[i].ownTime(passed, cost), passed/20)
+		cost = min(cost, passed-own)
 		progress += own
 		b.balance += own*b.share - cost
 		p.unseen += own
@@ -668,11 +678,6 @@ func (b *budget) toLookAt(look bool, now time.Time) (at *budgetProcess) {
 	return at
 }
 
-// countingInLooks returns the cost of counting a call in a look, in ns.
-func (b *budget) countingInLooks() float64 {
-	return max(b.call-b.writing-notingCost, 10) * lookCounting
-}
-
 // chooseLooked chooses at random the functions whose calls the next look counts. Counting takes about
 // mostCounting. The probability of a function is inversely proportional to the root of its cost, which
 // makes the sum of the relative variances of all estimates smallest. The cost is that of the mean rate: if
@@ -680,7 +685,7 @@ func (b *budget) countingInLooks() float64 {
 func (b *budget) chooseLooked() {
 	n := len(b.functions)
 	roots := 0.0
-	root := func(f *budgetFunction) float64 { return math.Sqrt(f.meanRate() * b.countingInLooks()) }
+	root := func(f *budgetFunction) float64 { return math.Sqrt(f.meanRate() * lookCounting) }
 	for id := range b.functions {
 		if f := &b.functions[id]; f.off {
 			roots += root(f)
@@ -798,12 +803,12 @@ func (b *budget) look(ctx context.Context, p *budgetProcess, now time.Time) {
 	if answer == nil {
 		return
 	}
-	cpu, cost := float64(answer.LookCPUNS), c.recorded*b.call+c.skipped*b.countingInLooks()
+	cpu, cost := float64(answer.LookCPUNS), c.recorded*b.call+c.skipped*lookCounting
 	b.tokens -= cost
 	b.balance -= cost
 	b.lookCost = min(cost+float64(answer.PatchingNS), mostSaved/2)
 	p.looks += cpu
-	own := max(cpu-cost, cpu*leastOwn)
+	own := max(c.ownTime(cpu, cost), cpu*leastOwn)
 	if own < float64(leastLook)/20 {
 		return // it was nearly idle
 	}
@@ -835,7 +840,7 @@ func (b *budget) affordable() time.Duration {
 	counting := 0.0
 	for id := range b.functions {
 		if f := &b.functions[id]; f.looked > 0 {
-			counting += f.rate * b.countingInLooks()
+			counting += f.rate * lookCounting
 		}
 	}
 	return max(time.Duration(float64(b.length)*min(1, 2*mostCounting/counting)), leastLook)

@@ -252,9 +252,6 @@ func (p *budgetProcess) finish(cpu float64) {
 // fewLooks is the number of looks at which a process's own rate and that of all processes count equally.
 const fewLooks = 2
 
-// shortestCall is the shortest time from one call of an instrumented function to the next, in ns.
-const shortestCall = 2.0
-
 // priorTime is how much CPU time in looks counts as much as the rate of a function while it was on, in ns.
 const priorTime = 1e6
 
@@ -281,6 +278,8 @@ func (b *budget) estimate(row *reader.BudgetFunction, looks lookedAt, others, ns
 		if f.looks.n >= 2 {
 			deviation = math.Hypot((1-prior)*f.looks.standardError(), prior*usual)
 		}
+		// The cost of counting is only roughly known. It matters if the function is called all the time.
+		deviation = math.Hypot(deviation, rate*rate*lookCounting/2)
 		least = ns / f.counted // one call in all looks
 	}
 	calls := max(0, rate*ns-seen)

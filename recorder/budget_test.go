@@ -29,6 +29,7 @@ type simulated struct {
 	turn     int     // next thread
 	own, cpu float64 // CPU time excluding and including the cost of recording, ns
 	counting float64 // cost of counting a call, ns
+	looking  float64 // the same in looks
 	random   *rand.Rand
 	blinded  bool // it no longer notices switches
 	idle     bool // it makes no calls in looks, and uses little CPU time
@@ -42,7 +43,7 @@ const (
 
 func newSimulated(rates []float64) *simulated {
 	n := len(rates)
-	s := &simulated{rates: rates, counting: countingCost, behind: make([]float64, n), made: make([]float64, n), counted: [][]uint64{make([]uint64, n)}, limits: make([]uint64, n),
+	s := &simulated{rates: rates, counting: countingCost, looking: lookCounting, behind: make([]float64, n), made: make([]float64, n), counted: [][]uint64{make([]uint64, n)}, limits: make([]uint64, n),
 		sleds: make([]bool, n), unseen: make([]bool, n), random: rand.New(rand.NewPCG(1, 2))}
 	for id := range s.limits {
 		s.limits[id], s.sleds[id] = trialCalls, true
@@ -89,7 +90,7 @@ func (s *simulated) do(_ context.Context, v any, command string) error {
 	s.follow(look)
 	if look {
 		cpu := s.cpu
-		s.counting = (simulatedCall - notingCost) * lookCounting
+		s.counting = s.looking
 		length, _ := strconv.ParseFloat(strings.TrimPrefix(command, "budget look="), 64)
 		if s.idle {
 			s.cpu, s.own = s.cpu+float64(leastLook)/10, s.own+float64(leastLook)/10 // without calls
@@ -190,6 +191,31 @@ func TestBudgetOfKnownRates(t *testing.T) {
 		}
 		if q := estimated / missing; math.Abs(q-1) > 0.04 {
 			t.Errorf("%d functions: %.0f calls are estimated, and %.0f were not counted", functions, estimated, missing)
+		}
+	}
+}
+
+// The calls of a function that does little but call itself take less time than it takes to count them.
+func TestBudgetOfHotFunction(t *testing.T) {
+	for _, cost := range []float64{1.7, lookCounting, 3.7} {
+		s := newSimulated([]float64{0.43})
+		s.counting, s.looking = 4, cost
+		b := newBudget(s, 0.03)
+		s.lasted = func(id uint32, ticks uint64) {}
+		now := time.Now()
+		for range 100 {
+			s.run(float64(roundInterval))
+			s.counting = countingCost
+			now = now.Add(roundInterval)
+			b.round(t.Context(), now, true)
+		}
+		p := b.processes[0]
+		p.finish(s.cpu)
+		row, e := reader.BudgetFunction{}, p.estimates[0]
+		b.estimate(&row, e.looks, 0, p.offTime(0), e.seen)
+		missing := s.made[0] - float64(s.counted[0][0])
+		if q := float64(row.Estimated) / missing; q < 0.6 || q > 1.7 || math.Abs(float64(row.Estimated)-missing) > 1.96*float64(row.Error) {
+			t.Errorf("counting takes %v ns: %d ± %d calls are estimated, and %.0f were not counted", cost, row.Estimated, row.Error, missing)
 		}
 	}
 }
