@@ -144,12 +144,15 @@ func (w *explaining) watched(s *session.Session) {
 	}
 	w.root = found.Root
 	if found.OverNS > 0 {
-		w.slow = ">" + time.Duration(found.OverNS).String()
+		w.slow = ">" + duration(found.OverNS).String()
 	}
 	if found.UsualToNS > found.UsualFromNS && !w.flags.Changed("usual") {
-		w.usual = time.Duration(found.UsualFromNS).String() + ".." + time.Duration(found.UsualToNS).String()
+		w.usual = duration(found.UsualFromNS).String() + ".." + duration(found.UsualToNS).String()
 	}
 }
+
+// duration converts a number of a file to a duration.
+func duration(ns uint64) time.Duration { return time.Duration(min(ns, math.MaxInt64)) }
 
 func (w *explaining) options(s *session.Session) (why.Options, error) {
 	w.watched(s)
@@ -296,6 +299,6 @@ func pruned(s *session.Session) (ticks uint64, known bool, err error) {
 	if ns == 0 {
 		return 0, known, nil
 	}
-	ticks, err = s.ParseTicks("pruned", time.Duration(min(ns, math.MaxInt64)).String())
+	ticks, err = s.ParseTicks("pruned", duration(ns).String())
 	return ticks, known, err
 }

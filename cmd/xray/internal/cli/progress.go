@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/xray-tools/xray/internal/label"
+	"github.com/xray-tools/xray/internal/texttab"
 	"github.com/xray-tools/xray/reader"
 )
 
@@ -32,7 +33,7 @@ func (s *Streams) Progress(what string, t Progress) (stop func()) {
 			select {
 			case <-tick.C:
 				if n, total := t.Progress(); total > 0 {
-					fmt.Fprintf(s.Stderr.Raw, "\r%s: %d%% of %s\x1b[K", what, n*100/total, label.Bytes(uint64(total)))
+					fmt.Fprintf(s.Stderr.Raw, "\r%s: %d%% of %s\x1b[K", texttab.Printable(what), n*100/total, label.Bytes(uint64(total)))
 					shown = true
 				}
 			case <-done:

@@ -3,6 +3,7 @@ package session
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -176,7 +177,7 @@ func WindowWords(r *reader.Recording, last uint64) string {
 	}
 	of, clock := "", reader.Clock{Frequency: r.Clock.Frequency}
 	if ns := r.Process.WindowNS; ns > 0 {
-		of = " of " + time.Duration(ns).String()
+		of = " of " + time.Duration(min(ns, math.MaxInt64)).String()
 	}
 	return fmt.Sprintf("%s%s, %v in %v (%.3g%%)", label.Count(uint64(sums.Count), "window", "windows"), of, rounded(clock, sums.Ticks), rounded(clock, sums.Span),
 		100*float64(sums.Ticks)/float64(max(sums.Span, 1)))
@@ -198,12 +199,11 @@ func (s *Session) RecordedTicks() func(file int32, from, to uint64) uint64 {
 
 // rounded converts ticks to a duration of about four digits.
 func rounded(c reader.Clock, ticks uint64) time.Duration {
-	d := time.Duration(c.Nanos(ticks))
-	for unit := time.Duration(1); ; unit *= 10 {
-		if d < 10_000*unit {
-			return d.Round(unit)
-		}
+	d, unit := time.Duration(min(c.Nanos(ticks), math.MaxInt64)), time.Duration(1)
+	for d/unit >= 10_000 {
+		unit *= 10
 	}
+	return d.Round(unit)
 }
 
 // windowCaveats returns a sentence about recordings with windows, if there are any.

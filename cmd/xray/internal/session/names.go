@@ -13,6 +13,7 @@ import (
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/internal/label"
+	"github.com/xray-tools/xray/internal/texttab"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
 	"github.com/xray-tools/xray/symbolize/debuginfod"
@@ -113,9 +114,9 @@ func downloads(streams *cli.Streams) func(url string, done, total int64) {
 		case done == total:
 			fmt.Fprint(streams.Stderr.Raw, "\r\x1b[K")
 		case total > 0:
-			fmt.Fprintf(streams.Stderr.Raw, "\r%s: %d%% of %s\x1b[K", url, done*100/total, label.Bytes(uint64(total)))
+			fmt.Fprintf(streams.Stderr.Raw, "\r%s: %d%% of %s\x1b[K", texttab.Printable(url), done*100/total, label.Bytes(uint64(total)))
 		default:
-			fmt.Fprintf(streams.Stderr.Raw, "\r%s: %s\x1b[K", url, label.Bytes(uint64(done)))
+			fmt.Fprintf(streams.Stderr.Raw, "\r%s: %s\x1b[K", texttab.Printable(url), label.Bytes(uint64(done)))
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -172,12 +173,11 @@ func (f *Folder) name(e *Entry) string {
 
 // shortDuration rounds to three digits.
 func shortDuration(ns uint64) string {
-	d := time.Duration(ns)
-	for unit := time.Nanosecond; ; unit *= 10 {
-		if d < 1000*unit {
-			return strings.Replace(d.Round(unit).String(), "µ", "u", 1)
-		}
+	d, unit := time.Duration(min(ns, math.MaxInt64)), time.Nanosecond
+	for d/unit >= 1000 {
+		unit *= 10
 	}
+	return strings.Replace(d.Round(unit).String(), "µ", "u", 1)
 }
 
 // append adds a line to the index, or leaves it as it was.

@@ -313,8 +313,17 @@ func (w *Watcher) entry(c *recorder.RootCall, from, to uint64) *Entry {
 	return &Entry{
 		Time: w.wall(c.Start), Function: w.options.Name(c.Func), DurationNS: w.nanos(c.End - c.Start),
 		Process: int(r.Process.PID), Thread: c.TID,
-		FromNS: -int64(w.nanos(c.Start - from)), ToNS: int64(w.nanos(to - c.Start)),
+		FromNS: w.after(c.Start, from), ToNS: w.after(c.Start, to),
 	}
+}
+
+// after returns how long after a TSC another one is, in ns. It is negative if that is earlier: a trace may
+// begin after its call, if the trace before has the beginning.
+func (w *Watcher) after(from, to uint64) int64 {
+	if to < from {
+		return -w.after(to, from)
+	}
+	return int64(min(w.nanos(to-from), math.MaxInt64))
 }
 
 // wall converts a TSC to the time of day.

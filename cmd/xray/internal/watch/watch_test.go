@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"testing"
 	"time"
 
@@ -172,6 +173,23 @@ func TestWatcherEvery(t *testing.T) {
 }
 
 // Traces of usual calls include earlier calls, but none that are in another trace.
+// A trace of a call may begin after it, because the one before has its beginning. Durations in names are
+// short, whatever a process claims.
+func TestTimesOfEntries(t *testing.T) {
+	w := &Watcher{source: &script{}, options: Options{Name: func(reader.FuncID) string { return "root" }}}
+	if e := w.entry(&recorder.RootCall{Start: 100, End: 300}, 250, 90); e.FromNS != 150_000 || e.ToNS != -10_000 {
+		t.Errorf("from %d to %d ns", e.FromNS, e.ToNS)
+	}
+	if e := w.after(0, math.MaxUint64); e != math.MaxInt64 {
+		t.Errorf("got %d ns", e)
+	}
+	for ns, want := range map[uint64]string{0: "0s", 1234567: "1.23ms", math.MaxUint64: "2561111h6m40s"} {
+		if got := shortDuration(ns); got != want {
+			t.Errorf("%d ns: got %s, want %s", ns, got, want)
+		}
+	}
+}
+
 func TestWatcherUsual(t *testing.T) {
 	s := &script{
 		rounds: [][]recorder.RootCall{{call(1, 5000)}, {call(4900, 5200)}, {call(5300, 5400)}},
