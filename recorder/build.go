@@ -17,6 +17,8 @@ import (
 	"strings"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/xray-tools/xray/internal/outfile"
 )
 
 //go:embed runtime
@@ -111,9 +113,14 @@ func Build(ctx context.Context, cc string) (Library, error) {
 	c, err := findCompiler(ctx, cc)
 	if errors.Is(err, errNoCompiler) {
 		for _, parent := range parents {
-			if dir, err := filepath.EvalSymlinks(filepath.Join(parent, name)); err == nil {
-				return Library{dir}, nil
+			dir, linkErr := filepath.EvalSymlinks(filepath.Join(parent, name))
+			if linkErr != nil {
+				continue
 			}
+			if err := checkBuilt(dir); err != nil {
+				return Library{}, err
+			}
+			return Library{dir}, nil
 		}
 	}
 	if err != nil {
@@ -140,11 +147,15 @@ func (c *compiler) buildIn(ctx context.Context, parent, name string, perm os.Fil
 	if !named {
 		defer func() { _ = os.Symlink(filepath.Base(dir), usual) }()
 	}
-	if _, err := os.Stat(dir); err == nil {
-		return Library{dir}, nil
+	err := checkBuilt(dir)
+	if err == nil || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errDamaged) {
+		return Library{dir}, err
 	}
 	if err := os.MkdirAll(parent, perm); err != nil {
 		return Library{}, fmt.Errorf("%w; %w", err, errReadOnly)
+	}
+	if err := private(parent); err != nil {
+		return Library{}, err
 	}
 	temp, err := os.MkdirTemp(parent, "build-*")
 	if err != nil {
@@ -156,10 +167,15 @@ func (c *compiler) buildIn(ctx context.Context, parent, name string, perm os.Fil
 		return Library{}, err
 	}
 	defer unlock()
-	if _, err := os.Stat(dir); err == nil {
+	switch err := checkBuilt(dir); {
+	case err == nil:
 		return Library{dir}, nil // another process has built it meanwhile
+	case errors.Is(err, errDamaged):
+		if err := os.RemoveAll(dir); err != nil {
+			return Library{}, err
+		}
 	}
-	if err := c.build(ctx, temp); err != nil {
+	if err := errors.Join(c.build(ctx, temp), writeSums(temp)); err != nil {
 		return Library{}, err
 	}
 	if err := os.Chmod(temp, perm); err != nil {
@@ -168,11 +184,78 @@ func (c *compiler) buildIn(ctx context.Context, parent, name string, perm os.Fil
 	// Not every file system has locks. A rename replaces only an empty folder, so the first complete
 	// build stays.
 	if err := os.Rename(temp, dir); err != nil {
-		if _, statErr := os.Stat(dir); statErr != nil {
+		if checkBuilt(dir) != nil {
 			return Library{}, err
 		}
 	}
 	return Library{dir}, nil
+}
+
+// private returns an error if other users could change what is in a folder of compiled recorders, which
+// programs of this user load.
+func private(dir string) error {
+	if err := outfile.Private(dir); err != nil {
+		return fmt.Errorf("the folder for compiled recorders is not safe: %w; or set XDG_CACHE_HOME to a directory of your own", err)
+	}
+	return nil
+}
+
+// sumsName is the file with the checksums of a compiled recorder.
+const sumsName = "sums"
+
+// errDamaged means that a compiled recorder is not what the compiler wrote.
+var errDamaged = errors.New("damaged")
+
+// checkBuilt checks that a folder has a compiled recorder as the compiler wrote it, that others cannot change.
+func checkBuilt(dir string) error {
+	if _, err := os.Lstat(dir); err != nil {
+		return err
+	}
+	if err := private(dir); err != nil {
+		return err
+	}
+	sums, err := sumsOf(dir, private)
+	if err != nil {
+		return err
+	}
+	want, err := os.ReadFile(filepath.Join(dir, sumsName))
+	if err != nil || !bytes.Equal(sums, want) {
+		return fmt.Errorf("%s: the compiled recorder is %w: remove this folder", dir, errDamaged)
+	}
+	return nil
+}
+
+// writeSums writes the checksums of a compiled recorder, which others must not change, whatever the umask is.
+func writeSums(dir string) error {
+	sums, err := sumsOf(dir, func(path string) error {
+		info, err := os.Lstat(path)
+		if err != nil {
+			return err
+		}
+		return os.Chmod(path, info.Mode().Perm()&^0o022)
+	})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, sumsName), sums, 0o644)
+}
+
+// sumsOf returns the checksums of the files below a folder. It calls check for each file and folder.
+func sumsOf(dir string, check func(path string) error) ([]byte, error) {
+	var sums bytes.Buffer
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil {
+			err = check(path)
+		}
+		name, relErr := filepath.Rel(dir, path)
+		if err = errors.Join(err, relErr); err != nil || d.IsDir() || name == sumsName {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(data), name)
+		return err
+	})
+	return sums.Bytes(), err
 }
 
 // compiler is a C compiler: its command and its version text.

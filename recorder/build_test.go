@@ -46,6 +46,70 @@ func TestAllUsersCanReadRootsRecorder(t *testing.T) {
 	}
 }
 
+// What others can write is not loaded, and what is damaged is built again.
+func TestCompiledRecorderIsChecked(t *testing.T) {
+	testenv.Need(t, "cc", "ar")
+	needOtherUsers(t)
+	old := syscall.Umask(0o002)
+	defer syscall.Umask(old)
+	cache := emptyCache(t)
+	if err := os.Chmod(cache, os.ModeSticky|0o777); err != nil {
+		t.Fatal(err)
+	}
+	build := func() (Library, error) { return Build(t.Context(), "") }
+	l, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(l.Preload())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, damage := range map[string]func() error{
+		"another content": func() error { return os.WriteFile(l.Preload(), slices.Concat(whole, []byte("more")), 0o755) },
+		"a file too many": func() error { return os.WriteFile(filepath.Join(filepath.Dir(l.Preload()), "more.so"), nil, 0o755) },
+		"no checksums":    func() error { return os.Remove(filepath.Join(filepath.Dir(filepath.Dir(l.Preload())), sumsName)) },
+	} {
+		if err := damage(); err != nil {
+			t.Fatal(err)
+		}
+		again, err := build()
+		if err != nil || again != l {
+			t.Errorf("%s: %v, error %v", name, again, err)
+		}
+		if got, _ := os.ReadFile(l.Preload()); !slices.Equal(got, whole) {
+			t.Errorf("%s: the recorder was not built again", name)
+		}
+	}
+	for name, plant := range map[string]struct{ do, undo func() error }{
+		"another user's library": {
+			func() error { return os.Chown(l.Preload(), nobody, nobody) }, func() error { return os.Chown(l.Preload(), 0, 0) },
+		},
+		"a library that all may write": {
+			func() error { return os.Chmod(l.Preload(), 0o777) }, func() error { return os.Chmod(l.Preload(), 0o755) },
+		},
+		"another user's folder": {
+			func() error { return os.Chown(filepath.Join(cache, "xray"), nobody, nobody) }, func() error { return os.Chown(filepath.Join(cache, "xray"), 0, 0) },
+		},
+		"a folder above that all may write": {
+			func() error { return os.Chmod(cache, 0o777) }, func() error { return os.Chmod(cache, os.ModeSticky|0o777) },
+		},
+	} {
+		if err := plant.do(); err != nil {
+			t.Fatal(err)
+		}
+		if l, err := build(); err == nil || !strings.Contains(err.Error(), "set XDG_CACHE_HOME") {
+			t.Errorf("%s: %v, error %v", name, l, err)
+		}
+		if err := plant.undo(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := build(); err != nil {
+			t.Errorf("without %s: %v", name, err)
+		}
+	}
+}
+
 func TestBuildIsDoneOnceForManyAtOnce(t *testing.T) {
 	testenv.Need(t, "sh", "cc", "ar")
 	cache := emptyCache(t)

@@ -23,7 +23,6 @@ import (
 type Process struct {
 	PID    int // 0 if the path of its socket was given
 	socket string
-	other  string // where it listens if another process has taken the name of the socket
 	owner  uint32 // of the socket at a path
 	anyone bool   // the listener must be verified
 }
@@ -42,31 +41,29 @@ func Dial(target string) (*Process, error) {
 	if err != nil || pid <= 0 {
 		return nil, fmt.Errorf("%q is neither a process ID nor the path of a socket", target)
 	}
-	socket, other, err := socketsOf(pid)
+	socket, err := socketOf(pid)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
 		return nil, fmt.Errorf("process %d does not exist", pid)
 	} else if err != nil {
 		return nil, fmt.Errorf("process %d: %w", pid, err)
 	}
-	return &Process{PID: pid, socket: socket, other: other}, nil
+	return &Process{PID: pid, socket: socket}, nil
 }
 
 // socketPrefix begins the names of recorders' sockets. The process ID follows.
 const socketPrefix = "@xray-recorder-"
 
-// socketsOf returns the names under which the recorder of a process may listen. It uses the other one, with
-// the number of its PID namespace, if the first is taken: containers that share a network may have
-// processes with the same IDs. other is empty if this user may not see the namespace.
-func socketsOf(pid int) (usual, other string, err error) {
+// socketOf returns the name under which the recorder of a process usually listens. If that is taken, the
+// recorder appends a hyphen and a number: that of its PID namespace, because containers that share a network
+// may have processes with the same IDs, or a random one, because any user can take the others.
+func socketOf(pid int) (string, error) {
 	inner, err := innerPID(pid)
-	if err != nil {
-		return "", "", err
-	}
-	usual = socketPrefix + strconv.Itoa(inner)
-	if namespace, err := os.Stat(filepath.Join("/proc", strconv.Itoa(pid), "ns/pid")); err == nil {
-		other = usual + "-" + strconv.FormatUint(namespace.Sys().(*syscall.Stat_t).Ino, 10)
-	}
-	return usual, other, nil
+	return socketPrefix + strconv.Itoa(inner), err
+}
+
+// isSocketOf reports whether a recorder that usually listens at one socket may listen at another one.
+func isSocketOf(socket, usual string) bool {
+	return socket == usual || strings.HasPrefix(socket, usual+"-")
 }
 
 // innerPID returns the ID of a process in its own PID namespace, which differs in a container.
@@ -269,15 +266,23 @@ func gone(err error) error {
 func (p *Process) connect(ctx context.Context) (*net.UnixConn, error) {
 	conn, err := p.connectTo(ctx, p.socket)
 	silent := errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT)
-	if p.other != "" && (silent || errors.Is(err, ErrNoRecorder)) {
-		if conn, err := p.connectTo(ctx, p.other); err == nil {
-			return conn, nil
+	if p.PID != 0 && (silent || errors.Is(err, ErrNoRecorder)) {
+		for _, socket := range p.others() {
+			if conn, err := p.connectTo(ctx, socket); err == nil {
+				return conn, nil
+			}
 		}
 	}
 	if silent {
 		return nil, p.explainAbsence()
 	}
 	return conn, err
+}
+
+// others returns the names under which the recorder may listen if another process has taken the usual one.
+func (p *Process) others() []string {
+	table, _ := os.ReadFile("/proc/net/unix")
+	return slices.DeleteFunc(listeningSockets(string(table)), func(socket string) bool { return socket == p.socket || !isSocketOf(socket, p.socket) })
 }
 
 func (p *Process) connectTo(ctx context.Context, socket string) (*net.UnixConn, error) {
@@ -364,9 +369,9 @@ func inNetworkOf(pid int) string {
 
 // listens reports whether a process's recorder listens.
 func listens(pid int) bool {
-	usual, other, err := socketsOf(pid)
+	usual, err := socketOf(pid)
 	table, tableErr := os.ReadFile("/proc/net/unix")
 	return err == nil && tableErr == nil && slices.ContainsFunc(listeningSockets(string(table)), func(socket string) bool {
-		return socket == usual || socket == other
+		return isSocketOf(socket, usual)
 	})
 }

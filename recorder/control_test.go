@@ -568,3 +568,85 @@ func TestControlHold(t *testing.T) {
 		t.Error("the client recorded although another one was recording")
 	}
 }
+
+// Another user can take every name that can be foreseen. The process can be controlled nevertheless.
+func TestTakenNames(t *testing.T) {
+	t.Parallel()
+	testenv.Need(t, "clang-14", "sh", "env")
+	library, err := Build(context.Background(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := elftest.Build(t, "clang-14", "out", "testdata/controlled.c", "-O1", "-pthread", "-fxray-instrument", "-fxray-instruction-threshold=1", "-fnoxray-link-deps")
+	// The shell's process becomes that of the program.
+	cmd := exec.Command("sh", "-c", `read go; exec env "$@"`, "sh", "LD_PRELOAD="+library.Preload(), EnvVar+"=control=1,start=0", program)
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer stdin.Close()
+	pid := strconv.Itoa(cmd.Process.Pid)
+	usual, err := socketOf(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	namespace, err := pidSpace(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := make(chan string, 8)
+	asNobody(t, func() {
+		for _, name := range []string{usual, usual + "-" + strconv.FormatUint(namespace, 10), usual + "-1"} {
+			l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: name, Net: "unixpacket"})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			t.Cleanup(func() { l.Close() })
+			go func() {
+				for {
+					conn, err := l.AcceptUnix()
+					if err != nil {
+						return
+					}
+					if n, _ := conn.Read(make([]byte, 100)); n > 0 {
+						asked <- name
+					}
+					conn.Close()
+				}
+			}()
+		}
+	})
+	if _, err := stdin.Write([]byte("go\n")); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(stdout).ReadString('\n'); line != "ready\n" {
+		t.Fatalf("the program printed %q, %v", line, err)
+	}
+	p, err := Dial(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var status Status
+	if _, err := p.Do(t.Context(), &status, "status"); err != nil || status.PID != cmd.Process.Pid {
+		t.Errorf("got status of %d, error %v", status.PID, err)
+	}
+	list, err := List(t.Context())
+	if err != nil || !slices.ContainsFunc(list, func(l Listening) bool { return l.PID == cmd.Process.Pid && l.Status != nil }) {
+		t.Errorf("the process is not listed: %v", err)
+	}
+	select {
+	case name := <-asked:
+		t.Errorf("the other user got a command at %s", name)
+	default:
+	}
+}

@@ -5,11 +5,10 @@ import (
 	"errors"
 	"maps"
 	"math"
-	"os"
 	"slices"
-	"syscall"
 	"time"
 
+	"github.com/xray-tools/xray/internal/outfile"
 	"github.com/xray-tools/xray/internal/tracewrite"
 	"github.com/xray-tools/xray/reader"
 )
@@ -197,7 +196,7 @@ func callsIn(path string) (r *reader.Recording, c *traceCalls, err error) {
 
 // appendTo appends data to an existing file.
 func appendTo(path string, data []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|syscall.O_NOFOLLOW, 0)
+	f, err := outfile.Append(path, false)
 	if err != nil {
 		return err
 	}

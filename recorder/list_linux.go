@@ -118,7 +118,7 @@ func look(ctx context.Context, socket string) (l Listening) {
 	}
 	l.Parent, l.Command = parentOf(l.PID), commandOf(l.PID)
 	// It has taken the name of another process.
-	if usual, other, err := socketsOf(l.PID); err != nil || socket != usual && socket != other {
+	if usual, err := socketOf(l.PID); err != nil || !isSocketOf(socket, usual) {
 		l.Err = ErrNoRecorder
 		return l
 	}

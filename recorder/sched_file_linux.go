@@ -8,8 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"syscall"
 	"time"
+
+	"github.com/xray-tools/xray/internal/outfile"
 )
 
 // SchedFollower reads the scheduler events of a process that writes its trace itself. It keeps them in
@@ -32,7 +33,7 @@ func FollowSched(o SchedOptions) (*SchedFollower, error) {
 	}
 	f := &SchedFollower{options: o, done: make(chan error, 1)}
 	var err error
-	if f.trace, err = os.OpenFile(o.Trace, os.O_WRONLY|os.O_APPEND|syscall.O_NOFOLLOW, 0); err != nil {
+	if f.trace, err = outfile.Append(o.Trace, false); err != nil {
 		return nil, err
 	}
 	if f.spool, err = unnamed(filepath.Dir(o.Trace)); err != nil {

@@ -18,7 +18,10 @@ import (
 // fill fails, an existing regular file does not change, and a new one does not appear.
 // Write closes the file.
 func Write(path string, fill func(*os.File) error) error {
-	target, descriptor := resolve(path)
+	target, descriptor, err := resolve(path)
+	if err != nil {
+		return fmt.Errorf("cannot write %s: %w", path, err)
+	}
 	if descriptor >= 0 {
 		return writeDescriptor(descriptor, path, fill)
 	}
@@ -32,6 +35,9 @@ func Write(path string, fill func(*os.File) error) error {
 		return replace(path, target, Mode(info.Mode().Perm()), fill)
 	case info.IsDir():
 		return fmt.Errorf("cannot write %s: it is a directory", path)
+	}
+	if err := isPlanted(target); err != nil {
+		return fmt.Errorf("cannot write %s: %w", path, err)
 	}
 	return writeDirectly(path, target, fill)
 }
@@ -136,16 +142,19 @@ func writeDescriptor(n int, path string, fill func(*os.File) error) error {
 
 // resolve follows links, so that the file they point to is replaced and not the link. That
 // file need not exist yet. If path names a descriptor of this process, as /dev/stdout does,
-// resolve returns its number, otherwise -1.
-func resolve(path string) (target string, descriptor int) {
+// resolve returns its number, otherwise -1. It does not follow links that another user has planted.
+func resolve(path string) (target string, descriptor int, err error) {
 	// The kernel follows at most 40 links, too.
 	for range 40 {
 		if n, ok := ownDescriptor(path); ok {
-			return path, n
+			return path, n, nil
 		}
 		link, err := os.Readlink(path)
 		if err != nil {
 			break
+		}
+		if err := isPlanted(path); err != nil {
+			return path, -1, err
 		}
 		if !filepath.IsAbs(link) {
 			dir, err := filepath.EvalSymlinks(filepath.Dir(path))
@@ -156,7 +165,7 @@ func resolve(path string) (target string, descriptor int) {
 		}
 		path = link
 	}
-	return path, -1
+	return path, -1, nil
 }
 
 // ownDescriptor returns the descriptor of this process that a path names, if it names one.

@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -1107,23 +1108,33 @@ static int64_t bind_path(int fd, const char *path)
 	return xr_sys3(SYS_bind, fd, (intptr_t)&server.address, server.size);
 }
 
-/* Binds to the address where clients look for this process, or to the other one if that is taken. */
-static int64_t bind_abstract(int fd)
+/* Binds to an abstract address: the process ID, and a number unless it is 0. */
+static int64_t bind_number(int fd, uint64_t number)
 {
 	struct xr_text t = xr_text_in(server.address.sun_path + 1, sizeof server.address.sun_path - 1);
-	struct stat namespace;
 	server.address.sun_path[0] = 0;
 	xr_put_text(&t, "xray-recorder-");
 	xr_put_number(&t, xr_sys0(SYS_getpid));
-	server.size = offsetof(struct sockaddr_un, sun_path) + 1 + t.n;
-	int64_t err = xr_sys3(SYS_bind, fd, (intptr_t)&server.address, server.size);
-	/* Processes of containers that share a network may have the same ID. */
-	if (err != -EADDRINUSE || xr_sys4(SYS_newfstatat, AT_FDCWD, (intptr_t)"/proc/self/ns/pid", (intptr_t)&namespace, 0) < 0)
-		return err;
-	xr_put_text(&t, "-");
-	xr_put_number(&t, namespace.st_ino);
+	if (number) {
+		xr_put_text(&t, "-");
+		xr_put_number(&t, number);
+	}
 	server.size = offsetof(struct sockaddr_un, sun_path) + 1 + t.n;
 	return xr_sys3(SYS_bind, fd, (intptr_t)&server.address, server.size);
+}
+
+/* Binds to an address where clients look for this process. Processes of containers that share a network
+ * may have the same ID, and any user may have taken the names that can be foreseen. */
+static int64_t bind_abstract(int fd)
+{
+	struct stat namespace;
+	uint64_t random = 0;
+	int64_t err = bind_number(fd, 0);
+	if (err == -EADDRINUSE && xr_sys4(SYS_newfstatat, AT_FDCWD, (intptr_t)"/proc/self/ns/pid", (intptr_t)&namespace, 0) >= 0)
+		err = bind_number(fd, namespace.st_ino);
+	if (err == -EADDRINUSE && xr_sys3(SYS_getrandom, (intptr_t)&random, sizeof random, GRND_NONBLOCK) == sizeof random)
+		err = bind_number(fd, random);
+	return err;
 }
 
 static int listen_at(const char *where)

@@ -130,8 +130,7 @@ func (c *Client) Fetch(buildID string, kind debuginfo.FileKind) (string, error) 
 	}
 	// Remember the miss. If this fails, the next call asks again.
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err == nil {
-		_ = os.Remove(path)
-		_ = os.WriteFile(path, nil, 0o400)
+		_ = outfile.Replace(path, outfile.Mode(0o400), func(*os.File) error { return nil })
 	}
 	return "", nil
 }

@@ -65,7 +65,7 @@ func OpenFolder(path string, limits Limits) (*Folder, error) {
 		return nil, err
 	}
 	f := &Folder{path: path, limits: limits}
-	data, err := os.ReadFile(f.index())
+	data, err := readOwn(f.index())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -180,9 +180,19 @@ func shortDuration(ns uint64) string {
 	return strings.Replace(d.Round(unit).String(), "µ", "u", 1)
 }
 
+// readOwn reads a file that this user or root has written.
+func readOwn(path string) ([]byte, error) {
+	file, err := outfile.Own(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return io.ReadAll(file)
+}
+
 // append adds a line to the index, or leaves it as it was.
 func (f *Folder) append(line []byte) error {
-	file, err := os.OpenFile(f.index(), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	file, err := outfile.Append(f.index(), true)
 	if err != nil {
 		return err
 	}
