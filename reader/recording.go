@@ -118,6 +118,9 @@ type Object struct {
 	Unloaded uint64 `json:"unloaded"`
 	State    string `json:"state"` // ready, refused or gone
 	Why      string `json:"why,omitempty"`
+	// LeftOff are functions whose sleds the recorder leaves off, because it would do harm or
+	// record what is not true.
+	LeftOff []LeftOff `json:"left_off,omitempty"`
 	// Opened is how often the object was opened during the recording. Calls are missing
 	// from before each opening until its sleds were patched. Missed is the total of these
 	// times in ticks. The longest was from Absent to Recorded, both TSCs.
@@ -128,6 +131,14 @@ type Object struct {
 	// Names are the linkage names of its functions, in order, for objects whose files other
 	// machines do not have: those of xray with functions of the C library.
 	Names []string `json:"names,omitempty"`
+}
+
+// LeftOff are functions of an object that are left off for the same reason.
+type LeftOff struct {
+	Why   string `json:"why"`
+	Count uint32 `json:"count"`
+	// Functions are the first 200 of them, counted from 1 in the object.
+	Functions []uint32 `json:"functions"`
 }
 
 // Holds reports whether an ID belongs to the object.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -317,27 +318,36 @@ func checkProcesses(t *testing.T, traces []string) {
 	}
 }
 
-// Calls that exceptions leave have no exits. No other records are missing.
+// Calls that exceptions leave have no exits. No other records are missing. Static C++ programs can be linked
+// with the recorder.
 func TestExceptions(t *testing.T) {
 	t.Parallel()
 	l := library(t)
+	linked := []string{"-Wl,--whole-archive", l.Archive(), "-Wl,--no-whole-archive", "-pthread", "-ldl"}
 	for clang, flag := range clangs {
-		t.Run(clang, func(t *testing.T) {
-			cxx := strings.Replace(clang, "clang", "clang++", 1)
-			program := elftest.Build(t, cxx, "thrown", "-O1", "-fxray-instrument", flag, "testdata/thrown.cc")
-			for _, options := range []string{"mode=record", "mode=depth,depth=100"} {
-				out, stderr, traces := recordProgram(t, &l, options, program)
-				want, got := counted(t, out), entries(t, program, traces)
-				for name, n := range want {
-					if got[name] != n {
-						t.Errorf("%s: got %d calls of %s, want %d", options, got[name], name, n)
+		for _, way := range []string{"preload", "-static", "-static-pie"} {
+			t.Run(clang+"/"+way, func(t *testing.T) {
+				t.Parallel()
+				cxx := strings.Replace(clang, "clang", "clang++", 1)
+				args, preload := []string{"-O1", "-fxray-instrument", flag, "testdata/thrown.cc"}, &l
+				if way != "preload" {
+					args, preload = slices.Concat(args, []string{way, "-fPIE"}, linked), nil
+				}
+				program := elftest.Build(t, cxx, "thrown", args...)
+				for _, options := range []string{"mode=record", "mode=depth,depth=100"} {
+					out, stderr, traces := recordProgram(t, preload, options, program)
+					want, got := counted(t, out), entries(t, program, traces)
+					for name, n := range want {
+						if got[name] != n {
+							t.Errorf("%s: got %d calls of %s, want %d", options, got[name], name, n)
+						}
+					}
+					if f := readTrace(t, traces[0]); f.backwards != 0 || stderr != "" {
+						t.Errorf("%s: %d backward time steps; %s", options, f.backwards, stderr)
 					}
 				}
-				if f := readTrace(t, traces[0]); f.backwards != 0 || stderr != "" {
-					t.Errorf("%s: %d backward time steps; %s", options, f.backwards, stderr)
-				}
-			}
-		})
+			})
+		}
 	}
 }
 

@@ -409,6 +409,33 @@ func (o *infoOutput) counters() []reader.Counter {
 	return all
 }
 
+// leftOffFindings says which functions the recorder left off, and why.
+func leftOffFindings(s *session.Session) []survey.Finding {
+	objects, _, err := s.Trace.Objects()
+	if err != nil {
+		return nil
+	}
+	const most = 10 // functions named
+	var all []survey.Finding
+	for i := range objects {
+		for _, l := range objects[i].LeftOff {
+			var names []string
+			for _, n := range l.Functions[:min(len(l.Functions), most)] {
+				names = append(names, symbolize.Label(s.Names, objects[i].First+reader.FuncID(n)-1))
+			}
+			if int(l.Count) > len(names) {
+				names = append(names, label.Grouped(uint64(int(l.Count)-len(names)))+" more")
+			}
+			all = append(all, survey.Finding{
+				Name:   "functions-left-off",
+				Text:   fmt.Sprintf("%s of %s not recorded (%s): %s.", label.Count(uint64(l.Count), "function", "functions"), objects[i].Path, l.Why, strings.Join(names, ", ")),
+				Remedy: "Their time is that of their callers.",
+			})
+		}
+	}
+	return all
+}
+
 // missingFindings says which objects have no names, or perhaps wrong ones, and why.
 func missingFindings(s *session.Session) []survey.Finding {
 	var all []survey.Finding

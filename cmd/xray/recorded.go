@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -29,6 +30,7 @@ type recorded struct {
 	functions  uint64            // that could have been recorded
 	lost       map[string]uint64 // by cause
 	refusals   []reader.Refusal
+	leftOff    map[leftOff]uint32
 	mode       string
 	incomplete int // traces whose process wrote them itself, and was killed
 	waited     time.Duration
@@ -45,7 +47,7 @@ var ownTrace = reader.Options{MaxThreads: math.MaxInt32}
 
 // readRecorded reads the traces of a recording.
 func readRecorded(paths []string) (*recorded, error) {
-	r := &recorded{lost: make(map[string]uint64)}
+	r := &recorded{lost: make(map[string]uint64), leftOff: make(map[leftOff]uint32)}
 	for _, path := range paths {
 		recording, err := recordingOf(path)
 		switch {
@@ -70,6 +72,9 @@ func recordingOf(path string) (*reader.Recording, error) {
 	return t.Recording(0), t.Close()
 }
 
+// leftOff are functions of an object that the recorder leaves off.
+type leftOff struct{ path, why string }
+
 func (r *recorded) add(path string, recording *reader.Recording) {
 	r.paths = append(r.paths, path)
 	r.mode = recording.Process.Mode
@@ -90,6 +95,9 @@ func (r *recorded) add(path string, recording *reader.Recording) {
 	r.waited += time.Duration(recording.Process.WaitedNS)
 	for _, o := range recording.Objects {
 		r.functions += uint64(o.Count)
+		for _, l := range o.LeftOff {
+			r.leftOff[leftOff{o.Path, l.Why}] = l.Count
+		}
 	}
 	r.functions += uint64(len(recording.Addresses))
 	r.calls += summed(recording)
@@ -290,6 +298,10 @@ func (r *recorded) warnings() []string {
 	}
 	if n := len(r.refusals); n > 0 {
 		parts = append(parts, fmt.Sprintf("not recorded: %s (%s)", r.refusals[0].Path, r.refusals[0].Why))
+	}
+	for _, l := range slices.SortedFunc(maps.Keys(r.leftOff), func(a, b leftOff) int { return cmp.Or(cmp.Compare(a.path, b.path), cmp.Compare(a.why, b.why)) }) {
+		parts = append(parts, fmt.Sprintf("not recorded: %s of %s (%s), which xray info names",
+			label.Count(uint64(r.leftOff[l]), "function", "functions"), texttab.Printable(l.path), texttab.Printable(l.why)))
 	}
 	if r.incomplete > 0 {
 		parts = append(parts, "a process that writes its own trace was killed, executes another program or is still running, so the last records of each thread are missing")

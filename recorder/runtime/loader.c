@@ -5,6 +5,7 @@
  * where the lock is, and a child that has it locked never asks for the list again. */
 #define _GNU_SOURCE
 #include <link.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include "descriptors.h"
@@ -69,9 +70,9 @@ static int search_loader(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	struct search *s = arg;
 	const ElfW(Phdr) *p = info->dlpi_phdr, *end = p + info->dlpi_phnum;
-	/* In the dynamic loader. A static program has the same code in itself. */
-	extern void *__tls_get_addr(void *) __attribute__((weak));
-	uint64_t inside = (__tls_get_addr ? (uintptr_t)&__tls_get_addr : (uintptr_t)&dl_iterate_phdr) - info->dlpi_addr;
+	/* An address in the dynamic loader. It has no interpreter itself if it was started as a command. Nor has
+	 * a static program, which has the same code in itself. */
+	uint64_t inside = (getauxval(AT_BASE) ? getauxval(AT_BASE) : getauxval(AT_ENTRY)) - info->dlpi_addr;
 	(void)size;
 	while (p < end && !(p->p_type == PT_LOAD && inside - p->p_vaddr < p->p_memsz))
 		p++;

@@ -7,6 +7,7 @@
 
 #include "gcc.h"
 #include "internal.h"
+#include "objects.h"
 #include "offcpu.h"
 #include "syscall.h"
 #include "trace.h"
@@ -161,6 +162,39 @@ static void put_process(struct xr_text *t, int complete)
 	xr_put_text(t, "}");
 }
 
+/* Puts the functions of an object that are left off, by number from 1: all of them are counted, and the
+ * first ones listed. Folded ones are recorded under another name. */
+static void put_left_off(struct xr_text *t, const struct xr_object *o)
+{
+	enum { LISTED = 200 };
+	int any = 0;
+	for (enum xr_unsafe why = XR_FOLDED + 1; why < XR_UNSAFE_KINDS; why++) {
+		uint64_t n = xr_left_off(o, why), listed = 0;
+		if (!n)
+			continue;
+		if (!any++) {
+			xr_put_key(t, "left_off");
+			xr_put_text(t, "[");
+		}
+		xr_put_comma(t);
+		xr_put_text(t, "{");
+		xr_put_field_text(t, "why", xr_unsafe_texts[why]);
+		xr_put_field(t, "count", n);
+		xr_put_key(t, "functions");
+		xr_put_text(t, "[");
+		for (uint64_t i = 0; i < o->nfunctions && listed < LISTED; i++) {
+			if (xr_unsafe(o, i) != why)
+				continue;
+			xr_put_comma(t);
+			xr_put_number(t, i + 1);
+			listed++;
+		}
+		xr_put_text(t, "]}");
+	}
+	if (any)
+		xr_put_text(t, "]");
+}
+
 static void put_object(struct xr_text *t, const struct xr_object *o)
 {
 	static const char *const states[] = {
@@ -187,6 +221,7 @@ static void put_object(struct xr_text *t, const struct xr_object *o)
 	xr_put_field(t, "unloaded", o->unloaded);
 	xr_put_field_text(t, "state", states[o->state]);
 	xr_put_field_text(t, "why", o->why);
+	put_left_off(t, o);
 	if (o->opened) {
 		xr_put_field(t, "opened", o->opened);
 		xr_put_field(t, "absent", o->absent);

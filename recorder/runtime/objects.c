@@ -451,6 +451,8 @@ static int add(struct finding *f, int is_program)
 	if (o->state == XR_OBJECT_NEW) {
 		xr_filter_object(o);
 		xr_program_admit(o);
+		if (o->nsleds)
+			xr_examine(o);
 		int err = o->nsleds ? xr_make_thunks(o) : 0;
 		if (err)
 			xr_refuse(o, "no free memory near it", err);

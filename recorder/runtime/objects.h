@@ -85,7 +85,18 @@ void xr_before_open(void);
 /* Refuses an object, with a warning. Its sleds stay as they are from then on. */
 void xr_refuse(struct xr_object *o, const char *why, int64_t error);
 
-/* patch.c: makes the two pages of near thunks of an object. Returns -errno. */
+/* sleds.c: why the sleds of a function cannot be switched. Only events stay on. */
+enum xr_unsafe { XR_SAFE, XR_FOLDED, XR_SHARES_EXIT, XR_IS_LOOP, XR_POPS, XR_UNKNOWN_CODE, XR_CHANGED, XR_UNSAFE_KINDS };
+extern const char *const xr_unsafe_texts[XR_UNSAFE_KINDS];
+/* Finds such functions of an object. */
+void xr_examine(const struct xr_object *o);
+/* The reason for the function with this index, from 0, and a way to set it. */
+enum xr_unsafe xr_unsafe(const struct xr_object *o, uint64_t i);
+void xr_leave_off(const struct xr_object *o, uint64_t i, enum xr_unsafe why);
+/* Returns the number of functions with this reason. */
+uint64_t xr_left_off(const struct xr_object *o, enum xr_unsafe why);
+
+/* patch.c: makes the near thunks of an object. Returns -errno. */
 int xr_make_thunks(struct xr_object *o);
 /* Returns whether the filter keeps the function with this ID. */
 int xr_filter_wants(uint32_t id);

@@ -652,27 +652,42 @@ struct walk {
 	uint32_t id;
 	uint64_t end; /* 0: all */
 	unsigned budget; /* of the function, from xr_budget_wants */
+	uint64_t first;  /* address of its first sled */
+	int repeats;     /* the sleds of the function are listed again: gold lists those of folded functions */
 };
 
 static int next(struct walk *w, struct target *t)
 {
-	if (w->i == (w->end ? w->end : w->o->nsleds))
-		return 0;
-	const struct xr_sled *s = (const struct xr_sled *)w->o->sleds + w->i;
-	uint64_t function = xr_sled_function(s);
-	if (!w->id)
-		w->id = w->o->first_id;
-	else if (w->function && function != w->function)
-		w->id++;
-	if (function != w->function)
-		w->budget = xr_budget_wants(w->id);
-	w->function = function;
-	w->i++;
+	const struct xr_sled *s;
+	enum xr_unsafe unsafe;
+	do {
+		if (w->i == (w->end ? w->end : w->o->nsleds))
+			return 0;
+		s = (const struct xr_sled *)w->o->sleds + w->i;
+		uint64_t function = xr_sled_function(s);
+		if (!w->id)
+			w->id = w->o->first_id;
+		else if (w->function && function != w->function)
+			w->id++;
+		if (function != w->function) {
+			w->budget = xr_budget_wants(w->id);
+			w->first = xr_sled_address(s);
+			w->repeats = 0;
+		} else if (xr_sled_address(s) == w->first) {
+			w->repeats = 1;
+		}
+		w->function = function;
+		w->i++;
+		unsafe = xr_unsafe(w->o, w->id - w->o->first_id);
+		/* Only if something else has changed a sled may others of its function be on. */
+	} while (w->repeats || (unsafe && unsafe != XR_CHANGED && (unsafe == XR_FOLDED || !is_event(s->kind))));
 
 	t->p = (uint8_t *)xr_sled_address(s);
 	t->shape = shapes[s->kind];
 	t->want = (patched_on && !xr_log_records && mode_wants(s->kind) && xr_filter_wants(w->id) && budget_wants(w->budget, s->kind)) ||
 		  (xr_program_wants(w->id) && !s->call);
+	if (unsafe && !is_event(s->kind))
+		t->want = 0;
 	int held = s->kind == XR_SLED_TAIL ? condition_after(t->p) : -1;
 	if (held >= 0) {
 		t->shape = conditional;
@@ -802,52 +817,27 @@ static int begin_writing(struct xr_object *o, struct work *work)
 	return !err;
 }
 
-static int has_foreign(const struct xr_object *o)
-{
-	struct walk w = {.o = o};
-	struct target t;
-	while (next(&w, &t))
-		if (condition(&t) == FOREIGN)
-			return 1;
-	return 0;
-}
-
-/* Gives up an object whose sleds something else has changed. */
-static void give_up(struct xr_object *o, struct work *work)
-{
-	struct walk w = {.o = o};
-	struct target t;
-	while (next(&w, &t)) {
-		if (condition(&t) != OURS || !head_is_on(&t))
-			continue;
-		if (!work->writing && !begin_writing(o, work))
-			break;
-		t.want = 0;
-		write_head(&work->pen, &t);
-	}
-	o->patched = work->fresh = 0;
-	xr_refuse(o, "another recorder, such as LLVM's, has changed its sleds", 0);
-}
-
 /* Visits each sled of an object only once, because memory access takes most of the time. Checks
- * the sled and flips its head, or writes the tail if there is none yet. Before it writes the
- * first tail, it checks all sleds. */
-static void work_on(struct xr_object *o, struct work *work)
+ * the sled and flips its head, or writes the tail if there is none yet. Leaves off functions whose sleds
+ * something else has changed, and then returns 0: others of their sleds may be on. */
+static int visit(struct xr_object *o, struct work *work)
 {
 	struct walk w = {.o = o};
 	struct target t;
 	uint64_t patched = 0;
+	int changed = 0;
 	while (next(&w, &t)) {
 		enum condition c = condition(&t);
-		patched += t.want;
-		if (c != FOREIGN && head_is_on(&t) == t.want)
+		if (c == FOREIGN) {
+			changed |= xr_unsafe(o, w.id - o->first_id) != XR_CHANGED;
+			xr_leave_off(o, w.id - o->first_id, XR_CHANGED);
 			continue;
-		if (c == FOREIGN || (c == FRESH && !work->fresh && has_foreign(o))) {
-			give_up(o, work);
-			return;
 		}
+		patched += t.want;
+		if (head_is_on(&t) == t.want)
+			continue;
 		if (!work->writing && !begin_writing(o, work))
-			return;
+			return 1;
 		if (c == FRESH) {
 			if (o->patched && !work->fresh) /* closed and reopened at the same address */
 				xr_mappings[o - xr_root.objects].absent = xr_last_scan;
@@ -858,6 +848,18 @@ static void work_on(struct xr_object *o, struct work *work)
 		}
 	}
 	o->patched = patched;
+	return !changed;
+}
+
+static void work_on(struct xr_object *o, struct work *work)
+{
+	if (visit(o, work))
+		return;
+	visit(o, work);
+	if (xr_left_off(o, XR_CHANGED) == o->nfunctions)
+		xr_refuse(o, "another recorder, such as LLVM's, has changed its sleds", 0);
+	else
+		xr_warn("another recorder, such as LLVM's, has changed sleds of an object, so some functions are not recorded", o->path);
 }
 
 static void flip_heads(struct xr_object *o, const struct work *work)
@@ -865,7 +867,7 @@ static void flip_heads(struct xr_object *o, const struct work *work)
 	struct walk w = {.o = o};
 	struct target t;
 	while (next(&w, &t))
-		if (head_is_on(&t) != t.want)
+		if (head_is_on(&t) != t.want && condition(&t) == OURS)
 			write_head(&work->pen, &t);
 }
 

@@ -1,5 +1,5 @@
-/* Other code changes a sled while the program is recorded. The recorder gives up the object and
- * switches off its sleds. Prints how many sleds are on afterwards. */
+/* Other code changes a sled while the program is recorded. The recorder leaves off the sled's function, and
+ * records the others. Then the other code changes all functions, and the recorder refuses the object. */
 #define _GNU_SOURCE
 #include <sys/mman.h>
 
@@ -19,25 +19,36 @@ PLAIN static long count_on(const struct xr_object *o)
 	return n;
 }
 
+/* Changes a byte of the last sled of each function from this one on. */
+PLAIN static void change(const struct xr_object *o, uint64_t function)
+{
+	const struct xr_sled *s = (const struct xr_sled *)o->sleds;
+	uint64_t page = -4096ul, n = 0;
+	mprotect((void *)(o->text_first & page), o->text_end - (o->text_first & page), PROT_READ | PROT_WRITE | PROT_EXEC);
+	for (uint64_t i = 0; i < o->nsleds; i++) {
+		int last = i + 1 == o->nsleds || xr_sled_function(&s[i]) != xr_sled_function(&s[i + 1]);
+		if (last && n++ >= function)
+			*(uint8_t *)(xr_sled_address(&s[i]) + 2) ^= 0x10;
+	}
+	xr_switch(XR_COUNT, 0, 0);
+	xr_switch(XR_RECORD, 0, 0);
+}
+
 PLAIN int main(int argc, char **argv)
 {
-	const struct xr_object *o = &xr_root.objects[0];
+	struct xr_object *o = &xr_root.objects[0];
 	(void)argv;
 	if (argc > 2)
 		changed(); /* never happens, but the compiler does not know that */
 	if (xr_start(XR_RECORD, 0, 0, -1, 0))
 		return 2;
 	called();
-	printf("before %ld\n", count_on(o));
-
-	const struct xr_sled *last = (const struct xr_sled *)o->sleds + o->nsleds - 1;
-	uint8_t *id = (uint8_t *)xr_sled_address(last) + 2;
-	if (mprotect((void *)((uintptr_t)id & -4096ul), 4096, PROT_READ | PROT_WRITE | PROT_EXEC))
-		return 2;
-	*id ^= 0x10;
-	xr_switch(XR_COUNT, 0, 0);
-	printf("after %ld\nrefused %d\n", count_on(o), o->state == XR_OBJECT_REFUSED);
+	printf("functions %u\nbefore %ld\n", o->nfunctions, count_on(o));
+	change(o, o->nfunctions - 1);
+	printf("after %ld\nleft %lu\nrefused %d\n", count_on(o), xr_left_off(o, XR_CHANGED), o->state == XR_OBJECT_REFUSED);
 	called();
+	change(o, 0);
+	printf("all %d\n", o->state == XR_OBJECT_REFUSED);
 	xr_stop();
 	printf("calls %ld\n", sink);
 	return 0;

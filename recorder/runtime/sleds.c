@@ -1,0 +1,173 @@
+/* Finds the functions whose sleds cannot be switched, from the code around the sleds. */
+#include "code.h"
+#include "objects.h"
+#include "syscall.h"
+
+enum { SLED = 11 };
+
+/* By object, and by function from 0: enum xr_unsafe. Null if all functions are safe. */
+static uint8_t *reasons[XR_MAX_OBJECTS];
+
+const char *const xr_unsafe_texts[XR_UNSAFE_KINDS] = {
+	[XR_SHARES_EXIT] = "they share an exit with other functions",
+	[XR_IS_LOOP] = "their entry is the head of a loop",
+	[XR_POPS] = "their exits remove arguments from the stack",
+	[XR_UNKNOWN_CODE] = "the code behind a tail exit is not known",
+	[XR_CHANGED] = "another recorder, such as LLVM's, has changed their sleds",
+};
+
+enum xr_unsafe xr_unsafe(const struct xr_object *o, uint64_t i)
+{
+	const uint8_t *r = reasons[o - xr_root.objects];
+	return r ? r[i] : XR_SAFE;
+}
+
+void xr_leave_off(const struct xr_object *o, uint64_t i, enum xr_unsafe why)
+{
+	uint8_t **r = &reasons[o - xr_root.objects];
+	if (!*r)
+		*r = xr_keep(o->nfunctions);
+	if (*r)
+		(*r)[i] = why;
+}
+
+uint64_t xr_left_off(const struct xr_object *o, enum xr_unsafe why)
+{
+	uint64_t n = 0;
+	for (uint64_t i = 0; reasons[o - xr_root.objects] && i < o->nfunctions; i++)
+		n += xr_unsafe(o, i) == why;
+	return n;
+}
+
+/* A set of sleds, by address. */
+struct set {
+	uint64_t first;
+	uint8_t *bits;
+};
+
+/* Adds a sled. Returns whether it was in the set. */
+static int put(struct set *s, uint64_t address)
+{
+	uint64_t i = (address - s->first) / 2;
+	int was = s->bits[i / 8] >> i % 8 & 1;
+	s->bits[i / 8] |= 1 << i % 8;
+	return was;
+}
+
+static int has(const struct set *s, uint64_t address)
+{
+	uint64_t i = (address - s->first) / 2;
+	return s->bits[i / 8] >> i % 8 & 1;
+}
+
+static int is_entry(const struct xr_sled *s) { return s->kind == XR_SLED_ENTRY || s->kind == XR_SLED_ARG; }
+static int is_event(const struct xr_sled *s) { return s->kind == XR_SLED_CUSTOM || s->kind == XR_SLED_TYPED; }
+
+/* Returns whether a jump follows a tail exit. It may have prefixes, and a fence or the check of a
+ * function's type before it. */
+static int jump_follows(const uint8_t *sled)
+{
+	const uint8_t *p = sled + SLED;
+	if (p[0] == 0x0f && p[1] == 0xae && p[2] == 0xe8) /* lfence */
+		p += 3;
+	if (p[0] == 0x41 && p[1] >> 3 == 0xb8 >> 3) /* mov $type, %r10d */
+		return 1;
+	while (*p == 0x3e || *p == 0x2e || *p == 0xf2 || *p == 0x66 || *p == 0x64 || *p >> 4 == 4)
+		p++;
+	return *p == 0xe9 || *p == 0xeb || *p >> 4 == 7 || (*p == 0x0f && p[1] >> 4 == 8) || (*p == 0xff && (p[1] >> 3 & 7) == 4);
+}
+
+/* Returns whether code of the function that ends at end jumps to its entry. Then the sled is passed at
+ * each turn of the loop, in the middle of the function. Code with a prologue does not jump before that.
+ * A jump directly behind a tail exit is a call. */
+static int is_loop(const struct xr_sled *s, uint64_t n, const struct xr_sled *entry, uint64_t end)
+{
+	uint64_t at = xr_sled_address(entry), function = xr_sled_function(entry), candidate = 0;
+	const uint8_t *first = (const uint8_t *)at + SLED;
+	if (first[0] >> 3 == 0x50 >> 3 || (first[0] == 0x41 && first[1] >> 3 == 0x50 >> 3) ||
+	    (first[0] == 0x48 && (first[1] | 2) == 0x83 && first[2] == 0xec))
+		return 0;
+	/* Most functions have no bytes that may be such a displacement, so most code need not be decoded. */
+	for (uint64_t p = at + SLED + 1; !candidate && p < end; p++) {
+		int8_t near = *(const int8_t *)p;
+		int32_t far;
+		__builtin_memcpy(&far, (const void *)p, 4);
+		if (p + 1 + near - function <= at - function || p + 4 + far - function <= at - function)
+			candidate = p;
+	}
+	if (!candidate)
+		return 0;
+	for (uint64_t p = at + SLED; p < end;) {
+		struct xr_instruction in = xr_instruction_at((const uint8_t *)p);
+		if (!in.size)
+			return 0;
+		if (in.target && in.target - function <= at - function) {
+			uint64_t k = 0;
+			while (k < n && !(s[k].kind == XR_SLED_TAIL && xr_sled_address(&s[k]) + SLED == p))
+				k++;
+			if (k == n)
+				return 1;
+		}
+		p += in.size;
+	}
+	return 0;
+}
+
+/* Examines a function that has n sleds. end is where the next one begins. */
+static enum xr_unsafe examine(const struct xr_sled *s, uint64_t n, struct set *seen, struct set *shared, uint64_t end)
+{
+	const struct xr_sled *entry = NULL;
+	enum xr_unsafe why = XR_SAFE;
+	for (uint64_t k = 0; k < n && !entry; k++)
+		if (is_entry(&s[k]))
+			entry = &s[k];
+	if (entry && has(seen, xr_sled_address(entry)))
+		return XR_FOLDED;
+	for (uint64_t k = 0; k < n; k++) {
+		const uint8_t *p = (const uint8_t *)xr_sled_address(&s[k]);
+		if (!is_event(&s[k]) && put(seen, (uintptr_t)p)) {
+			put(shared, (uintptr_t)p);
+			why = XR_SHARES_EXIT;
+		}
+		if (s[k].kind == XR_SLED_EXIT && *p == 0xc2)
+			why = XR_POPS;
+		if (s[k].kind == XR_SLED_TAIL && !jump_follows(p))
+			why = XR_UNKNOWN_CODE;
+	}
+	return !why && entry && !entry->call && is_loop(s, n, entry, end) ? XR_IS_LOOP : why;
+}
+
+void xr_examine(const struct xr_object *o)
+{
+	enum { MOST = 1 << 16 };
+	const struct xr_sled *s = (const struct xr_sled *)o->sleds;
+	uint64_t size = (o->text_end - o->text_first) / 16 + 1, last = xr_mappings[o - xr_root.objects].seg_end - 24;
+	struct set seen = {o->text_first, xr_map(size)}, shared = {o->text_first, xr_map(size)};
+	int conflicts = 0;
+	if (reasons[o - xr_root.objects])
+		xr_zero(reasons[o - xr_root.objects], o->nfunctions);
+	for (uint64_t i = 0, first = 0, next; seen.bits && shared.bits && first < o->nsleds; i++, first = next) {
+		for (next = first + 1; next < o->nsleds && xr_sled_function(&s[next]) == xr_sled_function(&s[first]); next++)
+			;
+		uint64_t at = xr_sled_function(&s[first]), end = next < o->nsleds ? xr_sled_function(&s[next]) : last;
+		if (end <= at || end - at > MOST)
+			end = at + MOST;
+		uint64_t n = 1; /* without those that repeat, see patch.c */
+		while (n < next - first && xr_sled_address(&s[first + n]) != xr_sled_address(&s[first]))
+			n++;
+		enum xr_unsafe why = examine(s + first, n, &seen, &shared, end < last ? end : last);
+		if (why)
+			xr_leave_off(o, i, why);
+		conflicts += why == XR_SHARES_EXIT;
+	}
+	/* Those that had the exit first. */
+	for (uint64_t k = 0, i = 0; conflicts && k < o->nsleds; k++) {
+		i += k && xr_sled_function(&s[k]) != xr_sled_function(&s[k - 1]);
+		if (!is_event(&s[k]) && has(&shared, xr_sled_address(&s[k])) && !xr_unsafe(o, i))
+			xr_leave_off(o, i, XR_SHARES_EXIT);
+	}
+	if (seen.bits)
+		xr_unmap(seen.bits, size);
+	if (shared.bits)
+		xr_unmap(shared.bits, size);
+}

@@ -1,0 +1,96 @@
+//go:build linux && amd64
+
+package recorder
+
+import (
+	"maps"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/xray-tools/xray/internal/test/testenv"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// leftOff returns the names of the functions that a recording of a program left off, by reason.
+func leftOff(t *testing.T, program, path string) map[string][]string {
+	t.Helper()
+	table, err := symbolize.Load(program, symbolize.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer table.Close()
+	trace, err := reader.Open(reader.Options{}, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer trace.Close()
+	left := map[string][]string{}
+	for _, l := range trace.Recording(0).Objects[0].LeftOff {
+		for _, n := range l.Functions {
+			left[l.Why] = append(left[l.Why], symbolize.Label(table, reader.FuncID(n)))
+		}
+		if int(l.Count) != len(l.Functions) {
+			t.Errorf("%d functions left off, %d listed", l.Count, len(l.Functions))
+		}
+	}
+	return left
+}
+
+// What compilers and linkers make of sleds does no harm: in all modes, the program prints the same as
+// unrecorded. The trace has exactly the calls of each function, but for those that are left off.
+func TestOddSleds(t *testing.T) {
+	t.Parallel()
+	testenv.Need(t, "ld.lld-22", "ld.gold")
+	l := library(t)
+	const loop, shared = "their entry is the head of a loop", "they share an exit with other functions"
+	for _, build := range []struct {
+		clang, flags string
+		left         map[string][]string // nil: depends on the order of instructions
+		folded       bool                // sister is twin
+	}{
+		{"clang-14", "-Os", map[string][]string{loop: {"spin"}}, false},
+		{"clang-14", "-Oz", map[string][]string{loop: {"find", "spin"}}, false},
+		{"clang-19", "-Oz -fcf-protection=branch", map[string][]string{loop: {"find", "spin"}}, false},
+		{"clang-22", "-O2 -fbasic-block-sections=all -ffunction-sections -fuse-ld=lld-22 -Wl,--icf=all", map[string][]string{shared: nil}, true},
+		{"clang-22", "-O2 -ffunction-sections -fuse-ld=gold -Wl,--icf=all", nil, true},
+	} {
+		t.Run(build.clang+" "+build.flags, func(t *testing.T) {
+			t.Parallel()
+			program := buildProgram(t, build.clang, "odd.c", append(strings.Fields(build.flags), "-fxray-instruction-threshold=1")...)
+			plain, err := exec.Command(program).Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, options := range []string{
+				"mode=record", "mode=prune,threshold=1000000", "mode=depth,depth=1", "mode=count", "mode=profile", "mode=off",
+			} {
+				out, stderr, traces := recordProgram(t, &l, options, program)
+				if out != string(plain) || stderr != "" {
+					t.Errorf("%s: the program printed\n%s%s\nwithout the recorder\n%s", options, out, stderr, plain)
+				}
+				if options != "mode=record" {
+					continue
+				}
+				left := leftOff(t, program, traces[0])
+				if !maps.EqualFunc(left, build.left, func(got, want []string) bool { return want == nil || slices.Equal(got, want) }) {
+					t.Errorf("left off %v, want %v", left, build.left)
+				}
+				want := counted(t, out)
+				for _, names := range left {
+					maps.DeleteFunc(want, func(name string, _ int64) bool { return slices.Contains(names, name) })
+				}
+				got := entries(t, program, traces)
+				if build.folded {
+					want["twin"], want["sister"] = want["twin"]+want["sister"], 0
+					got["twin"], got["sister"] = got["twin"]+got["sister"], 0
+				}
+				if !maps.Equal(got, want) {
+					t.Errorf("got calls %v, want %v as the program counted", got, want)
+				}
+			}
+		})
+	}
+}
