@@ -78,12 +78,9 @@ static uint64_t first_sled(const struct xr_object *o, uint64_t function)
 /* Returns the ID in a sled's tail, or 0 if the sled is off. */
 static uint32_t id_in_sled(const struct xr_sled *sled)
 {
-	const uint8_t *p = (const uint8_t *)xr_sled_address(sled);
-	uint32_t id;
-	if ((sled->kind != XR_SLED_ENTRY && sled->kind != XR_SLED_ARG) || p[0] != 0xeb || p[1] != 0x04 || p[6] != 0xe8)
+	if (sled->kind != XR_SLED_ENTRY && sled->kind != XR_SLED_ARG)
 		return 0;
-	__builtin_memcpy(&id, p + 2, sizeof id);
-	return id;
+	return xr_id_in_entry((const uint8_t *)xr_sled_address(sled));
 }
 
 /* Returns the ID of a function of an object, or 0 if its sleds are off. */

@@ -25,6 +25,16 @@ struct xr_symbol_table {
 	uint64_t dev, ino, mtime;
 };
 
+/* Returns the ID of the function whose entry sled is at p and on, or 0. See patch.c. */
+static inline uint32_t xr_id_in_entry(const uint8_t *p)
+{
+	uint32_t id;
+	if (p[0] != 0xeb || p[1] != 4 || p[6] != 0xe8)
+		return 0;
+	__builtin_memcpy(&id, p + 2, sizeof id);
+	return id;
+}
+
 /* Private data of the recorder about an object. Same index as the object. */
 struct xr_mapping {
 	uint64_t key;      /* identifies the mapping: hash of address, path and build ID */

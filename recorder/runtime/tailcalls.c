@@ -2,6 +2,7 @@
  * as it is for readers of a full recording: see symbolize/tailcalls.go, which follows the same jumps.
  *
  * General registers only, and no libc. */
+#include "objects.h"
 #include "syscall.h"
 #include "tailcalls.h"
 
@@ -9,13 +10,9 @@
 static uint32_t id_in_entry(const uint8_t *code)
 {
 	static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
-	uint32_t word;
 	if (!__builtin_memcmp(code, endbr64, sizeof endbr64))
 		code += sizeof endbr64;
-	if (code[0] != 0x41 || code[1] != 0xba || code[6] != 0xe8)
-		return 0;
-	__builtin_memcpy(&word, code + 2, sizeof word);
-	return word >> 4;
+	return xr_id_in_entry(code);
 }
 
 /* Bits by ID of functions that form loops by tail calls. They are found when a chain of calls comes back to
@@ -46,6 +43,14 @@ static uint32_t target_of(const uint8_t *jump)
 {
 	enum { HOPS = 4 };
 	int32_t distance;
+	if (jump[-7] >> 4 == 7 && jump[-6] == 9) { /* a sled before a conditional jump, see patch.c */
+		jump += 4;
+		if (jump[0] == 0x0f)
+			__builtin_memcpy(&distance, jump + 2, sizeof distance);
+		else
+			distance = (int8_t)jump[1];
+		jump += (jump[0] == 0x0f ? 6 : 2) + (int64_t)distance;
+	}
 	for (int i = 0; i < HOPS; i++) {
 		uint32_t id = id_in_entry(jump);
 		if (id)

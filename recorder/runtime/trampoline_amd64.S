@@ -217,7 +217,7 @@ slow:
 	movq	%rcx, %rdi
 	movl	%eax, %esi
 	movl	%r10d, %edx
-	movq	96(%rsp), %rcx
+	movq	104(%rsp), %rcx
 	movl	$\n, %r8d
 	CALL_C	xr_prune_linked
 	cmpl	$1, %eax
