@@ -57,6 +57,8 @@ type Observed struct {
 	Traces   []ObservedTrace   `json:"traces"`   // of processes that have ended
 	Running  []ObservedProcess `json:"running"`  // processes still running
 	Problems []string          `json:"problems"` // errors
+	// Left says why instrumented programs that the processes executed could not be recorded.
+	Left []string `json:"left"`
 	// Unselected are the instrumented objects, if the filter selects no function of any of them.
 	Unselected []string `json:"unselected"`
 }

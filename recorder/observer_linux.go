@@ -37,6 +37,8 @@ type Observer struct {
 	settled  sync.Cond
 
 	selections selections
+	left       sync.Map // programs that may not be able to load the recorder, by path; the value is why, or ""
+	naming     sync.WaitGroup
 
 	mapping  sync.Mutex // protects mappings
 	mappings mappings
@@ -109,6 +111,10 @@ func (ob *Observer) welcome(v *visitor, packet []byte) error {
 		ob.serveSelect(v, packet)
 		return nil
 	}
+	if len(packet) == questionSize && string(packet[:16]) == leftMagic && ob.options.accepts(packet[questionKeyAt:]) {
+		ob.naming.Go(func() { ob.leave(int(v.Pid), packet) })
+		return v.send([]byte{0}, -1)
+	}
 	if len(packet) != helloSize || string(packet[:16]) != arenaMagic {
 		return nil // not a recorder
 	}
@@ -161,6 +167,7 @@ func (ob *Observer) handshake(v *visitor, inner int) error {
 // Settle waits until the traces of all processes that have ended are written. It returns these traces,
 // and the processes that are still running.
 func (ob *Observer) Settle() *Observed {
+	ob.naming.Wait()
 	ob.mu.Lock()
 	defer ob.mu.Unlock()
 	ob.asked++
@@ -175,6 +182,13 @@ func (ob *Observer) Settle() *Observed {
 	for _, a := range ob.arenas {
 		o.Running = append(o.Running, a.running...)
 	}
+	ob.left.Range(func(_, why any) bool {
+		if why != "" {
+			o.Left = append(o.Left, why.(string))
+		}
+		return true
+	})
+	slices.Sort(o.Left)
 	o.Unselected = ob.selections.unselected()
 	for _, err := range ob.problems {
 		o.Problems = append(o.Problems, err.Error())

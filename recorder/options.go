@@ -121,6 +121,12 @@ type Options struct {
 	// Select asks the observer which functions of each object to record. Where that fails, SelectAll says
 	// whether to record all or none.
 	Select, SelectAll bool
+	// Preload are the objects that are preloaded for the recording. The runtime also preloads them into programs
+	// that the process executes, whatever environment it gives them.
+	Preload []string
+	// Given is the value of LD_PRELOAD that the program sees, if it is not the one that the loader sees. See
+	// [Program.Sanitizer].
+	Given string
 	// NoFollow does not record processes that the program starts.
 	NoFollow bool
 	// Observer is the address of the [Observer] that writes the trace. If it is "" or the process
@@ -165,6 +171,9 @@ func (o *Options) Environment() string {
 	case o.Select:
 		add("select", "only")
 	}
+	if len(o.Preload) > 0 {
+		add("preload", strings.Join(o.Preload, ":"))
+	}
 	follow := "1"
 	if o.NoFollow {
 		follow = "0"
@@ -184,6 +193,10 @@ func (o *Options) Environment() string {
 	}
 	if o.Quiet {
 		add("quiet", "1")
+	}
+	if o.Given != "" {
+		add("restore", "1") // the runtime cuts the variable here
+		add("given", o.Given)
 	}
 	return EnvVar + "=" + strings.Join(words, ",")
 }

@@ -23,6 +23,9 @@ type Program struct {
 	Interpreter string
 	// Linked means that the recorder is part of the program, or a library that it is linked with.
 	Linked bool
+	// Sanitizer is the runtime of a sanitizer that the program is linked with dynamically, or "". It must be
+	// the first library, so it has to be preloaded before the recorder.
+	Sanitizer string
 	// Instrumented means that the file itself has sleds.
 	Instrumented bool
 }
@@ -68,6 +71,9 @@ func Inspect(path string) (*Program, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	p.Linked = slices.Contains(needed, preloadName) || hasRoot(f)
+	if i := slices.IndexFunc(needed, isSanitizer); i >= 0 {
+		p.Sanitizer = needed[i]
+	}
 	return p, nil
 }
 
@@ -129,30 +135,42 @@ func (p *Program) CheckPreload() error {
 	return nil
 }
 
-// PreloadEnvironment returns the environment entry that preloads the library and sets of libc functions,
-// after the objects that are already preloaded.
-func PreloadEnvironment(l Library, already string, sets ...CallSet) (string, error) {
-	return preload(already, append([]string{l.Preload()}, l.preloadCalls(sets)...))
+// PreloadEnvironment returns the environment entry that preloads the library and sets of libc functions
+// besides what is already preloaded, and the objects that it adds.
+//
+// The runtimes of sanitizers come first, because they require that. Then come the sets: the program's
+// calls must reach them before they reach, for example, another allocator. The library comes last.
+func PreloadEnvironment(l Library, already string, sets ...CallSet) (entry string, added []string, err error) {
+	return preload(already, l.preloadCalls(sets), l.Preload())
 }
 
 // PreloadCallsEnvironment is PreloadEnvironment for a program with the recorder linked in.
-func PreloadCallsEnvironment(l Library, already string, sets ...CallSet) (string, error) {
+func PreloadCallsEnvironment(l Library, already string, sets ...CallSet) (entry string, added []string, err error) {
 	return preload(already, l.preloadCalls(sets))
 }
 
-func preload(already string, objects []string) (string, error) {
-	var paths []string
-	if already != "" {
-		// Existing entries come first, because sanitizers require that.
-		paths = append(paths, already)
-	}
-	for _, path := range objects {
+func preload(already string, calls []string, library ...string) (entry string, added []string, err error) {
+	added = slices.Concat(calls, library)
+	for _, path := range added {
 		if strings.ContainsAny(path, " :") {
-			return "", fmt.Errorf("%s: the loader cannot preload a path that contains a space or a colon; set XDG_CACHE_HOME to another directory", path)
+			return "", nil, fmt.Errorf("%s: the loader cannot preload a path that contains a space or a colon; set XDG_CACHE_HOME to another directory", path)
 		}
-		paths = append(paths, path)
 	}
-	return "LD_PRELOAD=" + strings.Join(paths, ":"), nil
+	var first, others []string
+	for _, path := range strings.FieldsFunc(already, func(r rune) bool { return r == ':' || r == ' ' }) {
+		if isSanitizer(path) {
+			first = append(first, path)
+		} else {
+			others = append(others, path)
+		}
+	}
+	return "LD_PRELOAD=" + strings.Join(slices.Concat(first, calls, others, library), ":"), added, nil
+}
+
+// isSanitizer reports whether a library is the runtime of a sanitizer, by its name.
+func isSanitizer(path string) bool {
+	name := filepath.Base(path)
+	return slices.ContainsFunc([]string{"libasan", "libhwasan", "liblsan", "libtsan", "libclang_rt."}, func(s string) bool { return strings.HasPrefix(name, s) })
 }
 
 // Objects lists the shared objects that the loader would load with the program, in the environment

@@ -130,11 +130,17 @@ func TestContainsAcrossReads(t *testing.T) {
 }
 
 func TestPreloadEnvironment(t *testing.T) {
-	entry, err := PreloadEnvironment(Library{"/c"}, "/a.so")
-	if want := "LD_PRELOAD=/a.so:/c/lib/libxray-recorder.so"; entry != want || err != nil {
-		t.Errorf("got %q, error %v", entry, err)
+	for already, want := range map[string]string{
+		"":                                 "/c/lib/libxray-libcalls-alloc.so:/c/lib/libxray-recorder.so",
+		"/a.so":                            "/c/lib/libxray-libcalls-alloc.so:/a.so:/c/lib/libxray-recorder.so",
+		"libjemalloc.so.2 /x/libasan.so.8": "/x/libasan.so.8:/c/lib/libxray-libcalls-alloc.so:libjemalloc.so.2:/c/lib/libxray-recorder.so",
+	} {
+		entry, added, err := PreloadEnvironment(Library{"/c"}, already, "alloc")
+		if entry != "LD_PRELOAD="+want || len(added) != 2 || err != nil {
+			t.Errorf("%q: got %q, %q, error %v", already, entry, added, err)
+		}
 	}
-	if _, err := PreloadEnvironment(Library{"/my cache"}, ""); err == nil {
+	if _, _, err := PreloadEnvironment(Library{"/my cache"}, ""); err == nil {
 		t.Error("a path with a space was accepted")
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -118,8 +117,7 @@ func (ob *Observer) serveSelect(v *visitor, question []byte) {
 // files than this one.
 func (f *Filter) chooseFor(pid int, path string, buildID []byte) ([]reader.FuncID, error) {
 	err := error(os.ErrNotExist)
-	for _, root := range []string{filepath.Join("/proc", strconv.Itoa(pid), "root"), "/"} {
-		file := filepath.Join(root, path)
+	for _, file := range filesOf(pid, path) {
 		info, statErr := os.Stat(file)
 		if statErr != nil || !info.Mode().IsRegular() {
 			continue

@@ -248,11 +248,14 @@ func (a *app) reportRecorded(l *launch, observed *recorder.Observed, quiet bool,
 		fmt.Fprintln(a.Stderr, "xray: SIGSYS killed the program: a seccomp filter forbids a system call. If the program works without the recorder, "+
 			"allow the system calls that the recorder needs: see \"seccomp\" in docs/recorder.md")
 	}
+	for _, why := range observed.Left {
+		fmt.Fprintf(a.Stderr, "xray: not recorded: %s\n", why)
+	}
 	report, err := readRecorded(l.written(observed))
 	if err != nil {
 		return err
 	}
-	report.running = observed.Running
+	report.running, report.left = observed.Running, len(observed.Left) > 0
 	if none := observed.Unselected; len(none) > 0 {
 		fmt.Fprintf(a.Stderr, "xray: --func and --exclude select no instrumented function of %s\n", strings.Join(none[:min(len(none), 5)], ", "))
 	}
@@ -320,7 +323,7 @@ func (a *app) prepare(ctx context.Context, r *recordFlags, args []string) (*laun
 		Recording: what, Output: l.template, Ring: r.ring, Observer: observing.Address(),
 		NoFollow: r.noFollow, NoOffCPU: r.noOffCPU, Session: l.session, Quiet: r.quiet, Limited: r.budget > 0,
 	}
-	if l.cmd.Env, err = a.preload(ctx, l, program, r); err != nil {
+	if l.cmd.Env, err = a.preload(ctx, l, program, r, &options); err != nil {
 		return nil, err
 	}
 	observing.Libcalls = slices.Clone(l.objects)
@@ -343,7 +346,7 @@ func (a *app) prepare(ctx context.Context, r *recordFlags, args []string) (*laun
 // preload returns the environment for a program. It preloads the recorder unless the program
 // contains it, and for --libcalls the objects that record functions of libc. It adds these objects
 // to l.objects.
-func (a *app) preload(ctx context.Context, l *launch, program *recorder.Program, r *recordFlags) ([]string, error) {
+func (a *app) preload(ctx context.Context, l *launch, program *recorder.Program, r *recordFlags, options *recorder.Options) ([]string, error) {
 	env := os.Environ()
 	sets, err := r.libcalls.sets()
 	if err != nil || program.Linked && len(sets) == 0 {
@@ -363,8 +366,19 @@ func (a *app) preload(ctx context.Context, l *launch, program *recorder.Program,
 	if program.Linked {
 		preload = recorder.PreloadCallsEnvironment
 	}
-	entry, err := preload(library, os.Getenv("LD_PRELOAD"), sets...)
-	return append(env, entry), err
+	already := os.Getenv("LD_PRELOAD")
+	entry, added, err := preload(library, already, sets...)
+	if err != nil {
+		return nil, err
+	}
+	options.Preload = added
+	if s := program.Sanitizer; s != "" && !strings.Contains(already, s) {
+		options.Given = strings.TrimPrefix(entry, "LD_PRELOAD=")
+		if entry, _, err = preload(library, s+":"+already, sets...); err != nil {
+			return nil, err
+		}
+	}
+	return append(env, entry), nil
 }
 
 // findSleds finds out whether the program and its objects are instrumented.

@@ -34,6 +34,7 @@ type recorded struct {
 	mode       string
 	incomplete int // traces whose process wrote them itself, and was killed
 	waited     time.Duration
+	left       bool // instrumented programs could not load the recorder
 	running    []recorder.ObservedProcess
 	unreadable error
 	cost       recordingCost
@@ -162,6 +163,8 @@ func (r *recorded) summary(sleds bool) string {
 		return r.unreadable.Error()
 	case len(r.paths) == 0 && len(r.running) > 0:
 		return r.stillRunning()
+	case len(r.paths) == 0 && r.left:
+		return "nothing was recorded: see above"
 	case len(r.paths) == 0 && !sleds:
 		return "nothing was recorded: " + recorder.ErrNotInstrumented.Error()
 	case len(r.paths) == 0:

@@ -35,7 +35,7 @@ func recordTails(t *testing.T, mode, log string) (environment, args []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	preload, err := recorder.PreloadEnvironment(library, "")
+	preload, _, err := recorder.PreloadEnvironment(library, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -252,11 +252,11 @@ func (w *watching) program(ctx context.Context, args []string) error {
 	l := &launch{cmd: exec.Command(path, args[1:]...)}
 	l.cmd.Args[0] = args[0]
 	l.cmd.Stdin, l.cmd.Stdout, l.cmd.Stderr = w.Stdin, w.Stdout.Raw, w.Stderr.Raw
-	if l.cmd.Env, err = w.preload(ctx, l, program, &recordFlags{recordingFlags: w.recordingFlags}); err != nil {
+	options := recorder.Options{Ring: w.ring, Idle: true, Quiet: w.quiet}
+	if l.cmd.Env, err = w.preload(ctx, l, program, &recordFlags{recordingFlags: w.recordingFlags}, &options); err != nil {
 		return err
 	}
 	w.libcalls = "" // the program and its children have them
-	options := recorder.Options{Ring: w.ring, Idle: true, Quiet: w.quiet}
 	l.cmd.Env = append(l.cmd.Env, options.Environment())
 	watched, cancel := context.WithCancel(ctx)
 	defer cancel()

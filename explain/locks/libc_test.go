@@ -29,7 +29,7 @@ func TestLibc(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	entry, err := recorder.PreloadEnvironment(library, "", "locks")
+	entry, _, err := recorder.PreloadEnvironment(library, "", "locks")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -115,7 +115,7 @@ func (how recording) environment(t *testing.T, dir string, preload ...string) []
 	if how == oursPruned {
 		options.Mode, options.Threshold = recorder.Prune, 5000
 	}
-	entry, err := recorder.PreloadEnvironment(library(t), strings.Join(preload, ":"))
+	entry, _, err := recorder.PreloadEnvironment(library(t), strings.Join(preload, ":"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -139,6 +139,18 @@ int xr_arena_select(const char *address, const struct xr_object *o)
 	return ask(address, &q, sizeof q, 20); /* the first time, the observer reads debug information */
 }
 
+void xr_arena_left(const char *address, int program)
+{
+	struct question q = {.magic = XR_LEFT_MAGIC, .session = xr_root.session};
+	char link[40] = "/proc/self/fd/";
+	struct xr_text t = xr_text_in(link + 14, sizeof link - 15);
+	xr_put_number(&t, program);
+	put_key(q.key, address);
+	/* Waits for the answer, because the program may end at once. */
+	if (xr_sys3(SYS_readlink, (intptr_t)link, (intptr_t)q.path, sizeof q.path - 1) > 0)
+		ask(address, &q, sizeof q, 2);
+}
+
 /* Only the used part of the arena is readable and writable. A program that locks its memory
  * (mlockall) would otherwise make all of it resident. */
 static uint64_t opened;

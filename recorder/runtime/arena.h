@@ -21,6 +21,7 @@
 
 #define XR_ARENA_MAGIC "XRAY-ARENA-1" /* 16 bytes with zeros */
 #define XR_SELECT_MAGIC "XRAY-SELECT-1"
+#define XR_LEFT_MAGIC "XRAY-LEFT-1"
 #define XR_ARENA_VERSION 3
 #define XR_ARENA_SLOTS 65536
 #define XR_ARENA_PROCESSES 16384
@@ -107,6 +108,9 @@ struct xr_arena {
  * colon, and the key that proves that the process belongs to the recording. Returns 0 or -errno.
  * After success, xr_observed returns 1. */
 int xr_arena_join(const char *address);
+/* Tells the observer at an address that the process executes an open program that cannot load the
+ * recorder. */
+void xr_arena_left(const char *address, int program);
 /* Asks the observer at an address which functions of an object to record. Returns a file as for
  * xr_set_filter, or -errno. */
 struct xr_object;

@@ -44,11 +44,11 @@ static const struct {
 	uint64_t *number;
 	int *on;
 } known_options[] = {
-	{"output", .text = &xr_options.output}, {"filter", .text = &xr_options.filter}, {"select", .text = &xr_options.select}, {"shm", .text = &xr_options.shm},
+	{"output", .text = &xr_options.output}, {"filter", .text = &xr_options.filter}, {"select", .text = &xr_options.select}, {"preload", .text = &xr_options.preload}, {"given", .text = &xr_options.given}, {"shm", .text = &xr_options.shm},
 	{"observer", .text = &xr_options.observer}, {"control", .text = &xr_options.control}, {"dump", .text = &xr_options.dump},
 	{"threshold", .number = &xr_options.threshold_ns}, {"depth", .number = &xr_options.depth}, {"ring", .number = &xr_options.ring},
 	{"limit", .number = &xr_options.limit}, {"budget", .number = &xr_options.budget}, {"pid", .number = &xr_options.pid},
-	{"session", .number = &xr_options.session}, {"window", .number = &xr_options.window}, {"every", .number = &xr_options.every}, {"stream", .on = &xr_options.stream}, {"follow", .on = &xr_options.follow},
+	{"session", .number = &xr_options.session}, {"restore", .number = &xr_options.restore}, {"window", .number = &xr_options.window}, {"every", .number = &xr_options.every}, {"stream", .on = &xr_options.stream}, {"follow", .on = &xr_options.follow},
 	{"dontdump", .on = &xr_options.dontdump}, {"quiet", .on = &xr_quiet}, {"start", .on = &xr_options.start}, {"offcpu", .on = &xr_options.offcpu},
 	{"limited", .on = &xr_options.limited},
 };
@@ -164,12 +164,63 @@ static void make_template(void)
 		xr_options.template[0] = 0;
 }
 
+static const char *find(const char *text, const char *what)
+{
+	uint64_t n = xr_strlen(what);
+	for (; *text; text++)
+		if (!xr_strncmp(text, what, n))
+			return text;
+	return NULL;
+}
+
+/* Puts back the environment that the program was given, in place: main has the same list as environ. See
+ * interpose_exec.c. */
+static void restore_environment(void)
+{
+	static char preload[MAX_OPTIONS];
+	struct xr_text t = xr_text_in(preload, sizeof preload - 1);
+	int kept = 0;
+	if (xr_options.given) {
+		xr_put_text(&t, "LD_PRELOAD=");
+		xr_put_text(&t, xr_options.given);
+	}
+	for (int i = 0; environ[i]; i++) {
+		char *entry = environ[i];
+		int is_preload = !xr_strncmp(entry, "LD_PRELOAD=", 11), is_own = !xr_strncmp(entry, VARIABLE "=", sizeof VARIABLE);
+		if (is_own && xr_options.restore == 1)
+			entry = (char *)find(entry, ",restore=");
+		if (is_preload || is_own)
+			xr_zero(entry, xr_strlen(entry)); /* also in /proc/self/environ */
+		if (is_preload && xr_options.given)
+			environ[kept++] = preload;
+		else if (!is_preload && !(is_own && xr_options.restore == 2))
+			environ[kept++] = environ[i];
+	}
+	environ[kept] = NULL;
+}
+
+/* Keeps the variable as xray record has set it. */
+static void note_own(const char *text)
+{
+	static char own[MAX_OPTIONS];
+	const char *end = find(text, ",restore=");
+	uint64_t n = end ? (uint64_t)(end - text) : xr_strlen(text);
+	if (!xr_options.preload || n >= sizeof own)
+		return;
+	xr_copy(own, text, n);
+	xr_options.own = own;
+}
+
 void xr_read_options(const char *text)
 {
 	if (!text)
 		text = secure_getenv(VARIABLE);
-	if (text)
+	if (text) {
 		read_options(text);
+		note_own(text);
+	}
+	if (xr_options.restore && !xray_recorder_late)
+		restore_environment();
 	if (xr_options.pid && xr_options.pid != xr_root.pid)
 		xr_options.asked = 0;
 	else if (xr_options.asked && !xr_options.follow && !xr_options.pid && !xray_recorder_late)

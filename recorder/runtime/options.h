@@ -14,6 +14,10 @@ struct xr_options {
 	int stream, follow, dontdump, start, offcpu;
 	int limited; /* record only within an observer's budget */
 	char *output, *control, *filter, *select, *shm, *observer, *dump;
+	char *preload; /* the objects that xray record preloads */
+	char *own;     /* the variable itself, as xray record has set it */
+	char *given;   /* LD_PRELOAD as the program was given it */
+	uint64_t restore; /* 1: the program was given another LD_PRELOAD; 2: and no options */
 	char template[4096]; /* template of the output path, absolute; empty if there is none */
 };
 extern struct xr_options xr_options;
