@@ -117,8 +117,11 @@ http or https URL, or "-" for standard input.`,
 		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		PersistentPreRunE: func(*cobra.Command, []string) error {
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			a.started = true
+			if text := addressWarning(addressLimit()); text != "" && !cmd.Hidden {
+				fmt.Fprintf(a.Stderr, "xray: %s\n", text)
+			}
 			return a.startProfiles()
 		},
 	}

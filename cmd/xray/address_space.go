@@ -1,0 +1,20 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/xray-tools/xray/internal/label"
+)
+
+// leastAddressSpace is how much address space any command needs. Go reserves most of it and does not
+// use it. With less, its runtime ends the program at any moment, and says only that memory is missing.
+const leastAddressSpace = 1500 << 20
+
+// addressWarning returns a warning about a limit for the address space, or "".
+func addressWarning(limit uint64) string {
+	if limit >= leastAddressSpace {
+		return ""
+	}
+	return fmt.Sprintf("warning: the address space is limited to %s (ulimit -v). xray may run out of memory at once: allow %s and the size of the trace",
+		label.Bytes(limit), label.Bytes(leastAddressSpace))
+}
