@@ -89,6 +89,7 @@ type special struct {
 	nested     quantile.Sum // the part of durations inside another call
 	openTotal  quantile.Sum // durations of calls that are open and not nested
 	open       uint64
+	earlier    uint64 // of open: they began before what was selected
 	inferred   uint64
 	left       uint64
 	tailExited uint64
@@ -122,8 +123,8 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 		if at < 0 {
 			at = t.search(c.Func)
 		}
-		if c.End != calls.Exited || c.Nested {
-			if t.special(at).add(c); c.End == calls.Truncated {
+		if c.End != calls.Exited || c.Nested || c.Earlier {
+			if t.special(at).add(c); c.Partial() {
 				t.durations.AddWeight(at, c.Self)
 				continue
 			}
@@ -261,6 +262,16 @@ func (a *Analysis) recursions(b *calls.Batch) []calls.Call {
 
 // add counts the special properties of a call.
 func (s *special) add(c *calls.Call) {
+	if c.Partial() {
+		s.open++
+		if c.Earlier {
+			s.earlier++
+		}
+		if !c.Nested {
+			s.openTotal.Add(c.Duration)
+		}
+		return
+	}
 	switch c.End {
 	case calls.TailExited:
 		s.tailExited++
@@ -270,12 +281,6 @@ func (s *special) add(c *calls.Call) {
 		s.inferred++
 	case calls.Left:
 		s.left++
-	case calls.Truncated:
-		s.open++
-		if !c.Nested {
-			s.openTotal.Add(c.Duration)
-		}
-		return
 	}
 	if c.Nested {
 		s.nested.Add(c.Duration)
@@ -345,6 +350,7 @@ func (s *special) merge(o *special) {
 	s.nested.AddSum(o.nested)
 	s.openTotal.AddSum(o.openTotal)
 	s.open += o.open
+	s.earlier += o.earlier
 	s.inferred += o.inferred
 	s.left += o.left
 	s.tailExited += o.tailExited

@@ -10,6 +10,7 @@ import (
 	"github.com/xray-tools/xray/internal/probecost"
 	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"
 	"github.com/xray-tools/xray/symbolize"
 )
@@ -245,11 +246,17 @@ func (r *Report) notes(v View) []string {
 	if r.Pruned > 0 {
 		add("For recursive functions, total counts the time of dropped calls more than once.")
 	}
-	say(r.Open, "was still open at the end. Its time is part of self and total, but not of count, min, max and percentiles.",
-		"were still open at the end. Their time is part of self and total, but not of count, min, max and percentiles.")
-	say(r.Continued, "ended in a tail call. Its time includes the function that it called.", "ended in tail calls. Their times include the functions that they called.")
-	say(r.TailExited-r.Continued, "ended in a tail call. Its time excludes the function that it called.",
-		"ended in tail calls. Their times exclude the functions that they called.")
+	say(r.Open, calls.OpenWords(r.Open, r.Earlier)+" Its time is part of self and total, but not of count, min, max and percentiles.",
+		calls.OpenWords(r.Open, r.Earlier)+" Their time is part of self and total, but not of count, min, max and percentiles.")
+	switch others := r.TailExited - r.Continued; {
+	case others == 0:
+		say(r.Continued, "ended in a tail call. Its time includes the function that it called.", "ended in tail calls. Their times include the functions that they called.")
+	case r.Continued == 0:
+		say(others, "ended in a tail call. Its time excludes the function that it called.", "ended in tail calls. Their times exclude the functions that they called.")
+	default:
+		add("%s calls ended in tail calls: the times of %s include the function that was called, and those of %s do not, because it has no sled or is not known.",
+			label.Grouped(r.TailExited), label.Grouped(r.Continued), label.Grouped(others))
+	}
 	say(r.Left, "was ended by an exception or longjmp.", "were ended by an exception or longjmp.")
 	say(r.Inferred, "has no exit record. xray ends it when its caller ends.", "have no exit record. xray ends them when their callers end.")
 	if !r.Clock.Known() {

@@ -150,6 +150,8 @@ type Report struct {
 	// Open, Inferred, Left, TailExited, Continued, Untimed and Pruned are sums over the rows,
 	// before [Report.Top].
 	Open, Inferred, Left, TailExited, Continued, Untimed, Pruned uint64
+	// Earlier is how many of Open began before what was selected.
+	Earlier uint64
 	// Limited says that the recording had a budget, and UnrecordedCalls how many calls it left out.
 	Limited         bool
 	UnrecordedCalls uint64
@@ -183,6 +185,9 @@ func (a *Analysis) Report(frequency uint64) *Report {
 			row := &first[i]
 			r.Calls += row.Count
 			r.Open += row.Open
+			if s := t.specials[i]; s != nil {
+				r.Earlier += s.earlier
+			}
 			r.Inferred += row.Inferred
 			r.TailExited += row.TailExited
 			r.Continued += row.Continued

@@ -7,16 +7,16 @@ import (
 
 // ChooseRecords returns a function that keeps only the records of a block that f selects,
 // or nil if f selects all. It keeps or drops an entry and its exit together. So the calls
-// of the result are those that f selects by thread, function, depth and start time. An exit
-// without an entry belongs to a call that began before the trace, and is kept if From is 0. Custom
-// and typed events are selected by thread, time and depth.
-// f.MinDuration is ignored, because durations are not known yet.
+// of the result are those that f selects by thread, function and depth. An exit
+// without an entry belongs to a call that began before the trace. Custom and typed events are
+// selected by thread and depth. f.MinDuration is ignored, because durations are not known yet. So is
+// the time of f, for which there is [Slicer].
 //
 // The blocks of a thread must come in order. The function returns the block that was
 // passed, or one that is valid until the next call for its thread. Memory grows with
 // threads and the depth of their stacks.
 func ChooseRecords(f calls.Filter) func(*reader.Block) *reader.Block {
-	if f.From == 0 && f.To == 0 && f.Thread == nil && f.Func == nil && f.MaxDepth == 0 {
+	if f.Thread == nil && f.Func == nil && f.MaxDepth == 0 {
 		return nil
 	}
 	c := &chooser{Filter: f, funcs: make(map[reader.FuncID]bool), threads: make(map[int]*chosenThread)}
@@ -85,7 +85,7 @@ func (c *chooser) keep(t *chosenThread, e *reader.Event) bool {
 	depth := uint32(len(t.open))
 	switch {
 	case e.Kind.IsEnter():
-		keep := c.within(e.TSC) && (c.MaxDepth == 0 || depth < c.MaxDepth) && c.function(e.Func)
+		keep := (c.MaxDepth == 0 || depth < c.MaxDepth) && c.function(e.Func)
 		t.push(openRecord{fn: e.Func, kept: keep})
 		return keep
 	case e.Kind.IsExit():
@@ -94,13 +94,11 @@ func (c *chooser) keep(t *chosenThread, e *reader.Event) bool {
 			t.cut(i)
 			return kept
 		}
-		return c.From == 0 && (c.MaxDepth == 0 || depth < c.MaxDepth) && c.function(e.Func)
+		return (c.MaxDepth == 0 || depth < c.MaxDepth) && c.function(e.Func)
 	default:
-		return c.within(e.TSC) && (c.MaxDepth == 0 || depth <= c.MaxDepth)
+		return c.MaxDepth == 0 || depth <= c.MaxDepth
 	}
 }
-
-func (c *chooser) within(tsc uint64) bool { return tsc >= c.From && (c.To == 0 || tsc < c.To) }
 
 func (c *chooser) function(id reader.FuncID) bool {
 	if c.Func == nil {

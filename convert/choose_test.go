@@ -61,13 +61,12 @@ func TestChosenRecordsMakeChosenCalls(t *testing.T) {
 		slices.Sort(list)
 		return list, stats
 	}
-	all, stats := run(trace, calls.Filter{})
-	early, late := stats.First+(stats.Last-stats.First)/3, stats.First+(stats.Last-stats.First)/2
+	all, _ := run(trace, calls.Filter{})
 	odd := func(id reader.FuncID) bool { return id%2 == 1 }
 	for name, filter := range map[string]calls.Filter{
-		"from": {From: early}, "to": {To: late}, "func": {Func: odd}, "depth": {MaxDepth: 3},
+		"func": {Func: odd}, "depth": {MaxDepth: 3},
 		"thread": {Thread: func(t reader.Thread) bool { return t.Thread%2 == 0 }},
-		"all":    {From: early, To: late, Func: odd, MaxDepth: 6},
+		"all":    {Func: odd, MaxDepth: 6},
 	} {
 		want, _ := run(trace, filter)
 		if len(want) == 0 || len(want) == len(all) {
@@ -103,8 +102,6 @@ func TestChooseRecordsOddly(t *testing.T) {
 		filter calls.Filter
 		want   int
 	}{
-		{calls.Filter{From: 1}, 100_002},
-		{calls.Filter{To: 10}, 100_001},
 		{calls.Filter{Func: func(id reader.FuncID) bool { return id == 1 }}, 100_002},
 		{calls.Filter{Func: func(id reader.FuncID) bool { return id == 9 }}, 100_001},
 		{calls.Filter{MaxDepth: 1}, 2},

@@ -130,7 +130,7 @@ func (c *Chrome) appendCall(dst []byte, b *calls.Batch, i int, t *chromeThread) 
 	dst = append(dst, `,"dur":`...)
 	dst = t.last.appendDuration(dst, &c.time, start, duration)
 	dst = append(dst, t.end...)
-	if call.Args || call.End >= calls.Inferred {
+	if call.Args || call.Ending() >= calls.Inferred {
 		dst = append(dst, `,"args":{`...)
 		if call.Args {
 			dst = append(dst, `"arguments":[`...)
@@ -142,12 +142,12 @@ func (c *Chrome) appendCall(dst []byte, b *calls.Batch, i int, t *chromeThread) 
 			}
 			dst = append(dst, ']')
 		}
-		if call.End >= calls.Inferred {
+		if call.Ending() >= calls.Inferred {
 			if call.Args {
 				dst = append(dst, ',')
 			}
 			dst = append(dst, `"end":"`...)
-			dst = append(dst, call.End.String()...)
+			dst = append(dst, call.Ending().String()...)
 			dst = append(dst, '"')
 		}
 		dst = append(dst, '}')

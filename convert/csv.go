@@ -21,7 +21,7 @@ import (
 //	start_ns     since Options.Base; start_unix_ns since 1970 with Options.Absolute
 //	duration_ns  from entry to exit
 //	self_ns      duration without callees
-//	end          exited, tail-exited, continued, inferred, truncated or left; see calls.End
+//	end          exited, tail-exited, continued, inferred, truncated or left; see calls.Call.Ending
 //	args         logged arguments, separated by spaces
 //
 // If the frequency is unknown, the three times are named start_ticks, duration_ticks and
@@ -67,7 +67,7 @@ func (c *CSV) appendCall(dst []byte, call *calls.Call, args []calls.Arg) []byte 
 	dst = append(c.start.appendSigned(dst, c.time.at(call.Start)), ',')
 	dst = append(strconv.AppendUint(dst, c.time.clock.Nanos(call.Duration), 10), ',')
 	dst = append(strconv.AppendUint(dst, c.time.clock.Nanos(call.Self), 10), ',')
-	dst = append(append(dst, call.End.String()...), ',')
+	dst = append(append(dst, call.Ending().String()...), ',')
 	return append(appendArgs(dst, args, ' '), '\n')
 }
 

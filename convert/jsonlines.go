@@ -48,7 +48,7 @@ func (j *JSONLines) appendCall(dst []byte, call *calls.Call, args []calls.Arg) [
 	dst = j.start.appendSigned(append(dst, j.keys.start...), j.time.at(call.Start))
 	dst = strconv.AppendUint(append(dst, j.keys.duration...), j.time.clock.Nanos(call.Duration), 10)
 	dst = strconv.AppendUint(append(dst, j.keys.self...), j.time.clock.Nanos(call.Self), 10)
-	dst = append(append(dst, `,"end":"`...), call.End.String()...)
+	dst = append(append(dst, `,"end":"`...), call.Ending().String()...)
 	if !call.Args {
 		return append(dst, "\"}\n"...)
 	}

@@ -14,7 +14,8 @@ type openRecord struct {
 	kept bool // selected
 	// The rest is only for slices.
 	shown bool // was written, so its exit must be written too
-	cut   bool // was open where the slice begins
+	cut   bool // was open where the span begins
+	gone  bool // has exited, perhaps to go on in the tail call above it
 	cpu   uint16
 	tsc   uint64 // as it will be written
 	args  []uint64
@@ -46,7 +47,7 @@ func (s *recordStack) find(fn reader.FuncID) int {
 		return -1
 	}
 	i := len(s.open) - 1
-	for i >= 0 && s.open[i].fn != fn {
+	for i >= 0 && (s.open[i].fn != fn || s.open[i].gone) {
 		i--
 	}
 	return i

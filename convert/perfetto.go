@@ -221,7 +221,7 @@ func (p *Perfetto) leave(t *perfettoThread, c *calls.Call, args []calls.Arg) {
 
 // end writes the end of a call.
 func (p *Perfetto) end(t *perfettoThread, c *calls.Call, args []calls.Arg) {
-	if len(args) == 0 && c.End < calls.Inferred {
+	if len(args) == 0 && c.Ending() < calls.Inferred {
 		p.packet(t, c.Start+c.Duration, plainEnd, -1)
 		return
 	}
@@ -233,8 +233,8 @@ func (p *Perfetto) end(t *perfettoThread, c *calls.Call, args []calls.Arg) {
 		}
 		event = annotateNumber(event, name, args[i].Value)
 	}
-	if c.End >= calls.Inferred {
-		event = annotateText(event, "end", c.End.String())
+	if c.Ending() >= calls.Inferred {
+		event = annotateText(event, "end", c.Ending().String())
 	}
 	p.packet(t, c.Start+c.Duration, event, -1)
 }

@@ -2,18 +2,12 @@ package convert
 
 import (
 	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 )
-
-// CutMark is the payload of the custom events that mark where a slice cut calls. There is one
-// after the entries of calls that were open where a span begins, and one before the exits of
-// calls that were open where it ends. Every thread has one where the slice begins, because
-// llvm-xray assumes that the first timestamp of the file is the earliest, and rejects earlier
-// ones.
-const CutMark = "xray:cut"
 
 // Span is a time span in ticks: From <= time < To. If To is 0, there is no upper limit.
 type Span struct{ From, To uint64 }
@@ -31,15 +25,21 @@ type SliceOptions struct {
 	Whole func(index int, start uint64, fn reader.FuncID) bool
 	// Bare omits the calls around those that Filter.Func selects.
 	Bare bool
-	// NoMarks omits the events with CutMark.
+	// NoMarks omits the events that mark cuts, for formats without events.
 	NoMarks bool
 }
 
 // Slicer reduces a trace to some times and calls. The result is a valid trace in which every
-// entry has an exit. Calls that are open where a span begins are entered there. Calls that are
-// open where it ends, or at the end of their thread, exit there. Calls without an exit record
+// entry has an exit. Calls that are open where a span begins are entered there, after a
+// [reader.Cut]. Calls that are open where it ends exit there, after an edge that ends a window. Calls
+// that are open at the end of their thread exit there. Calls without an exit record
 // get one where package calls ends them. Slicer selects by the times of package calls, but
-// timestamps stay as recorded.
+// timestamps stay as recorded. Switches that cross an end are divided, as package calls does. So the
+// calls of a slice of some times are those that package calls finds in the trace with a filter of
+// these times.
+//
+// Every thread begins with a cut, because llvm-xray assumes that the first timestamp of the file is
+// the earliest, and rejects earlier ones.
 //
 // Custom and typed events are kept or dropped with their call. Landings and switches are
 // always kept. Memory grows with threads and the depth of their stacks. A Slicer is not safe for
@@ -76,11 +76,20 @@ type slicedThread struct {
 	span     int    // the current span, or the next one
 	inside   bool   // the span has begun
 	change   uint64 // when the span begins or ends
-	marked   bool   // has a mark where the slice begins, or gets one after the next entries
+	marked   bool   // has a mark where the span begins
 	windowed bool   // the recording has windows
+	pending  bool   // the next record tells whether the innermost call went on in a tail call
+	gone     int    // number of open calls that may have gone on in a tail call
 	last     uint64
-	offset   uint64 // sum of the backward steps of the clock
-	held     int64  // the thread's part of Slicer.held
+	since    uint64        // at the first record of a span, the time of the record before
+	markAt   uint64        // TSC of the mark
+	entering uint32        // records of the trace that enter calls after a cut
+	base     int           // number of calls that were open before them
+	cutSince uint64        // after a cut in the trace, and before another record: when the record before it was
+	wrote    uint64        // TSC of the latest record of the slice
+	function reader.FuncID // of the latest function record of the slice
+	offset   uint64        // sum of the backward steps of the clock
+	held     int64         // the thread's part of Slicer.held
 	cpu      uint16
 	// out is the kept part of the latest block. It stays nil for most threads, because a slice
 	// keeps nothing of them.
@@ -136,6 +145,23 @@ func (s *Slicer) Finish(fn func(*reader.Block) error) error {
 	return nil
 }
 
+// Write writes the slice of a trace, and does not close w. Some writers use up to n goroutines in time
+// order.
+func (s *Slicer) Write(w RecordWriter, t *reader.Trace, order reader.Order, n int) error {
+	if sorted, ok := w.(sortedWriter); ok && order == reader.TimeOrder {
+		return sorted.Sorted(t, n, s.Edit)
+	}
+	for b, err := range t.Blocks(order) {
+		if err == nil {
+			err = w.Block(s.Block(b))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return s.Finish(w.Block)
+}
+
 // finish ends a thread, of which b was a block.
 func (s *Slicer) finish(t *slicedThread, b *reader.Block) *reader.Block {
 	s.begins(t, b)
@@ -152,11 +178,34 @@ func (s *Slicer) records(t *slicedThread, b *reader.Block) {
 	args, payloads := b.Args, b.Payloads
 	for i := range b.Events {
 		e := &b.Events[i]
-		if now := t.time(e); now >= t.change {
-			s.advance(t, now, e.Kind.IsExit())
+		before := t.last
+		if t.cutSince != 0 {
+			before = t.cutSince
+		}
+		now := t.time(e)
+		var payload []byte
+		if e.Kind == reader.Custom {
+			for len(payloads) > 0 && payloads[0].Event < i {
+				payloads = payloads[1:]
+			}
+			if len(payloads) > 0 && payloads[0].Event == i {
+				payload = payloads[0].Data
+			}
+		}
+		if t.pending && !mayPrecedeTailCall(e, payload) {
+			t.ungone()
+			t.pending = false
+		}
+		if now >= t.change {
+			var at *reader.Switch
+			if sw, ok := reader.ParseSwitch(payload); ok && before > 0 {
+				at = &sw
+			}
+			s.advance(t, before, now, e.Kind.IsExit() || endsWindow(b, i), at)
 		}
 		switch {
 		case e.Kind.IsEnter():
+			t.pending = false
 			var own []uint64
 			if e.Side {
 				for ; len(args) > 0 && args[0].Event <= i; args = args[1:] {
@@ -169,16 +218,72 @@ func (s *Slicer) records(t *slicedThread, b *reader.Block) {
 		case e.Kind.IsExit():
 			s.exit(t, e)
 		case s.edge(t, b, i):
+			s.entered(t)
 		default:
 			for len(payloads) > 0 && payloads[0].Event < i {
 				payloads = payloads[1:]
 			}
+			if s.reenter(t, e, payload) {
+				continue
+			}
+			s.entered(t)
 			if len(payloads) > 0 && payloads[0].Event == i && (s.keepsEvent(t) || t.inside && staysInThread(e, payloads[0].Data)) {
-				s.begin(t, false)
+				s.begin(t)
 				s.add(t, e.Kind, e.Func, e.TSC, e.CPU)
 				t.carry(payloads[0].Type, payloads[0].Data)
 			}
 		}
+		switch {
+		case t.entering > 1:
+			t.entering--
+		case t.entering == 1:
+			s.entered(t)
+		default:
+			t.since, t.cutSince = 0, 0
+		}
+	}
+}
+
+// mayPrecedeTailCall reports whether a call that has a tail exit may go on in the call that is entered
+// after event e. The rules are those of package calls.
+func mayPrecedeTailCall(e *reader.Event, payload []byte) bool {
+	if e.Kind != reader.Custom {
+		return e.Kind.IsEnter()
+	}
+	_, switched := reader.ParseSwitch(payload)
+	_, result := reader.ParseResult(payload)
+	_, descriptor := reader.ParseDescriptor(payload)
+	return switched || result || descriptor
+}
+
+// reenter handles a cut of the trace, and reports whether the event is one.
+func (s *Slicer) reenter(t *slicedThread, e *reader.Event, payload []byte) bool {
+	cut, ok := reader.ParseCut(payload)
+	if !ok {
+		return false
+	}
+	s.entered(t)
+	t.entering, t.base, t.cutSince = cut.Records, len(t.open), cut.Since
+	if t.inside && (cut.Records > 0 || cut.Since > 0) {
+		t.marked, t.markAt, t.since = false, e.TSC, cut.Since
+	}
+	return true
+}
+
+// entered ends the records that enter calls after a cut.
+func (s *Slicer) entered(t *slicedThread) {
+	if t.entering == 0 {
+		return
+	}
+	t.entering = 0
+	first, last := min(t.base, len(t.open)), -1
+	for i := first; i < len(t.open); i++ {
+		if t.open[i].kept {
+			last = i
+		}
+	}
+	if t.inside {
+		s.show(t, first, last, true)
 	}
 }
 
@@ -201,6 +306,7 @@ func (s *Slicer) edge(t *slicedThread, b *reader.Block, i int) bool {
 		t.carry(0, reader.AppendEdge(nil, edge))
 	}
 	t.cut(0)
+	t.gone = 0
 	return true
 }
 
@@ -234,16 +340,16 @@ func (t *slicedThread) time(e *reader.Event) uint64 {
 	return now
 }
 
-// advance begins and ends spans up to the time of a record. A call that ends exactly when a
-// span begins is not part of it.
-func (s *Slicer) advance(t *slicedThread, now uint64, exit bool) {
+// advance begins and ends spans up to the time of a record, which may be a switch. The record before it
+// is at before. A call that ends exactly when a span begins is not part of it.
+func (s *Slicer) advance(t *slicedThread, before, now uint64, exit bool, sw *reader.Switch) {
 	for t.span < len(s.opts.Spans) {
 		span := s.opts.Spans[t.span]
 		if !t.inside {
 			if now < span.From || exit && now == span.From {
 				return
 			}
-			t.inside = true
+			t.inside, t.marked, t.since, t.markAt = true, false, before, span.From-t.offset
 			s.start(t, span.From)
 			if t.change = span.To; span.To == 0 {
 				t.change = math.MaxUint64
@@ -252,12 +358,32 @@ func (s *Slicer) advance(t *slicedThread, now uint64, exit bool) {
 		if span.To == 0 || now < span.To {
 			return
 		}
+		if sw != nil {
+			s.divide(t, *sw, before, span.To, now)
+		}
 		s.end(t, span.To)
 		t.inside = false
 		if t.span++; t.span < len(s.opts.Spans) {
 			t.change = s.opts.Spans[t.span].From
 		}
 	}
+}
+
+// divide adds the part of a switch up to a time at which a span ends. The switch lasted from before until
+// now.
+func (s *Slicer) divide(t *slicedThread, sw reader.Switch, before, to, now uint64) {
+	if s.opts.NoMarks || to <= before {
+		return
+	}
+	for _, ns := range []*uint64{&sw.OffNS, &sw.QueuedNS, &sw.RecorderNS} {
+		if *ns != reader.UnknownNS {
+			hi, lo := bits.Mul64(*ns, to-before)
+			*ns, _ = bits.Div64(hi, lo, max(now-before, hi+1))
+		}
+	}
+	s.begin(t)
+	s.add(t, reader.Custom, 0, to-t.offset, t.cpu)
+	t.carry(0, reader.AppendSwitch(nil, sw))
 }
 
 // start enters the calls that are open where a span begins. Calls that were not selected are entered
@@ -270,71 +396,100 @@ func (s *Slicer) start(t *slicedThread, at uint64) {
 			last = i
 		}
 	}
-	s.show(t, 0, last)
+	s.show(t, 0, last, true)
 }
 
 // end exits the calls that are open at the end of a span.
 func (s *Slicer) end(t *slicedThread, at uint64) {
-	marked := false
+	marked := s.opts.NoMarks
 	for i := len(t.open) - 1; i >= 0; i-- {
 		call := &t.open[i]
 		if !call.shown {
 			continue
 		}
+		call.shown = false
+		if call.gone {
+			continue // it has an exit
+		}
 		if !marked {
-			s.mark(t, at-t.offset)
+			s.add(t, reader.Custom, 0, at-t.offset, t.cpu)
+			t.carry(0, reader.AppendEdge(nil, reader.WindowEnds))
 			marked = true
 		}
-		call.shown = false
 		s.add(t, reader.Exit, call.fn, at-t.offset, t.cpu)
 	}
 }
 
-// begin marks the start of the slice before the first record of a thread, unless the caller adds a
-// mark after it.
-func (s *Slicer) begin(t *slicedThread, marksItself bool) {
-	if !t.marked && !marksItself {
-		s.mark(t, s.opts.Spans[0].From-t.offset)
+// begin marks the start of a span before the first record of a thread in it.
+func (s *Slicer) begin(t *slicedThread) {
+	if !t.marked {
+		s.mark(t, 0)
 	}
-	t.marked = true
 }
 
 func (s *Slicer) enter(t *slicedThread, e *reader.Event, args []uint64) {
 	depth := len(t.open)
-	kept := s.keeps(t, depth, e.Func)
-	t.push(openRecord{fn: e.Func, kept: kept, cpu: e.CPU, tsc: e.TSC, args: args})
-	if !kept || !t.inside {
+	kept := s.keeps(t, depth-t.gone, e.Func)
+	t.push(openRecord{fn: e.Func, kept: kept, cpu: e.CPU, tsc: e.TSC, args: args, cut: t.entering > 0})
+	if !kept || !t.inside || t.entering > 0 {
 		return
 	}
 	first := depth
 	for !s.bare() && first > 0 && !t.open[first-1].shown {
 		first--
 	}
-	s.show(t, first, depth)
+	s.show(t, first, depth, false)
 }
 
-// show writes the entries of the open calls from index first to last.
-func (s *Slicer) show(t *slicedThread, first, last int) {
-	for i := first; i <= last; i++ {
-		call := &t.open[i]
-		if call.kept || !s.bare() {
-			s.begin(t, call.cut && t.span == 0)
-			call.shown = true
-			kind := reader.Enter
-			if len(call.args) > 0 {
-				kind = reader.EnterArg
+// show writes the entries of the open calls from index first to last, at the start of a span or later.
+// Calls that have gone on in a tail call are only entered at the start, where they exit at once.
+func (s *Slicer) show(t *slicedThread, first, last int, start bool) {
+	wanted := func(call *openRecord) bool {
+		return (call.kept || !s.bare()) && (!call.gone || start && !s.opts.NoMarks)
+	}
+	records := uint32(0)
+	for i := first; i <= last && t.open[i].cut; i++ {
+		if call := &t.open[i]; wanted(call) {
+			if records++; call.gone {
+				records++
 			}
-			s.add(t, kind, call.fn, call.tsc, call.cpu)
-			n := len(t.out.Events) - 1
-			for _, a := range call.args {
-				t.out.Events[n].Side = true
-				t.out.Args = append(t.out.Args, reader.Arg{Event: n, Value: a})
-			}
-		}
-		if call.cut && (i == last || !t.open[i+1].cut) {
-			s.mark(t, call.tsc)
 		}
 	}
+	if records > 0 {
+		s.mark(t, records)
+	}
+	for i := first; i <= last; i++ {
+		call := &t.open[i]
+		if !wanted(call) {
+			continue
+		}
+		s.begin(t)
+		call.shown = true
+		kind := reader.Enter
+		if len(call.args) > 0 {
+			kind = reader.EnterArg
+		}
+		tsc := max(call.tsc, t.wrote) // a switch may have been kept before
+		s.add(t, kind, call.fn, tsc, call.cpu)
+		n := len(t.out.Events) - 1
+		for _, a := range call.args {
+			t.out.Events[n].Side = true
+			t.out.Args = append(t.out.Args, reader.Arg{Event: n, Value: a})
+		}
+		if call.gone {
+			s.add(t, reader.TailExit, call.fn, tsc, call.cpu)
+		}
+	}
+}
+
+// ungone removes the innermost calls that have gone on in tail calls.
+func (t *slicedThread) ungone() {
+	n := len(t.open)
+	for n > 0 && t.open[n-1].gone {
+		n--
+		t.gone--
+	}
+	t.cut(n)
 }
 
 func (s *Slicer) exit(t *slicedThread, e *reader.Event) {
@@ -346,6 +501,10 @@ func (s *Slicer) exit(t *slicedThread, e *reader.Event) {
 		return
 	}
 	for j := len(t.open) - 1; j >= i; j-- {
+		if t.open[j].gone {
+			t.gone--
+			continue
+		}
 		if !t.open[j].shown {
 			continue
 		}
@@ -355,7 +514,14 @@ func (s *Slicer) exit(t *slicedThread, e *reader.Event) {
 		}
 		s.add(t, kind, t.open[j].fn, e.TSC, e.CPU)
 	}
+	if e.Kind == reader.TailExit {
+		t.cut(i + 1)
+		t.open[i].gone, t.pending = true, true
+		t.gone++
+		return
+	}
 	t.cut(i)
+	t.ungone()
 }
 
 // staysInThread reports whether an event matters even if its call is not kept. A landing determines
@@ -372,17 +538,18 @@ func staysInThread(e *reader.Event, payload []byte) bool {
 
 // keepsEvent reports whether an event is kept.
 func (s *Slicer) keepsEvent(t *slicedThread) bool {
-	depth := len(t.open)
+	depth := len(t.open) - t.gone
 	if !t.inside || s.opts.Whole == nil && s.opts.Filter.MaxDepth > 0 && uint32(depth) > s.opts.Filter.MaxDepth {
 		return false
 	}
-	return s.opts.Filter.Func == nil && s.opts.Whole == nil || depth > 0 && t.open[depth-1].kept
+	return s.opts.Filter.Func == nil && s.opts.Whole == nil || len(t.open) > 0 && t.open[len(t.open)-1].kept
 }
 
 // keeps reports whether a call that begins now is selected.
 func (s *Slicer) keeps(t *slicedThread, depth int, fn reader.FuncID) bool {
 	if s.opts.Whole != nil {
-		return depth > 0 && t.open[depth-1].kept || s.opts.Whole(s.head.Index, t.last, fn)
+		n := len(t.open)
+		return n > 0 && t.open[n-1].kept || s.opts.Whole(s.head.Index, t.last, fn)
 	}
 	return (s.opts.Filter.MaxDepth == 0 || uint32(depth) < s.opts.Filter.MaxDepth) && s.function(fn)
 }
@@ -403,17 +570,30 @@ func (s *Slicer) function(id reader.FuncID) bool {
 	return keep
 }
 
-func (s *Slicer) mark(t *slicedThread, tsc uint64) {
-	if !s.opts.NoMarks {
-		s.add(t, reader.Custom, 0, tsc, t.cpu)
-		t.carry(0, []byte(CutMark))
+// mark adds a cut that the entries of open calls follow.
+func (s *Slicer) mark(t *slicedThread, records uint32) {
+	first := !t.marked
+	t.marked = true
+	if s.opts.NoMarks {
+		return
 	}
+	cut := reader.Cut{Records: records}
+	if first && t.since > t.offset {
+		cut.Since = t.since - t.offset
+	}
+	s.add(t, reader.Custom, 0, max(t.markAt, t.wrote), t.cpu)
+	t.carry(0, reader.AppendCut(nil, cut))
 }
 
 func (s *Slicer) add(t *slicedThread, kind reader.Kind, fn reader.FuncID, tsc uint64, cpu uint16) {
 	if t.out == nil {
 		out := s.head
 		t.out = &out
+	}
+	if t.wrote = tsc; kind < reader.Custom {
+		t.function = fn
+	} else {
+		fn = t.function // as readers have it
 	}
 	t.out.Events = append(t.out.Events, reader.Event{TSC: tsc, Func: fn, CPU: cpu, Kind: kind})
 }

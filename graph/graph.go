@@ -34,6 +34,7 @@ type Analysis struct {
 	index []uint32
 	// durations is the size of samples in bytes.
 	durations int64
+	earlier   uint64 // open calls that began before what was selected
 }
 
 // Held returns the approximate size of the edges in bytes, including a report. See [calls.Holder].
@@ -64,8 +65,11 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 		c := &b.Calls[i]
 		at := a.edge(c.Caller, c.Func)
 		e := &a.edges[at]
-		if c.End == calls.Truncated {
+		if c.Partial() {
 			e.open++
+			if c.Earlier {
+				a.earlier++
+			}
 			e.self = addSaturating(e.self, c.Self)
 			continue
 		}
@@ -153,6 +157,7 @@ func (a *Analysis) Merge(other *Analysis) {
 		e := &other.edges[at]
 		a.absorb(e.caller, e.callee, other, at)
 	}
+	a.earlier += other.earlier
 }
 
 // absorb adds an edge of other under the given key.

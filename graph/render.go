@@ -9,6 +9,7 @@ import (
 	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"
 	"github.com/xray-tools/xray/symbolize"
 )
@@ -96,11 +97,12 @@ func (r *Report) notes() (notes []string) {
 		open, inferred = open+s.Open, inferred+s.Inferred
 		approximate, coarse = approximate || s.Approximate, coarse || s.Coarse
 	}
-	switch {
-	case open == 1:
-		notes = append(notes, "1 call was still open at the end. Only its self time is counted.")
-	case open > 1:
-		notes = append(notes, label.Grouped(open)+" calls were still open at the end. Only their self time is counted.")
+	if open > 0 {
+		its := "their"
+		if open == 1 {
+			its = "its"
+		}
+		notes = append(notes, fmt.Sprintf("%s %s Only %s self time is counted.", label.Count(open, "call", "calls"), calls.OpenWords(open, min(r.Earlier, open)), its))
 	}
 	switch {
 	case inferred == 1:

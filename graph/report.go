@@ -49,6 +49,8 @@ type Report struct {
 	Edges     []Edge     // ordered by caller, then callee
 	Self      uint64     // self time of all calls of the trace, in ticks
 	Left      Left
+
+	Earlier uint64 // open calls that began before what was selected
 }
 
 // Left counts what [Report.Trim] or [Diff.Trim] omitted.
@@ -67,7 +69,7 @@ func (a *Analysis) Report(c reader.Clock) *Report {
 		return cmp.Or(cmp.Compare(x.caller, y.caller), cmp.Compare(x.callee, y.callee))
 	})
 
-	r := &Report{Clock: c, Quantiles: a.opts.Quantiles, Edges: make([]Edge, 0, len(order))}
+	r := &Report{Clock: c, Quantiles: a.opts.Quantiles, Edges: make([]Edge, 0, len(order)), Earlier: a.earlier}
 	functions := New(a.opts)
 	for _, i := range order {
 		e := &a.edges[i]

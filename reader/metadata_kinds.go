@@ -41,7 +41,8 @@ const (
 	MetadataBudget     MetadataKind = 23 // this kind and the following one describe the whole trace
 	MetadataSwitched   MetadataKind = 24
 	MetadataWindows    MetadataKind = 25 // all events count
-	MetadataEdge       MetadataKind = 26 // of threads
+	MetadataEdge       MetadataKind = 26 // of threads, like the following one
+	MetadataCut        MetadataKind = 27
 	MetadataChecksum   MetadataKind = 32 // of each block; no kind whose number differs in one bit exists
 )
 
@@ -160,6 +161,7 @@ var metadataSpecs = [...]metadataSpec{
 	MetadataSwitched: {"switched", (*Recording).setSwitched, (*Recording).addSwitched},
 	MetadataWindows:  {"windows", (*Recording).setWindows, (*Recording).addWindows},
 	MetadataEdge:     {name: "edge"},
+	MetadataCut:      {name: "cut"},
 	MetadataChecksum: {name: "checksum"},
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"
 	"github.com/xray-tools/xray/symbolize"
 )
@@ -92,11 +93,16 @@ func (r *Report) head(all *Frame, stacks int) report.Paragraph {
 			CPU.format(r.Clock, CPU.own(all)), Blocked.format(r.Clock, all.Off.Blocked), Queued.format(r.Clock, all.Off.Queued))
 	}
 	text += "."
-	switch {
-	case all.Open == 1:
-		text += " 1 call was still open at the end. It counts up to the last record of its thread."
-	case all.Open > 1:
-		text += fmt.Sprintf(" %s calls were still open at the end. They count up to the last record of their thread.", label.Grouped(all.Open))
+	if n := all.Open; n > 0 {
+		text += fmt.Sprintf(" %s %s ", label.Count(n, "call", "calls"), calls.OpenWords(n, min(r.earlier, n)))
+		switch {
+		case r.earlier > 0:
+			text += "Only the time that was selected counts."
+		case n == 1:
+			text += "It counts up to the last record of its thread."
+		default:
+			text += "They count up to the last record of their thread."
+		}
 	}
 	if !r.Clock.Known() {
 		text += " The trace does not state its clock frequency, so times are in ticks."

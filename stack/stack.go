@@ -35,6 +35,7 @@ type Analysis struct {
 	all     *sums             // nil with PerThread
 	wakers  *wakers.Collector // nil unless Options.Wakers
 	held    int64             // bytes of the sums of threads
+	earlier uint64            // open calls that began before what was selected
 }
 
 // thread is the state of one thread.
@@ -133,8 +134,11 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 		// children if the previous call was deeper.
 		leaf := depth <= c.Depth
 		depth = c.Depth
-		if c.End == calls.Truncated {
+		if c.Partial() {
 			s.addOpen(c.Path, amounts{1, c.Duration, c.Self})
+			if c.Earlier {
+				a.earlier++
+			}
 			continue
 		}
 		t := s.at(c.Path)
@@ -267,6 +271,7 @@ func (a *amounts) add(o amounts) {
 
 // Merge adds the threads of other, which must not be used afterwards.
 func (a *Analysis) Merge(other *Analysis) {
+	a.earlier += other.earlier
 	if other.paths == nil {
 		return
 	}

@@ -53,12 +53,13 @@ type Report struct {
 	labels  []string
 	order   []calls.PathID // all paths but the root, in the order of Tree.Frames
 	paths   *calls.Paths
+	earlier uint64 // open calls that began before what was selected
 }
 
 // Report sums up the analysis, which must not be changed afterwards.
 func (a *Analysis) Report(c reader.Clock) *Report {
 	a.join()
-	r := &Report{Clock: c, OffCPU: a.opts.OffCPU, paths: a.paths}
+	r := &Report{Clock: c, OffCPU: a.opts.OffCPU, paths: a.paths, earlier: a.earlier}
 	if a.paths != nil {
 		r.order = preorder(a.paths)
 	}

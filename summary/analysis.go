@@ -62,7 +62,7 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 			a.folded(c.Path, 1, c.Self)
 		}
 		t.sums[slot].count(c)
-		if c.End == calls.Truncated {
+		if c.Partial() {
 			continue
 		}
 		duration, self := quantile.Bin(a.scale.of(c.Duration)), quantile.Bin(a.scale.of(c.Self))
@@ -176,7 +176,7 @@ func (s *Sums) count(c *calls.Call) {
 	if c.Nested {
 		s.Nested = addSaturating(s.Nested, c.Duration)
 	}
-	if c.End == calls.Truncated {
+	if c.Partial() {
 		s.Open++
 		s.OpenTime = addSaturating(s.OpenTime, c.Duration)
 		s.OpenSelf = addSaturating(s.OpenSelf, c.Self)

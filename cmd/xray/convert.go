@@ -218,7 +218,7 @@ func records(newWriter recordWriter) formatWriter {
 		if err != nil {
 			return nil, err
 		}
-		err = s.WriteRecords(out, c.scope, c.order())
+		err = s.WriteRecords(out, c.scope, c.order(), c.format != "raw")
 		if err == nil {
 			err = s.TellMissing(left())
 		}

@@ -203,9 +203,14 @@ func newBasic(_ *session.Session, opts convert.Options, w io.Writer) (convert.Re
 }
 
 func newFDR(s *session.Session, opts convert.Options, w io.Writer) (convert.RecordWriter, func() []string, error) {
-	var own tracewrite.Options
-	if own.Recording = s.SingleRecording(); own.Recording != nil {
-		var err error
+	own := tracewrite.Options{Processes: new(tracewrite.Processes)}
+	var err error
+	if own.Recording = s.SingleRecording(); own.Recording == nil || s.Scope.From > 0 || s.Scope.To > 0 {
+		if own.Recording, err = s.CutRecording(own.Processes); err != nil {
+			return nil, nil, err
+		}
+	}
+	if own.Recording != nil {
 		if own.First, err = s.Start(); err != nil {
 			return nil, nil, err
 		}

@@ -286,19 +286,29 @@ func (o *infoOutput) kinds() string {
 
 func (o *infoOutput) ends() string {
 	var parts []string
+	cut := "open where the trace was cut off"
+	for i := range o.Trace.Files() {
+		if r := o.Trace.Recording(i); r != nil && r.Windowed() {
+			cut = "open at the end of a window"
+		}
+	}
 	for _, p := range []struct {
 		n    uint64
 		what string
 	}{
 		{o.Exited, "returned"}, {o.TailExited, "ended in a tail call"},
 		{o.Stats.Left, "ended by an exception or longjmp"}, {o.Stats.Inferred, "without an exit record"}, {o.Stats.Truncated - o.Stats.Cut, "open at the end"},
-		{o.Stats.Cut, "open at the end of a window"},
+		{o.Stats.Cut, cut},
 	} {
 		if p.n > 0 {
 			parts = append(parts, label.Grouped(p.n)+" "+p.what)
 		}
 	}
-	return countOf(o.Stats.Calls, parts)
+	text := countOf(o.Stats.Calls, parts)
+	if n := o.Stats.Earlier; n > 0 {
+		text += fmt.Sprintf("; %s began before the trace", label.Grouped(n))
+	}
+	return text
 }
 
 func countOf(n uint64, parts []string) string {

@@ -65,7 +65,7 @@ func (p *packing) run(s *session.Session) error {
 	header.CycleFrequency = s.Clock.Frequency
 	return s.WriteData(p.output, func(w io.Writer) error {
 		out := tracewrite.NewFDR(w, header, tracewrite.Options{Recording: recording, First: start})
-		if err := s.WriteRecords(ownProcess{out}, session.Scope{}, reader.ThreadOrder); err != nil {
+		if err := s.WriteRecords(ownProcess{out}, session.Scope{}, reader.ThreadOrder, true); err != nil {
 			return err
 		}
 		if err := s.TellMissing(missing("fdr", out.Dropped, out.TruncatedIDs)); err != nil {

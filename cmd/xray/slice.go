@@ -6,6 +6,7 @@ import (
 	"io"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -29,8 +30,9 @@ func (a *app) sliceCommand() *cobra.Command {
 		short: "Extract part of a trace",
 		long: `Write part of a trace, selected by time, thread, function and depth, as a trace that xray
 and llvm-xray read. Every entry in the slice has an exit: a call that is open at the start
-of the slice is entered there, and a call that is open at its end is exited there. A custom
-event "xray:cut" marks these records.
+of the slice is entered there, and a call that is open at its end is exited there. Events
+mark these calls, so that xray does not take their durations for whole ones. A wait that
+crosses an end of the slice is divided.
 
 --around selects the time of one call, or of the slowest calls, on all threads:
 
@@ -55,9 +57,6 @@ func (c *slicing) addFlags(f *pflag.FlagSet) {
 	for name, usage := range map[string]string{
 		"thread":    "only this `THREAD`: an ID, or PROCESS/THREAD; repeatable",
 		"func":      "only calls of functions that match `REGEXP`, and their callers",
-		"from":      "omit everything before `TIME` since the start of the trace: 1.5s, 200ms, 1000ticks",
-		"to":        "omit everything at or after `TIME`",
-		"last":      "only the last `TIME` of the trace",
 		"around":    "only the time of these calls: `ROOT#N`, or ROOT#slowest:N; ROOT is a regular expression",
 		"max-depth": "only calls at most `N` deep; 1 is the outermost",
 	} {
@@ -68,7 +67,7 @@ func (c *slicing) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&c.bare, "bare", false, "with --func: omit the callers of the selected calls")
 	session.AddRoot(f, &c.root)
 	f.Lookup("root").Usage = "only whole outermost calls of functions that match `REGEXP`, chosen by --slow and --sample"
-	f.StringVar(&c.slow, "slow", "", "with --root: keep calls that `RULE` selects, for example >5ms")
+	f.StringVar(&c.slow, "slow", "", "with --root: keep calls that `RULE` selects: >5ms, or top:3 for the 3 slowest")
 	cli.AddCount(f, &c.sample, "sample", "", 1, "with --root: keep `N` random calls that are not slow")
 	cli.AddSeed(f, &c.seed)
 	cli.AddChoice(f, &c.format, "format", "f", "output `FORMAT`", "fdr", "basic").Synonyms = map[string]string{"raw": "basic"}
@@ -81,6 +80,7 @@ type slicing struct {
 	inputs         session.Inputs
 	bare           bool
 	root, slow     string
+	top            int // number of slow calls, or 0
 	sample         int
 	seed           uint64
 	format, output string
@@ -101,7 +101,12 @@ func (c *slicing) check() error {
 	case c.root != "" && (function || c.inputs.LimitsDepth()):
 		return cli.Usagef("--root keeps whole calls: it cannot be used with --func and --max-depth")
 	case c.slow != "" && !strings.HasPrefix(c.slow, ">"):
-		return cli.Usagef("--slow: %q is not a time: write >5ms", c.slow)
+		text, ok := strings.CutPrefix(c.slow, "top:")
+		n, err := strconv.Atoi(text)
+		if !ok || err != nil || n < 1 || n > maxSlowCalls {
+			return cli.Usagef("--slow: %q is neither a time nor a number of calls: write >5ms, or top:3 for the 3 slowest, up to top:%d", c.slow, maxSlowCalls)
+		}
+		c.top = n
 	}
 	return c.RefuseTerminal(c.output, c.format)
 }
@@ -122,7 +127,10 @@ func (c *slicing) run(s *session.Session) error {
 	opts.Spans[0].From = max(opts.Spans[0].From, start)
 	header := s.Trace.Header(0)
 	header.CycleFrequency = s.Clock.Frequency
-	fdrOpts := tracewrite.Options{Recording: c.recording(s), First: start}
+	fdrOpts := tracewrite.Options{First: start, Processes: new(tracewrite.Processes)}
+	if fdrOpts.Recording, err = s.CutRecording(fdrOpts.Processes); err != nil {
+		return err
+	}
 	slicer := convert.NewSlicer(opts)
 	err = c.WriteData(c.output, func(w io.Writer) error {
 		if c.format == "basic" {
@@ -167,7 +175,17 @@ func (c *slicing) choose(s *session.Session) (func(int, uint64, reader.FuncID) b
 		Options: slowest.Options{Root: root, Thread: s.Scope.Thread, From: s.Scope.From, To: s.Scope.To, Top: maxSlowCalls},
 		Sample:  c.sample, Seed: c.seed,
 	}
-	if c.slow != "" {
+	switch {
+	case c.top > 0:
+		opts.Top = c.top
+		found, _, err := s.SearchSlowest(opts.Options)
+		if err != nil {
+			return nil, err
+		}
+		for _, v := range found.Slowest {
+			opts.Slow = max(v.Duration, 1) // the last one is the shortest
+		}
+	case c.slow != "":
 		if opts.Slow, err = s.ParseTicks("slow", c.slow[1:]); err != nil {
 			return nil, err
 		}
@@ -180,7 +198,7 @@ func (c *slicing) choose(s *session.Session) (func(int, uint64, reader.FuncID) b
 	if len(slow)+len(others) == 0 {
 		return nil, fmt.Errorf("%s: --slow and --sample select no calls of --root %s", strings.Join(s.Trace.Files(), " "), c.root)
 	}
-	if uint64(len(slow)) < found {
+	if c.top == 0 && uint64(len(slow)) < found {
 		s.Say("the slice contains the slowest %s of %s slow calls", label.Grouped(uint64(len(slow))), label.Grouped(found))
 	}
 	keep := make(map[invocation.Key]bool)
@@ -190,19 +208,6 @@ func (c *slicing) choose(s *session.Session) (func(int, uint64, reader.FuncID) b
 	return func(index int, start uint64, fn reader.FuncID) bool {
 		return keep[invocation.Key{Start: start, Index: index}] && root(fn)
 	}, nil
-}
-
-// recording returns the recording of a slice of a single trace of xray's recorder. It lacks sums
-// of calls and CPU times, because these cover the whole recording.
-func (c *slicing) recording(s *session.Session) *reader.Recording {
-	r := s.SingleRecording()
-	if r == nil {
-		return nil
-	}
-	part := *r
-	part.Counters, part.Profiles, part.Pruned = nil, nil, reader.Pruned{}
-	part.Process.CPUNS, part.Process.CPUFrom, part.Process.CPUTo = 0, 0, 0
-	return &part
 }
 
 // writeSlice calls pass to write the slice to out, and closes out.

@@ -110,7 +110,7 @@ func (r *Recording) Write(w io.Writer, names symbolize.Names) error {
 	for _, id := range columnIDs {
 		columns[id] = newPacker()
 	}
-	open, ends := 0, []string(nil) // number of calls that did not end, and a note for each thread
+	open, earlier, ends := 0, 0, []string(nil) // number of calls that did not end, and a note for each thread
 	order := r.order()
 	several := len(order) > 1 && r.processOf(order[0]) != r.processOf(order[len(order)-1])
 	for _, i := range order {
@@ -127,6 +127,7 @@ func (r *Recording) Write(w io.Writer, names symbolize.Names) error {
 			columns["ends"].add(uint64(t.ends[k]))
 			last = t.starts[k]
 		}
+		earlier += t.earlier
 		if n := t.truncated; n > 0 {
 			open += n
 			ends = append(ends, fmt.Sprintf("%d open at the end of %s", n, name))
@@ -134,6 +135,9 @@ func (r *Recording) Write(w io.Writer, names symbolize.Names) error {
 	}
 	if len(ends) > maxEnds {
 		ends = []string{fmt.Sprintf("%d open at the end of %d threads", open, len(ends))}
+	}
+	if earlier > 0 {
+		m.Notes = append(m.Notes, fmt.Sprintf("%d began before", earlier))
 	}
 	m.Notes = append(m.Notes, ends...)
 	columns["sums"] = newPacker()

@@ -63,6 +63,7 @@ type thread struct {
 	funcs     []reader.FuncID
 	depths    []uint32 // number of calls around the call that are also kept
 	ends      []calls.End
+	earlier   int // number of calls that began before
 	truncated int // number of calls that were open at the end
 	open      []int
 	events    int
@@ -152,9 +153,11 @@ func (t *thread) leave(c *calls.Call, opts *Options) {
 		t.starts, t.durations, t.funcs, t.depths, t.ends = t.starts[:i], t.durations[:i], t.funcs[:i], t.depths[:i], t.ends[:i]
 		return
 	}
-	t.ends[i] = c.End
+	t.ends[i] = c.Ending()
 	t.durations[i] = uint64(opts.at(c.Start+c.Duration) - t.starts[i])
-	if c.End == calls.Truncated {
+	if c.Earlier {
+		t.earlier++
+	} else if c.End == calls.Truncated {
 		t.truncated++
 	}
 }

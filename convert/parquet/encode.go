@@ -181,7 +181,7 @@ func (e *groupEncoder) result(g *group) {
 func (e *groupEncoder) ends(g *group) {
 	keys := e.keysOf(g.rows())
 	var names []string
-	var number [calls.Ends]uint32 // 1 more than the key
+	var number [calls.Endings]uint32 // 1 more than the key
 	for row, end := range g.end {
 		if number[end] == 0 {
 			names = append(names, calls.End(end).String())

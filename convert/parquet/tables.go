@@ -89,7 +89,7 @@ var callsTable = Table{"calls", "A row for each call.", []Column{
 	column("path", int32s, required, "", "call path, in the table `paths`"),
 	list("arguments", uint64s, "logged arguments; null if there are none"),
 	column("result", uint64s, optional, "", "recorded result of a call of the C library"),
-	column("ended", texts, required, "", "how the call ended: exited, tail-exited, continued, inferred, truncated or left"),
+	column("ended", texts, required, "", "how the call ended: exited, tail-exited, continued, inferred, truncated or left; after `earlier`, if it began before the trace or before `--from`"),
 	column("cpu", int64s, optional, "ns", "`duration` without `blocked`, `queued` and `recorder`; null if the trace has no off-CPU times"),
 	column("blocked", int64s, optional, "ns", "time in which the thread slept or waited, including callees"),
 	column("queued", int64s, optional, "ns", "time in which the thread was runnable but not running"),

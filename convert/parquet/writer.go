@@ -116,7 +116,7 @@ func (w *Writer) Calls(b *calls.Batch) error {
 		g.start = append(g.start, c.Start)
 		g.length, g.self = append(g.length, c.Duration), append(g.self, c.Self)
 		g.site = append(g.site, site{c.Path, c.Depth, c.Func, c.Caller})
-		g.end = append(g.end, uint8(c.End))
+		g.end = append(g.end, uint8(c.Ending()))
 		for ; len(args) > 0 && args[0].Call == i; args = args[1:] {
 			g.args = append(g.args, rowValue{row, args[0].Value})
 		}

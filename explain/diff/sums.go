@@ -115,7 +115,7 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 		if !c.Nested {
 			s.total.Add(c.Duration)
 		}
-		if c.End != calls.Truncated {
+		if !c.Partial() {
 			a.durations = grow(a.durations, a.tree.Len())
 			d := &a.durations[path]
 			d.Meter = &a.counted

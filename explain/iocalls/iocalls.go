@@ -69,7 +69,7 @@ type sums struct {
 
 func (s *sums) add(c *calls.Call, off calls.Off, role Role, result int64, known bool) {
 	s.off.Add(off)
-	if c.End == calls.Truncated {
+	if c.Partial() {
 		s.open++
 	} else {
 		s.count++

@@ -245,7 +245,7 @@ func (c *Collector) call(t *thread, call *calls.Call, args []calls.Arg) {
 		f = t.frames[call.Depth+1]
 		t.frames[call.Depth+1] = frame{}
 	}
-	s := Segment{Key: f.key, Class: f.class, Func: call.Func, Start: call.Start, End: end, Cut: call.End == calls.Truncated}
+	s := Segment{Key: f.key, Class: f.class, Func: call.Func, Start: call.Start, End: end, Cut: call.Partial()}
 	if f.several {
 		s.Start = f.since
 	}

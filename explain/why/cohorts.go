@@ -368,7 +368,7 @@ func (c *cohorts) end(t *opened, call *calls.Call) {
 	if call.Depth < maxHoleDepth {
 		t.siblings[call.Depth] = siblings{}
 	}
-	if call.End != calls.Truncated && c.plan.span.has(call.Start) && !c.plan.lost.within(t.thread, call) {
+	if !call.Partial() && c.plan.span.has(call.Start) && !c.plan.lost.within(t.thread, call) {
 		t.start, t.duration, t.index = call.Start, call.Duration, t.total
 		t.total++
 		c.sort(t)

@@ -50,7 +50,7 @@ func (r *rootFinder) sample(fn reader.FuncID) *quantile.Sample {
 func (r *rootFinder) Calls(b *calls.Batch) error {
 	for i := range b.Calls {
 		c := &b.Calls[i]
-		if c.Nested || c.End == calls.Truncated || !r.span.has(c.Start) {
+		if c.Nested || c.Partial() || !r.span.has(c.Start) {
 			continue
 		}
 		r.sample(c.Func).Add(c.Duration)
@@ -251,7 +251,7 @@ func (d *durations) sizesOf(fn reader.FuncID) *lengths {
 func (d *durations) root(c *calls.Call, thread int, foreign uint64) {
 	d.roots[c.Func] = true
 	switch {
-	case c.End == calls.Truncated:
+	case c.Partial():
 		d.truncated++
 		return
 	case d.lost.within(thread, c):

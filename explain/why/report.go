@@ -194,7 +194,7 @@ func (e *explainer) report(d *durations, c *cohorts) *Report {
 		warn("%s ignored because records are missing inside.", callsOfRoot(uint64(d.partial), "was", "were"))
 	}
 	if d.truncated > 0 {
-		warn("%s still open at the end of the trace.", callsOfRoot(uint64(d.truncated), "was", "were"))
+		warn("%s ignored because the trace has only a part of them: they began before it or were still open at its end.", callsOfRoot(uint64(d.truncated), "was", "were"))
 	}
 	if d.inferred > 0 {
 		warn("%s an inferred end, which may be too late.", callsOfRoot(uint64(d.inferred), "has", "have"))

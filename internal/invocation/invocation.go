@@ -107,7 +107,7 @@ func (t *Tracker) Calls(b *calls.Batch) error {
 		if t.Of(b.Paths.Parent(c.Path)) != 0 {
 			continue
 		}
-		if c.End != calls.Truncated {
+		if !c.Partial() {
 			t.out = Invocation{
 				Key: Key{c.Start, b.Index}, Thread: b.Thread, Root: c.Func, Duration: c.Duration, Paths: th.paths,
 			}

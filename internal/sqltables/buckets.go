@@ -125,8 +125,11 @@ func (r *row) key(f fields) uint32 {
 	case fieldPath:
 		return uint32(r.Path)
 	}
-	return uint32(r.End)
+	return uint32(r.Ending())
 }
+
+// setEnding is the inverse of Ending.
+func (r *row) setEnding(e byte) { r.End, r.Earlier = calls.End(e%calls.Ends), e >= calls.Ends }
 
 // setKeys is the inverse of key, for all keys.
 func (l *bucketList) setKeys(r *row, keys bucketKey) {
@@ -143,7 +146,7 @@ func (l *bucketList) setKeys(r *row, keys bucketKey) {
 		case fieldPath:
 			r.Path = calls.PathID(key)
 		case fieldEnd:
-			r.End = calls.End(key)
+			r.setEnding(byte(key))
 		}
 	}
 }
@@ -306,7 +309,7 @@ func (l *bucketList) append(dst []byte, r *row) []byte {
 		dst = binary.AppendUvarint(dst, uint64(r.Path))
 	}
 	if f&fieldEnd != 0 {
-		dst = append(dst, byte(r.End))
+		dst = append(dst, byte(r.Ending()))
 	}
 	if f&fieldOff != 0 {
 		dst = appendOff(dst, r.off)
@@ -410,7 +413,7 @@ func (b *bucketReader) next(r *row) error {
 		r.Path = calls.PathID(u())
 	}
 	if f&fieldEnd != 0 {
-		r.End = calls.End(b.data[0])
+		r.setEnding(b.data[0])
 		b.data = b.data[1:]
 	}
 	if f&fieldOff != 0 {

@@ -136,7 +136,7 @@ func (db *DB) value(r *row, column int) driver.Value {
 		}
 		return nil
 	case colEnded:
-		return endings[r.End]
+		return endings[r.Ending()]
 	case colPath:
 		return int64(r.Path)
 	case colCallerID, colCaller:
@@ -176,8 +176,8 @@ func (db *DB) off(part int, ticks uint64, off calls.Off) driver.Value {
 // signed returns a number for SQLite, which has no larger ones.
 func signed(n uint64) driver.Value { return int64(min(n, math.MaxInt64)) }
 
-// endings are the names of calls.End.
-var endings = func() (list [calls.Ends]driver.Value) {
+// endings are the names of the results of calls.Call.Ending.
+var endings = func() (list [calls.Endings]driver.Value) {
 	for e := range list {
 		list[e] = calls.End(e).String()
 	}

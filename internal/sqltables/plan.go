@@ -325,12 +325,12 @@ func (db *DB) limitStart(f *calls.Filter, op vtab.ConstraintOp, arg vtab.Value) 
 	}
 	if op == vtab.OpGT || op == vtab.OpGE || op == vtab.OpEQ {
 		if from := base + db.ticksBelow(n); n > 1 && from >= base {
-			f.From = max(f.From, from)
+			f.StartFrom = max(f.StartFrom, from)
 		}
 	}
 	if op == vtab.OpLT || op == vtab.OpLE || op == vtab.OpEQ {
 		if to := base + db.ticks(max(n, 0)*(1+slack)+2) + 2; to > base {
-			f.To = lesser(f.To, to)
+			f.StartTo = lesser(f.StartTo, to)
 		}
 	}
 	return nil

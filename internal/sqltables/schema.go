@@ -104,7 +104,7 @@ var Tables = []Table{
 		Column{"path", integers, "call path, in the table `paths`"},
 		Column{"arguments", texts, "logged arguments as a JSON array; NULL if there are none"},
 		Column{"result", integers, "recorded result of a call of the C library, as a signed number"},
-		Column{"ended", texts, "how the call ended: exited, tail-exited, continued, inferred, truncated or left"},
+		Column{"ended", texts, "how the call ended: exited, tail-exited, continued, inferred, truncated or left; after `earlier`, if it began before the trace or before `--from`"},
 		Column{"cpu", integers, "`duration` without `blocked`, `queued` and `recorder`; NULL if the trace has no off-CPU times"},
 		Column{"blocked", integers, "ns in which the thread slept or waited, including callees"},
 		Column{"queued", integers, "ns in which the thread was runnable but not running"},

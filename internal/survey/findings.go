@@ -145,6 +145,10 @@ func (r *Report) callFindings(h reader.Header, recorded bool, add addFinding) {
 		add("only-exits", "The entries were overwritten, or belong to the process that forked.",
 			"%s exits but no entries.", label.Count(uint64(onlyExits), "thread has", "threads have"))
 	}
+	if s.Earlier > 0 {
+		add("earlier-calls", "Only their time in the trace counts, and they are not among calls that returned.",
+			"%s before the trace.", label.Count(s.Earlier, "call began", "calls began"))
+	}
 	if open := s.Truncated - s.Cut; open > 0 {
 		add("open-calls", "stack, convert, and the self and total times of account count them up to the last record of their thread. graph counts only their self time.",
 			"%s still open at the end of the trace.", label.Count(open, "call is", "calls are"))

@@ -215,7 +215,9 @@ func (sh *shard) Calls(b *calls.Batch) error {
 		case calls.Truncated:
 			t.Open++
 		case calls.Exited, calls.TailExited, calls.Continued:
-			sh.shortest = min(sh.shortest, c.Duration)
+			if !c.Earlier {
+				sh.shortest = min(sh.shortest, c.Duration)
+			}
 		}
 	}
 	return nil

@@ -27,6 +27,8 @@ type Options struct {
 	// First is the earliest TSC of the file. llvm-xray can refuse a file with a Recording and
 	// an earlier TSC.
 	First uint64
+	// Processes, if not nil, assigns the process ids. It may have assigned some.
+	Processes *Processes
 }
 
 // FDR writes an FDR log of version 5. It is not safe for concurrent use.
@@ -53,7 +55,7 @@ type FDR struct {
 	w         *bufio.Writer
 	size      int
 	frequency uint64
-	processes Processes
+	processes *Processes
 	threads   map[threadKey]*fdrThread
 	order     []*fdrThread // by first event
 	buffered  int          // bytes that their buffers take
@@ -87,6 +89,10 @@ func NewFDR(w io.Writer, h reader.Header, opts Options) *FDR {
 		frequency: h.CycleFrequency,
 		threads:   make(map[threadKey]*fdrThread),
 		checksums: opts.Recording != nil,
+		processes: opts.Processes,
+	}
+	if f.processes == nil {
+		f.processes = new(Processes)
 	}
 	if f.frequency == 0 {
 		f.frequency = 1_000_000_000

@@ -21,8 +21,9 @@ const (
 	// an unrecorded tail call, an exception or a longjmp that the recorder did not note, or
 	// lost records. It lasts until that exit.
 	Inferred
-	// Truncated: still open at the end of its thread's records or of a window of the recording, or
-	// given up by a recorder with a budget. Its duration is a lower bound.
+	// Truncated: still open at the end of its thread's records, of a window of the recording, or of the
+	// time that the filter selects, or given up by a recorder with a budget. Its duration is a lower
+	// bound.
 	Truncated
 	// Left: an exception, a longjmp or similar left the call without returning. The recorder
 	// noted the time, or the call lasts until the entry of a call that it cannot have made. See
@@ -32,8 +33,22 @@ const (
 	Ends = iota
 )
 
-// String returns the name of the end in reports.
+// Endings is the number of results of [Call.Ending].
+const Endings = 2 * Ends
+
+// Ending returns End, or a larger number for a call that began earlier.
+func (c *Call) Ending() End {
+	if c.Earlier {
+		return c.End + Ends
+	}
+	return c.End
+}
+
+// String returns the name of the end, or of a result of [Call.Ending], in reports.
 func (e End) String() string {
+	if e >= Ends {
+		return "earlier " + (e - Ends).String()
+	}
 	return [...]string{"exited", "tail-exited", "continued", "inferred", "truncated", "left"}[e]
 }
 
@@ -53,7 +68,14 @@ type Call struct {
 	End      End
 	Nested   bool // a call of the same function was open at entry; only with Options.Nested
 	Args     bool // Batch.Args has arguments of this call
+	// Earlier is set if the call began before the trace, or before the time that the filter selects.
+	// Start is where that begins.
+	Earlier bool
 }
+
+// Partial reports whether the call began before what was selected, or went on after it. Its duration
+// is a lower bound.
+func (c *Call) Partial() bool { return c.Earlier || c.End == Truncated }
 
 // Batch is a run of calls of one thread, ordered by their ends. A sink must not retain it
 // or what it refers to, except Paths.
@@ -82,6 +104,22 @@ type Batch struct {
 	Last bool
 }
 
+// OpenWords says how a number of calls are partial, of which some began earlier. Reports put "call" or
+// "calls" and the number before it.
+func OpenWords(open, earlier uint64) string {
+	verb := "were"
+	if open == 1 {
+		verb = "was"
+	}
+	switch {
+	case earlier == 0:
+		return verb + " still open at the end."
+	case earlier == open:
+		return "began earlier."
+	}
+	return "began earlier or " + verb + " still open at the end."
+}
+
 // Open is the entry of a call, for sinks that write entries before what happens inside. The
 // call itself comes with this batch or a later one.
 type Open struct {
@@ -91,8 +129,9 @@ type Open struct {
 	Func  reader.FuncID
 	Depth uint32
 	// Arg is the first logged argument, if Args is set.
-	Arg  uint64
-	Args bool
+	Arg     uint64
+	Args    bool
+	Earlier bool // see Call.Earlier
 }
 
 // Replay calls enter for each of Opens, leave for each of Calls with its arguments, and

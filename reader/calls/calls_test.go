@@ -152,8 +152,8 @@ func run(t interface{ Fatal(...any) }, src calls.Source, opts calls.Options) ([]
 	return byThread(c.got), stats
 }
 
-// model rebuilds the calls of one thread in the simplest way.
-func model(events []reader.Event, policy calls.Policy, tails func(from, to reader.FuncID) bool) (got []collected, unmatched int) {
+// model rebuilds the calls of one thread in the simplest way, within the time of a filter.
+func model(events []reader.Event, policy calls.Policy, tails func(from, to reader.FuncID) bool, f calls.Filter) (got []collected, unmatched int) {
 	type open struct {
 		gone  bool
 		i     int // event
@@ -184,13 +184,39 @@ func model(events []reader.Event, policy calls.Policy, tails func(from, to reade
 		}
 		got = append(got, o.call)
 	}
+	inside := f.From == 0
 	for i, e := range events {
+		before := now
 		if i == 0 {
 			now = e.TSC
 		} else if e.TSC > last {
 			now += e.TSC - last
 		}
 		last = e.TSC
+		if !inside && now >= f.From && (now > f.From || !e.Kind.IsExit()) {
+			inside = true
+			got, unmatched = nil, 0
+			for i := range stack {
+				stack[i].begin, stack[i].call.Call.Self, stack[i].call.Call.Earlier = f.From, 0, true
+			}
+		}
+		if inside && f.To > 0 && now >= f.To {
+			if i > 0 && events[i-1].Kind == reader.TailExit && len(stack) > 0 && stack[len(stack)-1].gone {
+				now = before // its continuation is not known
+				for n := len(stack); n > 0 && stack[n-1].gone; n = len(stack) {
+					if stack[n-1].begin > now {
+						stack = stack[:n-1] // it ended before the time of the filter
+						continue
+					}
+					end(calls.TailExited)
+				}
+			}
+			now = f.To
+			for len(stack) > 0 {
+				end(calls.Truncated)
+			}
+			return got, unmatched
+		}
 		if e.Kind.IsEnter() {
 			o := open{i: i, begin: now}
 			o.call.Call = calls.Call{Func: e.Func, Depth: uint32(len(stack))}
@@ -240,6 +266,9 @@ func model(events []reader.Event, policy calls.Policy, tails func(from, to reade
 	}
 	for len(stack) > 0 {
 		end(calls.Truncated)
+	}
+	if !inside {
+		return nil, 0
 	}
 	return got, unmatched
 }
@@ -291,6 +320,13 @@ func TestRunMatchesModel(t *testing.T) {
 		if rapid.Bool().Draw(t, "tails") {
 			tails = func(from, to reader.FuncID) bool { return from != to && (from < 3 || to == 4) }
 		}
+		var filter calls.Filter
+		if rapid.Bool().Draw(t, "time") {
+			filter.From, filter.To = rapid.Uint64Range(0, 150).Draw(t, "from"), rapid.Uint64Range(0, 300).Draw(t, "to")
+			if filter.To > 0 {
+				filter.To = max(filter.To, filter.From+1)
+			}
+		}
 		var want []collected
 		unmatched, entries, events := 0, 0, 0
 		first, last := uint64(math.MaxUint64), uint64(0)
@@ -299,7 +335,7 @@ func TestRunMatchesModel(t *testing.T) {
 				first = min(first, ev[0].TSC)
 				last = max(last, ev[0].TSC+forward(ev))
 			}
-			got, n := model(ev, policy, tails)
+			got, n := model(ev, policy, tails, filter)
 			unmatched += n
 			events += len(ev)
 			for _, c := range got {
@@ -312,10 +348,16 @@ func TestRunMatchesModel(t *testing.T) {
 			for _, size := range []int{1, 7, 1000} {
 				bs := split(threads, size)
 				for _, src := range []calls.Source{bs, packed{bs, false}, packed{bs, true}} {
-					opts := calls.Options{Shards: shards, Paths: true, Nested: true, Policy: policy, Code: calls.Code{Continue: tails}}
+					opts := calls.Options{Shards: shards, Paths: true, Nested: true, Policy: policy, Code: calls.Code{Continue: tails}, Filter: filter}
 					got, stats := run(t, src, opts)
 					if diff := gocmp.Diff(want, got); diff != "" {
 						t.Fatalf("shards %d, blocks of %d, %T (-want +got):\n%s", shards, size, src, diff)
+					}
+					if filter.From+filter.To > 0 {
+						if int(stats.Unmatched) != unmatched || int(stats.Calls) != entries {
+							t.Fatalf("shards %d, blocks of %d, %T: stats %+v; want %d unmatched, %d calls", shards, size, src, *stats, unmatched, entries)
+						}
+						continue
 					}
 					if int(stats.Unmatched) != unmatched || int(stats.Entries) != entries || int(stats.Events) != events ||
 						stats.Events != stats.Entries+stats.Exits+stats.Custom {
@@ -361,8 +403,6 @@ func TestFilter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		threads := [][]reader.Event{drawEvents(t), drawEvents(t)}
 		f := calls.Filter{
-			From:        rapid.Uint64Range(0, 60).Draw(t, "from"),
-			To:          rapid.Uint64Range(0, 200).Draw(t, "to"),
 			MinDuration: rapid.Uint64Range(0, 10).Draw(t, "min"),
 			MaxDepth:    uint32(rapid.IntRange(0, 3).Draw(t, "depth")),
 			Thread:      func(th reader.Thread) bool { return th.Thread == 1 },
@@ -372,8 +412,7 @@ func TestFilter(t *testing.T) {
 		got, _ := run(t, split(threads, 9), calls.Options{Shards: 2, Filter: f})
 		var want []collected
 		for _, c := range all {
-			if c.Thread.Thread == 1 && c.Call.Func != 2 && c.Call.Start >= f.From && (f.To == 0 || c.Call.Start < f.To) &&
-				c.Call.Duration >= f.MinDuration && (f.MaxDepth == 0 || c.Call.Depth < f.MaxDepth) {
+			if c.Thread.Thread == 1 && c.Call.Func != 2 && c.Call.Duration >= f.MinDuration && (f.MaxDepth == 0 || c.Call.Depth < f.MaxDepth) {
 				want = append(want, c)
 			}
 		}
@@ -471,7 +510,7 @@ func TestDeepStacks(t *testing.T) {
 		// Two threads take turns, deep in their stacks.
 		var want []collected
 		for th := range 2 {
-			got, _ := model(events, calls.Deduce, nil)
+			got, _ := model(events, calls.Deduce, nil, calls.Filter{})
 			for i := range got {
 				got[i].Thread = thread(th)
 				got[i].Path = ""

@@ -10,6 +10,7 @@ func (s *shard) edge(th *thread, e reader.Edge) error {
 	if err := s.stopAwaiting(th); err != nil {
 		return err
 	}
+	s.entered(th)
 	th.left = 0
 	if e == reader.WindowBegins {
 		th.windowed, th.began = true, th.last

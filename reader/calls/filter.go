@@ -5,9 +5,13 @@ import "github.com/xray-tools/xray/reader"
 // Filter selects calls. The zero value selects all. The time of a call that is not selected
 // still counts for its callers: their durations and self times do not change.
 type Filter struct {
-	// From and To limit the entries of calls, in ticks: From <= start < To. If To is 0,
-	// there is no upper limit.
+	// From and To select a time, in ticks: From <= time < To. If To is 0, there is no upper limit.
+	// Calls that are open at From begin there, as Earlier. Calls that are open at To end there, as
+	// Truncated. Off-CPU times that cross an end are divided.
 	From, To uint64
+	// StartFrom and StartTo select whole calls by their starts, and custom events by their time:
+	// StartFrom <= start < StartTo. If StartTo is 0, there is no upper limit.
+	StartFrom, StartTo uint64
 	// Thread, if not nil, selects threads. It is called once for each thread, concurrently
 	// for different shards.
 	Thread func(reader.Thread) bool
@@ -25,6 +29,8 @@ type Filter struct {
 func (f Filter) And(g Filter) Filter {
 	f.From = max(f.From, g.From)
 	f.To = leastLimit(f.To, g.To)
+	f.StartFrom = max(f.StartFrom, g.StartFrom)
+	f.StartTo = leastLimit(f.StartTo, g.StartTo)
 	f.MinDuration = max(f.MinDuration, g.MinDuration)
 	f.MaxDepth = leastLimit(f.MaxDepth, g.MaxDepth)
 	f.Thread, f.Func = both(f.Thread, g.Thread), both(f.Func, g.Func)
@@ -51,12 +57,18 @@ func both[T any](a, b func(T) bool) func(T) bool {
 
 // active reports whether the filter examines single calls.
 func (f *Filter) active() bool {
-	return f.From > 0 || f.To > 0 || f.Func != nil || f.MinDuration > 0 || f.MaxDepth > 0
+	return f.From > 0 || f.To > 0 || f.StartFrom > 0 || f.StartTo > 0 || f.Func != nil || f.MinDuration > 0 || f.MaxDepth > 0
 }
 
 // Keeper returns a function that reports whether f keeps a call, except by thread. It is
 // for sinks that need to see all calls, and must not be called concurrently.
 func (f Filter) Keeper() func(*Call) bool { return newFilter(&f).keep }
+
+// anytime returns the filter without its time, which shards apply themselves.
+func (f Filter) anytime() Filter {
+	f.From, f.To = 0, 0
+	return f
+}
 
 // filter applies a Filter to the batches of one shard.
 type filter struct {
@@ -68,14 +80,17 @@ func newFilter(f *Filter) *filter {
 	return &filter{Filter: f, funcs: make(map[reader.FuncID]bool)}
 }
 
-func (f *filter) span(tsc uint64) bool { return tsc >= f.From && (f.To == 0 || tsc < f.To) }
-
 func (f *filter) keep(c *Call) bool {
 	return c.Duration >= f.MinDuration && f.keepEntry(c.Start, c.Func, c.Depth)
 }
 
+// before reports whether a time is before the end of what is selected.
+func (f *filter) before(tsc uint64) bool {
+	return (f.To == 0 || tsc < f.To) && (f.StartTo == 0 || tsc < f.StartTo)
+}
+
 func (f *filter) keepEntry(start uint64, fn reader.FuncID, depth uint32) bool {
-	if !f.span(start) || f.MaxDepth > 0 && depth >= f.MaxDepth {
+	if start < max(f.From, f.StartFrom) || !f.before(start) || f.MaxDepth > 0 && depth >= f.MaxDepth {
 		return false
 	}
 	if f.Func == nil {
@@ -136,7 +151,7 @@ func (f *filter) apply(b *Batch) {
 	b.Calls = b.Calls[:n]
 	n = 0
 	for _, e := range b.Events {
-		if f.span(e.TSC) && (f.MaxDepth == 0 || e.Depth <= f.MaxDepth) {
+		if e.TSC >= f.StartFrom && f.before(e.TSC) && (f.MaxDepth == 0 || e.Depth <= f.MaxDepth) {
 			b.Events[n] = e
 			n++
 		}
@@ -144,7 +159,7 @@ func (f *filter) apply(b *Batch) {
 	b.Events = b.Events[:n]
 	n = 0
 	for _, g := range b.Gaps {
-		if f.span(g.To) && (f.MaxDepth == 0 || g.Depth <= f.MaxDepth) {
+		if g.To >= f.StartFrom && f.before(g.To) && (f.MaxDepth == 0 || g.Depth <= f.MaxDepth) {
 			b.Gaps[n] = g
 			n++
 		}

@@ -35,6 +35,7 @@ type thread struct {
 	began    uint64
 	rare     *rare
 	cuts     []reader.BudgetChange // of later times, at which open calls of functions are given up
+	span     spanning
 }
 
 // rare is state that few threads need.
@@ -84,6 +85,8 @@ type shard struct {
 	callable *callable       // nil unless Options.CanCall
 	limits   *limits         // of the pass
 	frames   int64           // bytes of open calls
+	marked   bool            // there are calls with Earlier, which the hot loop does not reset
+	outside  Stats           // before a block of a thread that has not reached the time of the filter
 	// countedPaths and countedBytes are what limits have counted.
 	countedPaths, countedBytes int64
 	discards                   bool // the sink was replaced, because a limit was exceeded
@@ -103,8 +106,8 @@ func newShard(opts *Options, limits *limits, sink Sink) *shard {
 		s.batch.Opens = make([]Open, 0, batchCalls)
 	}
 	s.stack.init(opts.Nested)
-	if opts.Filter.active() {
-		s.filter = newFilter(&opts.Filter)
+	if f := opts.Filter.anytime(); f.active() {
+		s.filter = newFilter(&f)
 	}
 	if opts.Paths {
 		s.paths = NewPaths()
@@ -133,7 +136,7 @@ func (s *shard) thread(b *reader.Block) *thread {
 		if s.opts.Filter.Thread != nil && !s.opts.Filter.Thread(b.Thread) {
 			th = skipped
 		} else {
-			th = &thread{id: b.Thread, cuts: s.opts.cuts[b.Thread.File].all}
+			th = &thread{id: b.Thread, cuts: s.opts.cuts[b.Thread.File].all, span: spanOf(&s.opts.Filter)}
 		}
 		s.threads[b.Index] = th
 		s.stats.Threads++
@@ -153,6 +156,7 @@ func (s *shard) ended(index int) error {
 			return nil
 		}
 		s.batch.Thread, s.batch.Index = th.id, index
+		th.span.phase = after
 		if err := s.flush(true); err != nil {
 			return err
 		}
@@ -171,33 +175,58 @@ func (s *shard) block(b *reader.Block) error {
 		return nil
 	}
 	th := s.thread(b)
-	if th.skip {
+	if th.skip || th.span.phase == after {
 		return nil
 	}
 	s.batch.Thread, s.batch.Index = th.id, b.Index
 	s.stack.use(th)
-	if b.Packed.Len() > 0 {
-		if err := s.packed(th, &b.Packed); err != nil {
-			return err
-		}
-		return s.flush(false)
+	if th.span.phase == before {
+		s.outside = s.stats
 	}
+	var err error
+	if b.Packed.Len() > 0 {
+		err = s.packed(th, &b.Packed)
+	} else {
+		err = s.events(th, b)
+	}
+	if err != nil {
+		return err
+	}
+	switch {
+	case th.span.phase == before:
+		s.drop(th)
+	case th.span.phase == within || th.last > 0:
+		s.stats.span(th.last)
+	}
+	return s.flush(false)
+}
+
+// events matches the events of a block.
+func (s *shard) events(th *thread, b *reader.Block) error {
 	s.begin(th, len(b.Events), b.Events[0].TSC)
 	side := sideTables{b.Args, b.Payloads}
 	for i := range b.Events {
 		e := b.Events[i]
+		if e.TSC+th.offset >= th.span.edge {
+			if err := s.reach(th, &e, &side, i, len(b.Events)-i); err != nil || th.span.phase == after {
+				return err
+			}
+		}
 		if err := s.event(th, &e, &side, i); err != nil {
 			return err
 		}
 	}
-	s.stats.span(th.last)
-	return s.flush(false)
+	return nil
 }
 
 // begin counts events of a thread, the first of which is at tsc. If its clock went
 // backwards there, no time has passed.
 func (s *shard) begin(th *thread, events int, tsc uint64) {
 	tsc = max(tsc+th.offset, th.last)
+	if th.span.phase == within && tsc >= th.span.edge {
+		s.stats.Events += uint64(events) // reach subtracts them
+		return
+	}
 	if s.stats.Events == 0 {
 		s.stats.First = tsc
 	}
@@ -209,7 +238,15 @@ func (s *shard) begin(th *thread, events int, tsc uint64) {
 func (s *shard) packed(th *thread, p *reader.Packed) error {
 	r := run{Packed: *p}
 	s.begin(th, p.Len(), r.event().TSC)
-	for len(r.Records) > 0 {
+	hidden, offset := r.hide(th), th.offset
+	for len(r.Records)+hidden > 0 {
+		if len(r.Records) == 0 {
+			r.Records, hidden, offset = r.Records[:hidden], 0, never
+			e := r.event()
+			if err := s.reach(th, &e, &sideTables{}, 0, r.Len()); err != nil || th.span.phase == after {
+				return err
+			}
+		}
 		if s.n == len(s.calls) || s.opts.Opens && len(s.batch.Opens) == cap(s.batch.Opens) {
 			if err := s.flush(false); err != nil {
 				return err
@@ -221,11 +258,14 @@ func (s *shard) packed(th *thread, p *reader.Packed) error {
 			}
 			r.next(e.TSC)
 		}
-		if th.left == 0 && !th.awaits {
+		if offset != th.offset { // the clock has stepped back, or the thread has reached an edge
+			r.Records = r.Records[:len(r.Records)+hidden]
+			hidden, offset = r.hide(th), th.offset
+		}
+		if th.left == 0 && !th.awaits && !th.span.group && th.span.since == 0 {
 			s.usual(th, &r)
 		}
 	}
-	s.stats.span(th.last)
 	return nil
 }
 
@@ -263,6 +303,9 @@ func (s *shard) event(th *thread, e *reader.Event, side *sideTables, i int) erro
 			return err
 		}
 	}
+	if th.span.group && th.span.entering == 0 && e.Kind <= reader.EnterArg {
+		s.entered(th)
+	}
 	if len(th.cuts) > 0 || s.opts.cuts != nil && s.stack.top().key&cut != 0 {
 		if err := s.cut(th, e.TSC); err != nil {
 			return err
@@ -294,11 +337,19 @@ func (s *shard) event(th *thread, e *reader.Event, side *sideTables, i int) erro
 			s.keepOrigin(th, fn)
 		}
 		s.args(th, side, i)
-		return nil
 	case e.Kind.IsExit():
-		return s.exit(th, e, fn, th.end(e))
+		if err := s.exit(th, e, fn, th.end(e)); err != nil {
+			return err
+		}
+	default:
+		return s.custom(th, e, side, i, before)
 	}
-	return s.custom(th, e, side, i, before)
+	if th.span.group {
+		s.enters(th)
+	} else {
+		th.span.since = 0
+	}
+	return nil
 }
 
 // end returns how an exit ends its call.
@@ -325,7 +376,7 @@ func (s *shard) enter(th *thread, e *reader.Event) {
 			caller.child = f.path
 		}
 	}
-	if s.opts.Opens {
+	if s.opts.Opens && !th.span.group {
 		s.batch.Opens = append(s.batch.Opens, Open{Call: s.n, Start: f.start, Func: e.Func, Depth: uint32(s.stack.depth)})
 	}
 	s.stack.push(f)
@@ -344,7 +395,7 @@ func (s *shard) enterOutside(f, caller *frame, fn reader.FuncID) {
 	}
 }
 
-// set sets all fields of a call except Nested and Args.
+// set sets all fields of a call except Nested, Args and Earlier.
 func (c *Call) set(f, caller *frame, now uint64, depth int, end End) {
 	d := now - f.start
 	c.Start = f.start
@@ -372,7 +423,7 @@ func (s *shard) args(th *thread, side *sideTables, i int) {
 			rare := th.rarely()
 			rare.args = append(rare.args, frameArg{depth: s.stack.depth, value: side.args[0].Value})
 			s.stats.Args++
-			if s.opts.Opens {
+			if s.opts.Opens && !th.span.group {
 				if o := &s.batch.Opens[len(s.batch.Opens)-1]; !o.Args {
 					o.Arg, o.Args = side.args[0].Value, true
 				}
@@ -454,7 +505,17 @@ func (s *shard) pop(th *thread, end End) {
 	s.stack.pop()
 	c.set(f, s.stack.top(), th.last, s.stack.depth, end)
 	c.Nested = s.opts.Nested && s.stack.isOpen(c.Func)
+	args, results := len(s.batch.Args), len(s.batch.Results)
 	c.Args = f.key&hasArgs != 0 && s.popArgs(th.rare)
+	if th.span.group && s.stack.depth >= th.span.base {
+		// It ended before the cut that the records describe.
+		s.batch.Args, s.batch.Results = s.batch.Args[:args], s.batch.Results[:results]
+		return
+	}
+	if c.Earlier = f.key&earlier != 0; c.Earlier {
+		s.stats.Earlier++
+		s.marked = true
+	}
 	s.n++
 }
 
@@ -503,6 +564,12 @@ func (s *shard) custom(th *thread, e *reader.Event, side *sideTables, i int, bef
 		if edge, ok := reader.ParseEdge(ev.Data); ok {
 			return s.edge(th, edge)
 		}
+		if c, ok := reader.ParseCut(ev.Data); ok {
+			return s.cutHere(th, c, before)
+		}
+		if th.span.entering > 0 {
+			s.entered(th)
+		}
 		if sw, ok := reader.ParseSwitch(ev.Data); ok {
 			if th.windowed && before == th.began {
 				return nil // it was, at least in part, before the window
@@ -510,9 +577,11 @@ func (s *shard) custom(th *thread, e *reader.Event, side *sideTables, i int, bef
 			if th.awaits && s.opts.OffCPU != nil {
 				return s.keepSwitched(th, &sw, before)
 			}
-			s.gap(th, &sw, before)
+			s.gap(th, &sw, before, never)
+			th.span.since = 0
 			return nil
 		}
+		th.span.since = 0
 		if value, ok := reader.ParseResult(ev.Data); ok {
 			th.left = 0
 			s.result(th, value)
@@ -525,6 +594,7 @@ func (s *shard) custom(th *thread, e *reader.Event, side *sideTables, i int, bef
 		if err := s.stopAwaiting(th); err != nil {
 			return err
 		}
+		s.entered(th)
 	}
 	if landing, ok := reader.ParseLanding(ev.Data); ok && e.Kind == reader.Custom {
 		th.left, th.leftAt = landing.Calls, e.TSC
@@ -542,6 +612,10 @@ func (s *shard) flush(last bool) error {
 	b := &s.batch
 	if s.n == 0 && len(b.Events) == 0 && len(b.Opens) == 0 && len(b.Gaps) == 0 && !last {
 		return nil
+	}
+	if th := s.stack.thread; th != nil && th.span.phase == before {
+		s.drop(th)
+		return s.limits.check(s)
 	}
 	if s.opts.OffCPU != nil {
 		s.settle(s.stack.thread)
@@ -561,6 +635,7 @@ func (s *shard) flush(last bool) error {
 		s.folded(b)
 	}
 	err := s.sink.Calls(b)
+	s.unmark()
 	b.Results = b.Results[:0]
 	b.Args, b.Events, b.Opens, b.Waits, b.Gaps = b.Args[:0], b.Events[:0], b.Opens[:0], b.Waits[:0], b.Gaps[:0]
 	if err != nil {
@@ -577,12 +652,18 @@ func (s *shard) finish() error {
 		}
 		s.batch.Thread, s.batch.Index = th.id, i
 		s.stack.use(th)
+		s.outside = s.stats
 		if err := s.stopAwaiting(th); err != nil {
 			return err
 		}
+		s.entered(th)
 		s.pile(0, &s.stats.OpenPile)
 		if err := s.popTo(th, 0, Truncated); err != nil {
 			return err
+		}
+		if th.span.phase == before { // it has nothing in the time of the filter
+			s.drop(th)
+			th.span.phase = after
 		}
 		if err := s.flush(true); err != nil {
 			return err

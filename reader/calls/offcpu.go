@@ -91,15 +91,19 @@ type frameWait struct {
 	self, total Off
 }
 
-// gap handles a switch event. from is the time of the record before.
+// gap handles a switch event, or the part of it until a time. from is the time of the record before.
 //
 // The times of gaps go to a list of the open calls that have any. The list is empty or short. The
 // hot loop ignores it: settle examines the calls that the loop ended.
-func (s *shard) gap(th *thread, sw *reader.Switch, from uint64) {
+func (s *shard) gap(th *thread, sw *reader.Switch, from, until uint64) {
 	if s.opts.OffCPU == nil {
 		return
 	}
 	s.settle(th)
+	cut := uint64(0)
+	if th.span.since != 0 && from == th.span.at {
+		from, cut = th.span.since, from
+	}
 	top := s.stack.top()
 	g := Gap{
 		From: from, To: th.last, Known: sw.OffNS != reader.UnknownNS,
@@ -121,6 +125,7 @@ func (s *shard) gap(th *thread, sw *reader.Switch, from uint64) {
 	} else if from == 0 {
 		g.From = g.To
 	}
+	g.clip(cut, until)
 	s.stats.Off.add(&g)
 	s.batch.Gaps = append(s.batch.Gaps, g)
 	if s.stack.depth > 0 && g.Off != (Off{}) {

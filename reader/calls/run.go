@@ -152,9 +152,12 @@ type Stats struct {
 	Truncated uint64 // of Calls
 	Left      uint64 // of Calls
 	Unmatched uint64
-	// Cut is how many of Truncated were open when a window of the recording ended. Before counts
+	// Cut is how many of Truncated were open when a window of the recording, or the time of the filter,
+	// ended. Before counts
 	// exits of calls that were open when one began, which are not Unmatched.
 	Cut, Before uint64
+	// Earlier is how many of Calls began before the trace or before the time of the filter.
+	Earlier uint64
 	// ClockSteps is how often the clock of a thread went backwards, and ClockBack by how
 	// many ticks in total.
 	ClockSteps uint64
@@ -205,6 +208,7 @@ func (s *Stats) merge(o *Stats) {
 	s.Unmatched += o.Unmatched
 	s.Cut += o.Cut
 	s.Before += o.Before
+	s.Earlier += o.Earlier
 	s.ClockSteps += o.ClockSteps
 	s.ClockBack += o.ClockBack
 	s.Short = s.Short || o.Short

@@ -25,6 +25,8 @@ const (
 	// cut marks the key of a call whose end the recorder did not wait for. It ends no later than the
 	// calls inside it.
 	cut = 1 << 36
+	// earlier marks the key of a call that began before its frame does. See Call.Earlier.
+	earlier = 1 << 37
 )
 
 // keyOf is the key of a frame without arguments.
@@ -33,7 +35,7 @@ func keyOf(fn reader.FuncID) uint64 { return uint64(uint32(fn)) }
 func (f *frame) fn() reader.FuncID { return reader.FuncID(f.key) }
 
 // exits reports whether an exit of fn may be that of the call.
-func (f *frame) exits(fn reader.FuncID) bool { return f.key&^(hasArgs|continues) == keyOf(fn) }
+func (f *frame) exits(fn reader.FuncID) bool { return f.key&^(hasArgs|continues|earlier) == keyOf(fn) }
 
 // deepStack is the depth up to which the stack is searched for a function. Deeper calls are
 // counted by function, so that no trace takes time that is quadratic in depth.

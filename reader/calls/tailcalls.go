@@ -78,7 +78,7 @@ func (s *shard) passSwitched(th *thread) {
 	for i := range th.rare.switched {
 		sw := &th.rare.switched[i]
 		th.last = sw.to
-		s.gap(th, &sw.Switch, sw.from)
+		s.gap(th, &sw.Switch, sw.from, never)
 	}
 	th.last = last
 	th.rare.switched = th.rare.switched[:0]

@@ -5,7 +5,9 @@ const meta = JSON.parse(document.getElementById("meta").textContent);
 const calls = {n: 0};
 
 // How calls end.
-const tailExit = 1, continued = 2, inferred = 3, truncated = 4, abandoned = 5;
+const tailExit = 1, continued = 2, inferred = 3, truncated = 4, abandoned = 5, ends = 6;
+// Calls that began earlier have larger numbers.
+const isPartial = end => end === truncated || end >= ends;
 
 async function unpackBytes(id) {
 	const element = document.getElementById(id);

@@ -111,7 +111,7 @@ function showFunction(parent, f) {
 		parent.replaceChildren(element("p", {class: "empty"}, "Select a call or a function in another view."));
 		return;
 	}
-	const about = meta.functions[f], indices = chosenCalls(f), whole = sorted(indices.filter(i => calls.ends[i] !== truncated), columns.duration);
+	const about = meta.functions[f], indices = chosenCalls(f), whole = sorted(indices.filter(i => !isPartial(calls.ends[i])), columns.duration);
 	const {functions, time} = functionSums(), total = functions[f], all = isWhole() ? about.all : null, n = all ? all.timed : whole.length;
 	const open = all ? all.open : indices.length - n, any = all ? all.calls : indices.length;
 	const left = element("div", {}, element("h2", {}, about.short.slice(0, 500)));

@@ -47,7 +47,7 @@ function showDate(v) {
 const percent = (v, of) => of > 0 ? (100 * v / of).toFixed(1) + " %" : "";
 
 // showDuration formats the duration of a call, with ≥ if it did not end.
-const showDuration = i => (calls.ends[i] === truncated ? "≥ " : "") + showTime(calls.duration[i]);
+const showDuration = i => (isPartial(calls.ends[i]) ? "≥ " : "") + showTime(calls.duration[i]);
 const endings = {
 	[tailExit]: "left by a tail call",
 	[continued]: "left by the tail call inside it",
@@ -55,6 +55,7 @@ const endings = {
 	[truncated]: "still open at the end of the trace",
 	[abandoned]: "left by an exception or longjmp",
 };
+const endingOf = i => [calls.ends[i] >= ends && "began before", endings[calls.ends[i] % ends]].filter(Boolean).join(", ");
 
 // element makes an element with properties and children. Text is never markup.
 function element(tag, properties, ...children) {
@@ -145,4 +146,4 @@ function showTip(e, title, ...lines) {
 
 const showCallTip = (e, i) => showTip(e, fullName(calls.func[i]),
 	`${showDuration(i)}, self ${showTime(calls.self[i])}`, `at ${showMoment(calls.start[i])}`, showDate(calls.start[i]),
-	calls.parent[i] >= 0 && "called from " + nameOf(calls.parent[i]), endings[calls.ends[i]]);
+	calls.parent[i] >= 0 && "called from " + nameOf(calls.parent[i]), endingOf(i));

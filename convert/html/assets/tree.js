@@ -42,7 +42,7 @@ const summed = remembered(() => JSON.stringify([state.thread, state.selection]),
 			if (touches) {
 				node.calls++;
 				sum.calls++;
-				if (duration[i] > sum.max && ends[i] !== truncated) sum.max = duration[i];
+				if (duration[i] > sum.max && !isPartial(ends[i])) sum.max = duration[i];
 				if (!nesting[f]) sum.total += inside;
 			}
 			if (!open.length) root.total += inside;

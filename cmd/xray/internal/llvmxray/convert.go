@@ -61,7 +61,7 @@ func (t *tool) convert() (*llvmargs.Command, func([]string) error) {
 			if sort {
 				order = reader.TimeOrder
 			}
-			err = s.WriteRecords(out, session.Scope{}, order)
+			err = s.WriteRecords(out, session.Scope{}, order, true)
 			warn(s)
 			return err
 		})

@@ -19,9 +19,17 @@ func (Streamed) Merge(Streamed) {}
 // Held returns the memory that the sink holds. See [calls.Holder].
 func (s Streamed) Held() int64 { return calls.Held(s.Sink) }
 
-// WriteRecords writes the records in scope.
-func (s *Session) WriteRecords(w convert.RecordWriter, scope Scope, order reader.Order) error {
+// WriteRecords writes the records in scope. Those of a part of the time are a slice, with marks if w can
+// hold events.
+func (s *Session) WriteRecords(w convert.RecordWriter, scope Scope, order reader.Order, events bool) error {
 	return s.Pass(func(func(*calls.Unmatched) error) error {
+		if scope.From > 0 || scope.To > 0 {
+			slicer := convert.NewSlicer(convert.SliceOptions{Filter: scope.Filter, Spans: scope.Spans, Bare: true, NoMarks: !events})
+			if err := slicer.Write(w, s.Trace, order, runtime.GOMAXPROCS(0)); err != nil {
+				return err
+			}
+			return w.Close()
+		}
 		return convert.WriteRecords(w, s.Trace, order, convert.ChooseRecords(scope.Filter), runtime.GOMAXPROCS(0))
 	})
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/xray-tools/xray/explain/slowest"
 )
 
-// timeFlags are the flags that choose calls by their start.
+// timeFlags are the flags that choose a part of the time.
 type timeFlags struct {
 	from, to, last string
 	around, margin string
@@ -24,11 +24,11 @@ type timeFlags struct {
 
 func (f *timeFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.from, "from", "",
-		"only calls that begin at or after `TIME` since the start of the trace: 1.5s, 200ms, 1000ticks")
-	flags.StringVar(&f.to, "to", "", "only calls that begin before `TIME`")
-	flags.StringVar(&f.last, "last", "", "only calls that begin in the last `TIME` of the trace")
+		"omit everything before `TIME` since the start of the trace: 1.5s, 200ms, 1000ticks")
+	flags.StringVar(&f.to, "to", "", "omit everything at or after `TIME`")
+	flags.StringVar(&f.last, "last", "", "only the last `TIME` of the trace")
 	flags.StringVar(&f.around, "around", "",
-		"only calls that begin during one call: `ROOT#N`, or ROOT#slowest:1; ROOT is a regular expression")
+		"only the time of one call: `ROOT#N`, or ROOT#slowest:1; ROOT is a regular expression")
 	flags.StringVar(&f.margin, "margin", "", "with --around: also `TIME` before and after")
 }
 
