@@ -11,6 +11,8 @@
 //   - The function with the highest cost for its value is excluded first, but only after all
 //     functions that it calls: excluding a leaf loses only its own row. If all remaining
 //     functions call functions that stay, it is excluded anyway.
+//   - What then fits into the budget again is put back, the functions with the highest value for
+//     their cost first. Their callers may stay excluded.
 package exclude
 
 import (
@@ -278,14 +280,28 @@ func (a *Analysis) Plan(opts Options) *Plan {
 		p.After = without(p.After, &f.Function)
 		e.predict(&p.After)
 	}
-	// Put back functions whose exclusion was unnecessary, but only if all their callers are
-	// recorded.
-	for _, f := range slices.Backward(chosen) {
-		back := with(p.After, &f.Function)
-		e.predict(&back)
-		if p.fits(&back) && !slices.ContainsFunc(f.callers, (*node).isExcluded) {
+	// Put back functions whose exclusion was unnecessary, those with the most self time for their
+	// cost first. This also finds what remains useful below a function that costs too much.
+	back := slices.Clone(chosen)
+	slices.SortStableFunc(back, func(a, b *node) int {
+		if excludedBefore(b, a) {
+			return -1
+		}
+		return 1
+	})
+	for _, f := range back {
+		more := with(p.After, &f.Function)
+		if e.predict(&more); p.fits(&more) {
 			f.excluded = false
-			p.After = back
+			p.After = more
+		}
+	}
+	for _, f := range chosen {
+		f.Leaf = true
+	}
+	for _, f := range g.nodes {
+		for _, caller := range f.callers {
+			caller.Leaf = caller.Leaf && f.excluded
 		}
 	}
 	for _, f := range chosen {

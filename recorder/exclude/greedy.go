@@ -22,8 +22,6 @@ type node struct {
 	place    int // index in the heap, if it is in one
 }
 
-func (n *node) isExcluded() bool { return n.excluded }
-
 // excludedBefore orders functions as [ranking.Compare] does.
 func excludedBefore(a, b *node) bool {
 	c := ranking.Compare(a.rank(), b.rank())
@@ -103,7 +101,6 @@ func (g *greedy) next() *node {
 	}
 	n := heap.Pop(from).(*node)
 	n.excluded = true
-	n.Leaf = n.callees == 0
 	for _, caller := range n.callers {
 		if caller.callees--; caller.callees == 0 && !caller.keep && !caller.excluded {
 			heap.Remove(&g.others, caller.place)
