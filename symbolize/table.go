@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"sync/atomic"
 
 	"github.com/xray-tools/xray/internal/parallel"
@@ -244,6 +245,23 @@ func (t *Table) SourceFiles() []string {
 		return nil
 	}
 	return t.debug.SourceFiles()
+}
+
+// DataAt returns the name of the variable at a link-time address, with the offset of the address in
+// it as in "g+8", or "" if there is none.
+func (t *Table) DataAt(address uint64) string {
+	if t == nil || t.debug == nil {
+		return ""
+	}
+	name, offset := t.debug.DataAt(address)
+	if name == "" {
+		return ""
+	}
+	name = t.shown(name)
+	if offset > 0 {
+		name += "+" + strconv.FormatUint(offset, 10)
+	}
+	return name
 }
 
 // Func implements [Names]. A table does not know the ids of shared objects, which have the

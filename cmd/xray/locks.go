@@ -71,7 +71,7 @@ func (c *lockReport) run(s *session.Session) error {
 		return err
 	}
 	run.Start = found.First
-	view := locks.View{Top: c.top, Threads: s.ThreadNames()}
+	view := locks.View{Top: c.top, Threads: s.ThreadNames(), Variable: s.DataAt}
 	if c.top > 0 {
 		view.Paths = max(c.top, leastPaths)
 	}

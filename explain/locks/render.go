@@ -17,6 +17,8 @@ type View struct {
 	// Top is the number of locks shown, and Paths the number of call paths of each. 0 means
 	// all.
 	Top, Paths int
+	// Variable returns the name of the variable at an address, or "". It may be nil.
+	Variable func(address uint64) string
 }
 
 // describer describes a report.
@@ -83,9 +85,29 @@ func (l *LockReport) address() string { return "0x" + strconv.FormatUint(l.Addre
 // name returns the name of a lock.
 func (d *describer) name(l *LockReport) string {
 	if l.Logged {
-		return l.address()
+		return d.addressed(l)
 	}
 	return "any of " + label.Func(d.names, l.Func)
+}
+
+// addressed returns the name of a lock that is identified by its address: its variable, or else the
+// function that took it first, and the address.
+func (d *describer) addressed(l *LockReport) string {
+	if name := d.variable(l); name != "" {
+		return name
+	}
+	if n := len(l.First); n > 0 && d.view.Variable != nil {
+		return label.Func(d.names, l.First[n-1]) + ": " + l.address()
+	}
+	return l.address()
+}
+
+// variable returns the name of the variable that is a lock, or "".
+func (d *describer) variable(l *LockReport) string {
+	if d.view.Variable == nil || !l.Logged {
+		return ""
+	}
+	return d.view.Variable(l.Address)
 }
 
 // numbered is a lock and its position, from 1.
@@ -102,12 +124,13 @@ func (d *describer) locks() report.Node {
 	columns := []report.Column[numbered]{
 		report.String("lock", func(l *numbered) string {
 			if l.Logged {
-				return l.address()
+				return d.addressed(l.LockReport)
 			}
 			return "any"
 		}).ForPeople(),
 		report.Count("lock", func(l *numbered) uint64 { return l.number }).ForPrograms(),
 		report.String("address", func(l *numbered) string { return l.address() }).Missing(func(l *numbered) bool { return !l.Logged }).ForPrograms(),
+		report.String("variable", func(l *numbered) string { return d.variable(l.LockReport) }).ForPrograms(),
 		report.Count("taken", func(l *numbered) uint64 { return l.taken() }),
 		report.Count("tried", func(l *numbered) uint64 { return l.Tries }).ForPrograms(),
 		report.Count("contended", func(l *numbered) uint64 { return l.Contended }),

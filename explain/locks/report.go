@@ -37,10 +37,12 @@ type Report struct {
 
 // LockReport describes one lock.
 type LockReport struct {
-	Address uint64        // 0 unless Logged
-	Logged  bool          // the lock is identified by its address
-	Func    reader.FuncID // the lock function that took it first
-	Waits   Times         // one for each acquisition by a lock function
+	Address uint64 // 0 unless Logged
+	Logged  bool   // the lock is identified by its address
+	// First is the call path of the first function that took it, or nil.
+	First []reader.FuncID
+	Func  reader.FuncID // the lock function that took it first
+	Waits Times         // one for each acquisition by a lock function
 	// Queuing is the part of the waits in which the thread could run and waited for a
 	// processor; only if Report.Wakers.
 	Queuing quantile.Sum
@@ -179,7 +181,7 @@ func (s *sweep) report() *Report {
 
 func (s *sweep) lockReport(l *lock) LockReport {
 	out := LockReport{
-		Address: l.addr, Logged: l.logged, Func: l.fn, Tries: l.tries, Waits: times(&l.waits), Holds: times(&l.holds),
+		Address: l.addr, Logged: l.logged, First: s.frames(l.first), Func: l.fn, Tries: l.tries, Waits: times(&l.waits), Holds: times(&l.holds),
 		Contended: s.contended(l), WaitPaths: s.pathReports(l.waitPaths), HoldPaths: s.pathReports(l.holdPaths),
 		Longest: l.longest, Convoys: l.convoys, Queuing: l.queuing,
 	}

@@ -49,6 +49,7 @@ type lock struct {
 	key
 	number     int
 	fn         reader.FuncID // that took it first
+	first      calls.PathID  // of the function that wanted it first
 	used       bool          // shown in reports
 	tries      uint64        // acquisitions by TryLock functions
 	waits      quantile.Sample
@@ -369,6 +370,9 @@ func (s *sweep) acquire(th *thread, o *op) {
 	}
 	l := w.lock
 	ticks := o.time - w.start
+	if l.first == 0 {
+		l.first = o.path
+	}
 	if w.chosen {
 		l.used = true
 		l.waits.Add(ticks)

@@ -45,3 +45,21 @@ func (x *addressIndex) search(address uint64) (int, bool) {
 	i, ok := slices.BinarySearch(x.sorted[from:x.before[piece+1]], address)
 	return from + i, ok
 }
+
+// DataAt returns the symbol of a variable that contains an address, and the offset of the address in
+// it. It returns "" if there is none.
+func (b *Binary) DataAt(address uint64) (name string, offset uint64) {
+	_ = Guard(func() error {
+		result := make([]found, 1)
+		for _, o := range b.symbols {
+			if err := o.findSymbols([]uint64{address}, result); err != nil {
+				return err
+			}
+		}
+		if f := result[0]; f.name != "" && address < f.end {
+			name, offset = f.name, address-f.start
+		}
+		return nil
+	})
+	return name, offset
+}

@@ -84,8 +84,9 @@ func (c candidate) better(s symbol) bool {
 
 // found is the symbol of an address.
 type found struct {
-	name string
-	end  uint64 // of the function; 0 if unknown
+	name  string
+	start uint64 // of the symbol
+	end   uint64 // of the function; 0 if unknown
 }
 
 // findSymbols finds the symbols of addresses, which must be sorted and distinct: the symbol at
@@ -160,6 +161,7 @@ func (o *ELF) findIn(table *elf.Section, addresses []uint64, result []found) err
 		}
 		if c.ok && result[i].name == "" {
 			exact[i] = c
+			result[i].start = c.address
 			chosen = append(chosen, uint64(c.name)<<32|uint64(i))
 			if c.size != 0 {
 				result[i].end = c.address + c.size
