@@ -449,6 +449,12 @@ func (c *ctl) counters(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if len(counters) == 0 {
+		var status recorder.Status
+		if _, err := c.process.Do(ctx, &status, "status"); err == nil && status.Mode != recorder.Count {
+			c.Say("nothing counts calls: the mode is %s. `xray ctl %d mode count` counts them", status.Mode, c.process.PID)
+		}
+	}
 	objects, err := c.process.Objects(ctx)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/explain/why"
+	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"
 	"github.com/xray-tools/xray/symbolize"
@@ -114,7 +116,25 @@ func (w *explaining) explain(s *session.Session) (found *why.Report, run *sessio
 		return nil, run, err
 	}
 	run.Start = found.Start
+	if hint := noLibcalls(s, found); hint != "" {
+		found.Warnings = append(found.Warnings, hint)
+	}
 	return found, run, nil
+}
+
+// noLibcalls says how to learn more about blocked time, if time was lost blocked and the recording has
+// no calls of the C library. Otherwise it returns "".
+func noLibcalls(s *session.Session, found *why.Report) string {
+	if !slices.ContainsFunc(found.Causes, func(c why.Cause) bool { return c.Kind == why.Blocked }) {
+		return ""
+	}
+	for i := range s.Trace.Files() {
+		r := s.Trace.Recording(i)
+		if r == nil || r.Foreign() || slices.ContainsFunc(r.Objects, func(o reader.Object) bool { return len(o.Names) > 0 }) {
+			return ""
+		}
+	}
+	return "The trace has no calls of the C library. Record with --libcalls to see which lock, file or other thread the blocked calls waited for."
 }
 
 func (w *explaining) view(s *session.Session) why.View {

@@ -2,9 +2,11 @@ package iocalls
 
 import (
 	"cmp"
+	"net/netip"
 	"slices"
 	"sort"
 	"strconv"
+	"strings"
 
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
@@ -63,10 +65,45 @@ func (n *Names) Merge(o *Names) {
 	n.bytes += o.bytes
 }
 
-// Settle ends the collection. Call it before passing Names to [New].
+// Settle ends the collection. Call it before passing Names to [New]. Sockets to many ports of a host
+// that the system chose get one name.
 func (n *Names) Settle() {
+	n.groupPorts()
 	for _, list := range n.of {
 		slices.SortFunc(list, func(a, b naming) int { return cmp.Or(cmp.Compare(a.tsc, b.tsc), cmp.Compare(a.name, b.name)) })
+	}
+}
+
+// firstEphemeral is the first port that Linux chooses for a connection by default, and manyPorts how
+// many of them of a host get one name.
+const firstEphemeral, manyPorts = 32768, 4
+
+// groupPorts gives sockets to ephemeral ports of a host one name if there are many. A server sees a
+// new port with each connection.
+func (n *Names) groupPorts() {
+	const prefix = "socket to "
+	host := func(name string) (netip.Addr, bool) {
+		address, ok := strings.CutPrefix(name, prefix)
+		peer, err := netip.ParseAddrPort(address)
+		return peer.Addr(), ok && err == nil && peer.Port() >= firstEphemeral
+	}
+	ports := make(map[netip.Addr]map[string]bool)
+	for _, list := range n.of {
+		for _, l := range list {
+			if h, ok := host(l.name); ok {
+				if ports[h] == nil {
+					ports[h] = make(map[string]bool)
+				}
+				ports[h][l.name] = true
+			}
+		}
+	}
+	for _, list := range n.of {
+		for i := range list {
+			if h, ok := host(list[i].name); ok && len(ports[h]) >= manyPorts {
+				list[i].name = prefix + h.String() + ", any port"
+			}
+		}
 	}
 }
 

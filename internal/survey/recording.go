@@ -104,7 +104,10 @@ func lateFindings(r *reader.Recording, clock reader.Clock, first uint64, add add
 	slices.SortStableFunc(late, func(a, b reader.Object) int {
 		return cmp.Compare(b.Recorded-b.Absent, a.Recorded-a.Absent)
 	})
-	const remedy = "Constructors run before dlopen returns and cannot be recorded. To record more, preload the recorder (xray record), which watches dlopen, or call xray_rescan."
+	remedy := "Constructors run before dlopen returns and cannot be recorded. To record more, preload the recorder (xray record), which watches dlopen, or call xray_rescan."
+	if r.Process.Session != 0 { // by xray record
+		remedy = "Constructors run before dlopen returns and cannot be recorded. To record more, let the program call xray_rescan (xray/recorder.h) after dlopen."
+	}
 	for i, o := range late {
 		if i == maxLate {
 			add("late-object", remedy, "%s opened during the recording.", label.Count(uint64(len(late)-i), "more object was", "more objects were"))
