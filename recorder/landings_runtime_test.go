@@ -84,7 +84,7 @@ func treeOf(t *testing.T, program, path string) (*tree, *calls.Stats) {
 // add it in another way.
 func buildLandings(t *testing.T, compiler string, flags ...string) string {
 	t.Helper()
-	return elftest.Build(t, compiler, "landings", slices.Concat([]string{"-O2", "-g", "testdata/landings.cc"}, flags, []string{"-pthread", "-ldl"})...)
+	return elftest.Build(t, compiler, "landings", slices.Concat([]string{"-O2", "-g", "-Iruntime", "testdata/landings.cc"}, flags, []string{"-pthread", "-ldl"})...)
 }
 
 // The calls of testdata/landings.cc by path.
@@ -201,6 +201,20 @@ func TestLandingsLinkedIn(t *testing.T) {
 	program := buildLandings(t, "clang++-22", "-fxray-instrument", "-fno-xray-link-deps", "-Wl,--whole-archive", l.Archive(), "-Wl,--no-whole-archive")
 	checkLandings(t, nil, program, "mode=record", "exceptions", requestPaths, 300)
 	checkLandings(t, nil, program, "mode=record", "recursion", divePaths(), 150)
+}
+
+// Exceptions land while another thread changes the mode.
+func TestLandingsWhileModesChange(t *testing.T) {
+	t.Parallel()
+	l := library(t)
+	program := buildLandings(t, "clang++-22", "-fxray-instrument", "-fno-xray-link-deps")
+	plain, err := exec.Command(program, "modes").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, stderr, _ := recordProgram(t, &l, "mode=record", program, "modes"); out != string(plain) || stderr != "" {
+		t.Errorf("the program printed\n%s%s\nwithout the recorder\n%s", out, stderr, plain)
+	}
 }
 
 // Calls that are not recorded do not count as left: those below the limit of depth mode and those

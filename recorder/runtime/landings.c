@@ -119,6 +119,7 @@ enum { PIECE = 64 };
 struct walk {
 	uint64_t sp;        /* stack pointer of the landing frame, at the call that lands there */
 	enum xr_mode mode;
+	int limited;        /* by a budget; this and the mode may change meanwhile */
 	int cause, found;
 	uint64_t before;    /* stack pointer of the previous frame in the walk; 0: none */
 	uint64_t function;  /* function of that frame */
@@ -139,7 +140,7 @@ static uint32_t call_of(struct walk *w, uint64_t function, uint64_t slot)
 		id = xr_gcc_known(function);
 	if (w->mode == XR_PROFILE)
 		xr_profile_open_at(slot, &w->depth);
-	if (xr_limited) {
+	if (w->limited) {
 		/* Calls of libc functions are not noted. Their limits are XR_UNLIMITED. */
 		uint32_t open = xr_budget_open_at(slot, &w->depth);
 		if (open)
@@ -194,7 +195,7 @@ static void walk(struct walk *w, int write)
 {
 	w->write = write;
 	w->before = w->n = w->found = 0;
-	w->depth = w->mode == XR_PROFILE ? xr_profile_depth() : xr_limited ? xr_budget_depth() : xr_tls->depth;
+	w->depth = w->mode == XR_PROFILE ? xr_profile_depth() : w->limited ? xr_budget_depth() : xr_tls->depth;
 	w->nopen = xr_tls->nopen;
 	unwinder.backtrace(look, w);
 }
@@ -222,7 +223,7 @@ void xr_land(uint64_t sp, int cause)
 	static uint64_t landings;
 	uint64_t number = __atomic_fetch_add(&landings, 1, __ATOMIC_RELAXED);
 	uint64_t cpu = number % measured ? 0 : xr_thread_cpu_ns();
-	struct walk w = {.sp = sp, .mode = mode, .cause = cause};
+	struct walk w = {.sp = sp, .mode = mode, .limited = xr_limited, .cause = cause};
 	walk(&w, 0);
 	if (w.found && mode == XR_PROFILE) {
 		xr_profile_leave(w.depth);

@@ -388,11 +388,17 @@ void xr_profile_event(uint32_t word, uint64_t sp)
 
 void xr_profile_inlined(uint32_t word, uint64_t sp) { event(word, sp, sp); }
 
-uint64_t xr_profile_depth(void) { return own() ? own()->depth : 0; }
+/* Another thread may cut the profile between any two of these. */
+uint64_t xr_profile_depth(void)
+{
+	struct xr_profile *p = own();
+	return p ? p->depth : 0;
+}
 
 void xr_profile_open_at(uint64_t slot, uint64_t *depth)
 {
-	while (*depth && slot - (xr_frame_at(own(), *depth - 1)->at & ~(uint64_t)GOES_ON) < XR_SAME_STACK)
+	struct xr_profile *p = own();
+	while (p && *depth && slot - (xr_frame_at(p, *depth - 1)->at & ~(uint64_t)GOES_ON) < XR_SAME_STACK)
 		--*depth;
 }
 

@@ -1,6 +1,6 @@
 // Calls that are left without a return, in ways that real programs have:
 //
-//	landings exceptions|recursion|longjmp|handler|inside|fibers|switched|jumped|thread
+//	landings exceptions|recursion|longjmp|handler|inside|fibers|switched|jumped|thread|modes
 //
 // The test knows which calls are made, and which are left.
 #include <alloca.h>
@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdexcept>
 #include <ucontext.h>
+#include <xray/recorder.h>
 
 #ifdef __clang__
 #define F __attribute__((noinline, xray_always_instrument))
@@ -298,6 +299,18 @@ F void *first(void *)
 }
 }
 
+static int ended;
+
+// Changes how calls are recorded until the program ends.
+PLAIN static void *change_modes(void *)
+{
+	static const char *const commands[] = {"mode profile", "mode record", "mode profile", "mode off", "mode count", "mode prune"};
+	char answer[4096];
+	for (int i = 0; !__atomic_load_n(&ended, __ATOMIC_RELAXED); i++)
+		xray_command(commands[i % 6], answer, sizeof answer);
+	return nullptr;
+}
+
 PLAIN int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
@@ -329,6 +342,13 @@ PLAIN int main(int argc, char **argv)
 	} else if (!std::strcmp(what, "thread")) {
 		pthread_t thread;
 		pthread_create(&thread, nullptr, first, nullptr);
+		pthread_join(thread, nullptr);
+	} else if (!std::strcmp(what, "modes")) {
+		pthread_t thread;
+		pthread_create(&thread, nullptr, change_modes, nullptr);
+		for (int i = 0; i < 50; i++)
+			serve(1000);
+		__atomic_store_n(&ended, 1, __ATOMIC_RELAXED);
 		pthread_join(thread, nullptr);
 	} else {
 		return 2;
