@@ -60,7 +60,14 @@ var situations = []situation{
 	{name: "dropped.c setuid", args: []string{"setuid"}, root: true},
 	{name: "dropped.c seteuid", args: []string{"seteuid"}, root: true},
 	// Sleds
+	{name: "conditional.c", clang: []int{14, 16, 18, 19}, flags: []string{"-Os"}},
+	{name: "conditional.c Oz", clang: []int{14, 16, 18, 22}, flags: []string{"-Oz"}},
+	{name: "preserve.c", clang: []int{18, 19, 20, 22}, flags: []string{"-O2"}},
+	{name: "preserve.c O0", flags: []string{"-O0"}},
 	{name: "plain.cc linked", flags: []string{"-O2"}, linked: true},
+	{name: "entries.c only", clang: []int{14, 19, 22}, flags: []string{"-O2", "-fxray-instrumentation-bundle=function-entry"}},
+	{name: "folded.cc all", clang: []int{22}, flags: slices.Concat([]string{"-O2", "-fbasic-block-sections=all", "-ffunction-sections", "-Wl,--icf=all"}, lld)},
+	{name: "folded.cc functions", clang: []int{22}, flags: slices.Concat([]string{"-O2", "-ffunction-sections", "-Wl,--icf=all"}, lld)},
 	{name: "folded.cc", clang: []int{22}, flags: []string{"-O2", "-ffunction-sections"}},
 }
 
