@@ -21,13 +21,6 @@ var prologue string
 //go:embed epilogue.h
 var epilogue string
 
-// known are faults of the recorder. The generator avoids what shows them.
-var known = struct {
-	registers bool // sleds change registers that only the usual calling convention lets them change
-	jumps     bool // tail exits in front of conditional jumps, which clang before 19 makes
-	loops     bool // entries that are the heads of loops
-}{false, false, true}
-
 // A program prints a checksum, and how often each of its functions was called.
 type program struct {
 	sources   []string // one, or two whose functions call each other
@@ -108,13 +101,13 @@ func (g *generator) pick(of ...string) string { return of[g.IntN(len(of))] }
 func (g *generator) signature(first bool) *signature {
 	s := &signature{result: g.pick("void", "void", "u64", "u64", "i8", "i32", "f32", "f64", "f80", "i128", "ptr", "pair", "mixed", "large", "v16")}
 	types := []string{"u64", "u64", "i8", "i32", "f32", "f64", "ptr"}
-	conventions := []string{"", "", "ms_abi", "sysv_abi", "regcall", "vectorcall"}
+	conventions := []string{"", "sysv_abi", "swiftcall"}
 	if !g.cplusplus { // exceptions restore only the registers of the usual convention
-		conventions = append(conventions, "swiftcall", "intel_ocl_bicc")
-		if !known.registers && g.clang >= 18 { // older versions make programs that vary
+		conventions = append(conventions, "ms_abi", "regcall", "vectorcall", "intel_ocl_bicc")
+		if g.clang >= 18 { // older versions make programs that vary
 			conventions = append(conventions, "preserve_most", "preserve_most", "preserve_all", "no_caller_saved_registers")
 		}
-		if !known.registers && g.clang >= 19 {
+		if g.clang >= 19 {
 			conventions = append(conventions, "preserve_none", "preserve_none", "preserve_none")
 		}
 	}
@@ -199,7 +192,7 @@ func (g *generator) define(f *function) {
 		more = `target("general-regs-only")`
 	}
 	fmt.Fprintf(g, "\nATTRIBUTES(%s) %s LOCAL %s %s(%s)\n{\n", more, f.attribute(), f.result, f.name(), f.parameters(true))
-	if g.IntN(8) == 0 && !known.loops {
+	if g.IntN(8) == 0 {
 		// The loop is the function's first block.
 		g.line("while (__atomic_sub_fetch(&turns, 1, __ATOMIC_RELAXED) > 0)\n\t\t;\n\tturns = 3;")
 	}
