@@ -145,6 +145,8 @@ func (p *observedProcess) write(a *arenaObserver, b *block) {
 		p.lose("size-limit", b.records)
 	case t.append(data) != nil:
 		p.lose("write-error", b.records)
+	default:
+		t.wrote(len(data), "write-error", b.records)
 	}
 }
 
@@ -156,6 +158,45 @@ type observedTrace struct {
 	first  uint64
 	err    error           // the first error
 	frames *frames.Encoder // the arena's encoder; nil if the trace is not compressed
+	// tail are the latest blocks. On a full disk, some make room for the metadata that says what is missing.
+	tail []tailBlock
+}
+
+// tailBlock is a block at the end of a trace: where it begins, and what is lost with it.
+type tailBlock struct {
+	from  int64
+	cause string
+	lost  uint64
+}
+
+// wrote notes a block that was appended.
+func (t *observedTrace) wrote(size int, cause string, lost uint64) {
+	const most = 64
+	if len(t.tail) == most {
+		t.tail = append(t.tail[:0], t.tail[most/2:]...)
+	}
+	t.tail = append(t.tail, tailBlock{t.size - int64(size), cause, lost})
+}
+
+// last appends the last metadata of a trace. If there is no space, the latest blocks make room, and are counted
+// as lost.
+func (t *observedTrace) last(r *reader.Recording) {
+	for {
+		err := t.append(t.encode(tracewrite.AppendRecording(nil, r, t.first)))
+		n := len(t.tail) - 1
+		if !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) || n < 0 || t.file.Truncate(t.tail[n].from) != nil {
+			return
+		}
+		t.size = t.tail[n].from
+		if _, err := t.file.Seek(t.size, 0); err != nil {
+			return
+		}
+		lost := map[string]uint64{t.tail[n].cause: t.tail[n].lost}
+		for _, l := range r.Losses {
+			lost[l.Cause] += l.Count
+		}
+		r.Losses, t.tail = losses(lost), t.tail[:n]
+	}
 }
 
 // open creates the file of the process's trace, with the metadata known so far.
@@ -178,6 +219,10 @@ func (p *observedProcess) open(a *arenaObserver) {
 	_ = t.append(append(header, t.encode(tracewrite.AppendRecording(nil, recording, t.first))...))
 }
 
+// mostNames limits the files of one name, as in the runtime. A process that executes programs in turn has one
+// for each.
+const mostNames = 1 << 14
+
 // createTrace creates a file named by a template. If the file exists, it chooses another name, like the
 // runtime.
 func createTrace(template string, pid int, program string) (string, *os.File, error) {
@@ -185,7 +230,7 @@ func createTrace(template string, pid int, program string) (string, *os.File, er
 	path := first
 	for attempt := 0; ; attempt++ {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, 0o600)
-		if err == nil || !errors.Is(err, os.ErrExist) || attempt == 10 {
+		if err == nil || !errors.Is(err, os.ErrExist) || attempt == mostNames {
 			return path, f, err
 		}
 		path = first + "." + strconv.Itoa(pid)
@@ -486,7 +531,7 @@ func (a *arenaObserver) free(slot uint32) {
 // end writes the final metadata of a trace and closes it.
 func (ob *Observer) end(p *observedProcess, r *reader.Recording) {
 	t := p.trace
-	t.metadata(r)
+	t.last(r)
 	if t.file != nil {
 		_, err := t.file.WriteAt(t.encode(traceHeader(&r.Clock)), 0)
 		t.err = cmp.Or(t.err, err, t.file.Close())

@@ -78,6 +78,7 @@ func (p *observedProcess) writeWindows() {
 	}
 	if p.trace.append(p.trace.encode(tracewrite.AppendWindows(nil, list, p.trace.first))) == nil {
 		w.ended = w.ended[:0]
+		p.trace.tail = p.trace.tail[:0] // the windows must stay
 	}
 	w.written = time.Now()
 }

@@ -252,5 +252,7 @@ func (p *observedProcess) writeSched(last bool) {
 		p.lose("sched-size-limit", uint64(events))
 	case t.append(block) != nil:
 		p.lose("sched-write-error", uint64(events))
+	default:
+		t.wrote(len(block), "sched-write-error", uint64(events))
 	}
 }

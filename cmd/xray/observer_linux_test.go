@@ -3,9 +3,11 @@ package main
 import (
 	"bytes"
 	"encoding/csv"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -199,4 +201,99 @@ func TestPIDNamespaces(t *testing.T) {
 			return bytes.Contains(environment, []byte(mark+"\x00"))
 		})
 	})
+}
+
+const edgesProgram = `
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+__attribute__((noinline, xray_always_instrument)) void leaf(void) { __asm__ volatile(""); }
+static void *work(void *unused) { leaf(); return unused; }
+int main(int argc, char **argv)
+{
+	int n = atoi(argv[2]);
+	if (!strcmp(argv[1], "calls"))
+		while (n--)
+			leaf();
+	if (!strcmp(argv[1], "exec")) {
+		char left[16];
+		leaf();
+		snprintf(left, sizeof left, "%d", n - 1);
+		if (n)
+			execl(argv[0], argv[0], "exec", left, NULL);
+	}
+	if (!strcmp(argv[1], "addresses")) {
+		struct rlimit limit = {(rlim_t)n << 20, (rlim_t)n << 20};
+		leaf();
+		if (setrlimit(RLIMIT_AS, &limit))
+			return 2;
+		for (int i = 0; i < 20; i++) {
+			pthread_t t;
+			if (pthread_create(&t, 0, work, 0) || pthread_join(t, 0))
+				return 3;
+		}
+	}
+	return 0;
+}
+`
+
+// On a full disk, the trace says how many records are missing, compressed or not.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	testenv.Need(t, "unshare", "mount")
+	program := compiledProgram(t, edgesProgram)
+	const made = 400000
+	for _, flag := range []string{"--compress", "--no-follow"} {
+		dir := t.TempDir()
+		out, err := exec.Command("unshare", "-rm", "sh", "-c", `mount -t tmpfs -o size=512k none "$0" || exit 99
+			xray record "$3" -o "$0/t.xray" "$1" calls "$2" 2>&1; xray account --format csv --func "^leaf$" "$0/t.xray"`, dir, program, strconv.Itoa(made), flag).Output()
+		if exit := new(exec.ExitError); errors.As(err, &exit) && exit.ExitCode() == 99 {
+			t.Skip("no mounts here")
+		}
+		found := regexp.MustCompile(`lost: ([\d,]+) \(write-error\)`).FindSubmatch(out)
+		if err != nil || found == nil {
+			t.Fatalf("%s: %v\n%s", flag, err, out)
+		}
+		lost, _ := strconv.Atoi(strings.ReplaceAll(string(found[1]), ",", ""))
+		rows, err := csv.NewReader(bytes.NewReader(out[bytes.Index(out, []byte("count,")):])).ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		calls, _ := strconv.Atoi(rows[1][0])
+		// The records include some of times off CPU.
+		if least := 2 * (made - calls); lost < least-2 || lost > least+least/100 || calls == 0 {
+			t.Errorf("%s: %d of %d calls are in the trace, and %d records are said to be missing", flag, calls, made, lost)
+		}
+	}
+}
+
+// A process that executes many programs in turn has a trace for each.
+func TestManyExecs(t *testing.T) {
+	t.Parallel()
+	program := compiledProgram(t, edgesProgram)
+	if out, err := exec.Command("xray", "record", "-q", "-o", program+".xray", program, "exec", "29").CombinedOutput(); err != nil || len(out) > 0 {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	traces, _ := filepath.Glob(program + ".xray*")
+	calls := 0
+	for _, trace := range traces {
+		calls += leafCalls(t, trace)
+	}
+	if len(traces) != 30 || calls != 30 {
+		t.Errorf("got %d calls in %d traces, want 30 in 30", calls, len(traces))
+	}
+}
+
+// A program that limits its address space can create threads as it can unrecorded.
+func TestAddressLimit(t *testing.T) {
+	t.Parallel()
+	program := compiledProgram(t, edgesProgram)
+	for _, megabytes := range []string{"80", "200", "1000"} {
+		if out, err := exec.Command("xray", "record", "-q", "-o", program+".xray", program, "addresses", megabytes).CombinedOutput(); err != nil {
+			t.Errorf("%s MB: %v\n%s", megabytes, err, out)
+		}
+	}
 }

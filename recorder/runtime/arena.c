@@ -371,16 +371,45 @@ static int is_enrolled(void)
 	return self != NULL;
 }
 
-void xr_arena_trim(void)
+/* Returns the bytes of the process's address space that are mapped, or 0 if that is unknown. */
+static uint64_t mapped_bytes(void)
 {
-	enum { ROOM = 128 << 20 };
+	char text[32];
+	uint64_t pages = 0;
+	int fd = xr_open("/proc/self/statm", O_RDONLY | O_CLOEXEC, 0);
+	int64_t n = fd < 0 ? 0 : xr_read(fd, text, sizeof text - 1);
+	if (fd >= 0)
+		xr_close(fd);
+	for (int64_t i = 0; i < n && text[i] >= '0' && text[i] <= '9'; i++)
+		pages = 10 * pages + text[i] - '0';
+	return pages * XR_THREAD_PAGE;
+}
+
+void xr_arena_trim(uint64_t limit)
+{
+	enum { ROOM = 128 << 20, LEAST = 4 << 20, SCARCE = 32 << 20 };
 	if (!arena || xr_sealed)
 		return;
-	uint64_t end = (__atomic_load_n(&opened, __ATOMIC_ACQUIRE) + ROOM) & -(uint64_t)AHEAD;
+	uint64_t used = (__atomic_load_n(&arena->next, __ATOMIC_ACQUIRE) + XR_CHUNK_SIZE - 1) & -(uint64_t)XR_CHUNK_SIZE;
+	uint64_t mapped = limit ? mapped_bytes() : 0, room = ROOM;
+	if (mapped) {
+		/* Half of what is left is for the program. */
+		uint64_t least = LEAST + 2 * xr_root.nchunks * XR_CHUNK_SIZE, taken = mapped - reach + used;
+		uint64_t left = limit > taken ? limit - taken : 0;
+		if (left / 2 < room)
+			room = left / 2 & -(uint64_t)XR_CHUNK_SIZE;
+		if (room < least)
+			room = least;
+		if (left < room + SCARCE)
+			xr_warn("the program limits its address space, of which the recorder needs a part: raise the limit if memory or threads cannot be created", NULL);
+	}
+	uint64_t end = used + room;
 	if (end >= reach)
 		return;
 	uint64_t from = reach;
-	reach = end;
+	__atomic_store_n(&reach, end, __ATOMIC_SEQ_CST);
+	if (opened > end)
+		opened = end;
 	xr_unmap((uint8_t *)arena + end, from - end);
 }
 

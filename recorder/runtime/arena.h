@@ -138,8 +138,9 @@ void xr_arena_dropped(void);
 /* Returns whether the slot of an ended thread may be reused. */
 int xr_arena_done(const struct xr_thread *t);
 /* Unmaps the unused part of the arena, because it counts towards the program's address-space
- * limit. After that, only about 100 more threads get a ring. */
-void xr_arena_trim(void);
+ * limit. After that, only about 100 more threads get a ring, or fewer if the limit, unless it is 0, leaves
+ * less. */
+void xr_arena_trim(uint64_t limit);
 /* Makes memory accessible for later use, before a filter may forbid system calls. */
 void xr_arena_seal(void);
 /* Publishes this process's metadata to the observer again. The caller holds XR_LOCK_CONTROL. */

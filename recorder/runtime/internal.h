@@ -97,6 +97,9 @@ struct xr_chunk {
 };
 #define XR_CHUNK_MAGIC 0x4b4e484359415258ull /* "XRAYCHNK" */
 
+/* The limit of files of one name. A process that executes programs in turn has one for each. */
+enum { XR_MOST_NAMES = 1 << 14 };
+
 /* A thread's struct has its own page. The ring follows that page. */
 #define XR_THREAD_PAGE 4096
 #define XR_MAX_DEPTH 256

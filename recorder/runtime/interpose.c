@@ -58,8 +58,9 @@ EXPORT int setns(int fd, int type) { return result(alone(SYS_setns, fd, type)); 
 static int64_t limit(pid_t pid, int resource, const void *limits, void *old)
 {
 	enum { ADDRESSES = 9 }; /* RLIMIT_AS, without the header, because libcs disagree about types */
-	if (resource == ADDRESSES && limits && (!pid || pid == (pid_t)xr_sys0(SYS_getpid)))
-		xr_arena_trim();
+	const uint64_t *most = limits;
+	if (resource == ADDRESSES && most && most[0] != UINT64_MAX && (!pid || pid == (pid_t)xr_sys0(SYS_getpid)))
+		xr_arena_trim(most[0] ? most[0] : 1);
 	return xr_sys4(SYS_prlimit64, pid, resource, (intptr_t)limits, (intptr_t)old);
 }
 
@@ -70,7 +71,7 @@ EXPORT int prlimit64(pid_t pid, int resource, const void *limits, void *old) { r
 
 EXPORT int mlockall(int flags)
 {
-	xr_arena_trim();
+	xr_arena_trim(0);
 	return result(xr_sys1(SYS_mlockall, flags));
 }
 

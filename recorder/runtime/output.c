@@ -58,7 +58,7 @@ int xr_open_output(const char *template)
 	path[t.n] = 0;
 	int fd = create(path);
 	uint64_t n = t.n;
-	for (int attempt = 0; fd == -EEXIST && attempt < 10; attempt++) {
+	for (int attempt = 0; fd == -EEXIST && attempt < XR_MOST_NAMES; attempt++) {
 		t = xr_text_in(path + n, sizeof path - 1 - n);
 		xr_put_text(&t, ".");
 		xr_put_number(&t, xr_root.pid);

@@ -131,7 +131,7 @@ static int add_note(void)
 static int create(void)
 {
 	int fd = -EEXIST;
-	for (int attempt = 0; fd == -EEXIST && attempt < 10; attempt++) {
+	for (int attempt = 0; fd == -EEXIST && attempt < XR_MOST_NAMES; attempt++) {
 		struct xr_text t = xr_text_in(path + prefix, sizeof path - 1 - prefix);
 		xr_put_number(&t, xr_root.pid);
 		if (attempt) {
