@@ -118,8 +118,8 @@ type Object struct {
 	Unloaded uint64 `json:"unloaded"`
 	State    string `json:"state"` // ready, refused or gone
 	Why      string `json:"why,omitempty"`
-	// LeftOff are functions whose sleds the recorder leaves off, because it would do harm or
-	// record what is not true.
+	// LeftOff are functions that the recorder does not record, or not fully, because it would do
+	// harm or record what is not true.
 	LeftOff []LeftOff `json:"left_off,omitempty"`
 	// Opened is how often the object was opened during the recording. Calls are missing
 	// from before each opening until its sleds were patched. Missed is the total of these
@@ -137,6 +137,8 @@ type Object struct {
 type LeftOff struct {
 	Why   string `json:"why"`
 	Count uint32 `json:"count"`
+	// Counted means that their calls are recorded, without durations.
+	Counted bool `json:"counted,omitempty"`
 	// Functions are the first 200 of them, counted from 1 in the object.
 	Functions []uint32 `json:"functions"`
 }

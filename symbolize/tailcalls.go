@@ -175,7 +175,7 @@ func (f *tailFile) jump(sled uint64) tailJump {
 // maxInstruction is the maximum size of an instruction with an endbr64 before it, in bytes.
 const maxInstruction = 4 + 15
 
-// decodeJump decodes an unconditional jump. It returns the address that the jump goes to, or
+// decodeJump decodes a jump. Clang before version 19 also makes tail calls of conditional jumps. It returns the address that the jump goes to, or
 // the address of the word that it reads the target from. Both are 0 for other instructions.
 func decodeJump(code []byte, at uint64) (address, slot uint64) {
 	if len(code) > 4 && string(code[:4]) == "\xf3\x0f\x1e\xfa" { // endbr64
@@ -185,10 +185,16 @@ func decodeJump(code []byte, at uint64) (address, slot uint64) {
 	var whole [2 * maxInstruction]byte
 	n := copy(whole[:], code)
 	inst, err := x86asm.Decode(whole[:], 64)
-	if err != nil || inst.Op != x86asm.JMP || inst.Len > n {
+	if err != nil || inst.Len > n {
 		return 0, 0
 	}
 	next := at + uint64(inst.Len)
+	if to, ok := inst.Args[0].(x86asm.Rel); ok && (inst.Opcode>>28 == 7 || inst.Opcode>>20 == 0x0f8) {
+		return next + uint64(int64(to)), 0
+	}
+	if inst.Op != x86asm.JMP {
+		return 0, 0
+	}
 	switch to := inst.Args[0].(type) {
 	case x86asm.Rel:
 		return next + uint64(int64(to)), 0

@@ -426,10 +426,14 @@ func leftOffFindings(s *session.Session) []survey.Finding {
 			if int(l.Count) > len(names) {
 				names = append(names, label.Grouped(uint64(int(l.Count)-len(names)))+" more")
 			}
+			lack, remedy := "not recorded", "Their time is that of their callers."
+			if l.Counted {
+				lack, remedy = "without times", "Their calls are counted. Compile them with -fxray-instrumentation-bundle=function."
+			}
 			all = append(all, survey.Finding{
 				Name:   "functions-left-off",
-				Text:   fmt.Sprintf("%s of %s not recorded (%s): %s.", label.Count(uint64(l.Count), "function", "functions"), objects[i].Path, l.Why, strings.Join(names, ", ")),
-				Remedy: "Their time is that of their callers.",
+				Text:   fmt.Sprintf("%s of %s %s (%s): %s.", label.Count(uint64(l.Count), "function", "functions"), objects[i].Path, lack, l.Why, strings.Join(names, ", ")),
+				Remedy: remedy,
 			})
 		}
 	}

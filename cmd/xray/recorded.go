@@ -74,7 +74,10 @@ func recordingOf(path string) (*reader.Recording, error) {
 }
 
 // leftOff are functions of an object that the recorder leaves off.
-type leftOff struct{ path, why string }
+type leftOff struct {
+	path, why string
+	counted   bool
+}
 
 func (r *recorded) add(path string, recording *reader.Recording) {
 	r.paths = append(r.paths, path)
@@ -97,7 +100,7 @@ func (r *recorded) add(path string, recording *reader.Recording) {
 	for _, o := range recording.Objects {
 		r.functions += uint64(o.Count)
 		for _, l := range o.LeftOff {
-			r.leftOff[leftOff{o.Path, l.Why}] = l.Count
+			r.leftOff[leftOff{o.Path, l.Why, l.Counted}] = l.Count
 		}
 	}
 	r.functions += uint64(len(recording.Addresses))
@@ -312,8 +315,12 @@ func (r *recorded) warnings() []string {
 		parts = append(parts, fmt.Sprintf("not recorded: %s (%s)", r.refusals[0].Path, r.refusals[0].Why))
 	}
 	for _, l := range slices.SortedFunc(maps.Keys(r.leftOff), func(a, b leftOff) int { return cmp.Or(cmp.Compare(a.path, b.path), cmp.Compare(a.why, b.why)) }) {
-		parts = append(parts, fmt.Sprintf("not recorded: %s of %s (%s), which xray info names",
-			label.Count(uint64(r.leftOff[l]), "function", "functions"), texttab.Printable(l.path), texttab.Printable(l.why)))
+		lack := "not recorded"
+		if l.counted {
+			lack = "no times"
+		}
+		parts = append(parts, fmt.Sprintf("%s: %s of %s (%s), which xray info names",
+			lack, label.Count(uint64(r.leftOff[l]), "function", "functions"), texttab.Printable(l.path), texttab.Printable(l.why)))
 	}
 	if r.incomplete > 0 {
 		parts = append(parts, "a process that writes its own trace was killed, executes another program or is still running, so the last records of each thread are missing")

@@ -168,9 +168,9 @@ static void put_left_off(struct xr_text *t, const struct xr_object *o)
 {
 	enum { LISTED = 200 };
 	int any = 0;
-	for (enum xr_unsafe why = XR_FOLDED + 1; why < XR_UNSAFE_KINDS; why++) {
+	for (enum xr_unsafe why = XR_ONE_SIDED; why < XR_UNSAFE_KINDS; why++) {
 		uint64_t n = xr_left_off(o, why), listed = 0;
-		if (!n)
+		if (!n || why == XR_FOLDED)
 			continue;
 		if (!any++) {
 			xr_put_key(t, "left_off");
@@ -180,6 +180,8 @@ static void put_left_off(struct xr_text *t, const struct xr_object *o)
 		xr_put_text(t, "{");
 		xr_put_field_text(t, "why", xr_unsafe_texts[why]);
 		xr_put_field(t, "count", n);
+		if (why == XR_ONE_SIDED)
+			xr_put_field_bool(t, "counted", 1);
 		xr_put_key(t, "functions");
 		xr_put_text(t, "[");
 		for (uint64_t i = 0; i < o->nfunctions && listed < LISTED; i++) {

@@ -32,11 +32,13 @@
 
 /* Near thunks: a page of jumps, a page of their targets, and a thunk for each sled. */
 enum { ENTER, EXIT, ARG, CUSTOM, TYPED, KEEP, /* exits of functions that are never pruned */
-       CALL, THUNKS = CALL + XR_CALLS }; /* libc functions, from XR_CALL_ARG on */
+       CALL, /* libc functions, from XR_CALL_ARG on */
+       ONCE = CALL + XR_CALLS, /* functions with only entries or only exits */
+       THUNKS };
 enum { PAGE = 4096, THUNK_SIZE = 16 };
 
 /* trampoline_amd64.S */
-void xr_no_call(void), xr_record(void), xr_record_nocpu(void), xr_record_rseq(void),
+void xr_no_call(void), xr_once(void), xr_record_once(void), xr_record_once_nocpu(void), xr_record_once_rseq(void), xr_record(void), xr_record_nocpu(void), xr_record_rseq(void),
 	xr_record_arg(void), xr_record_arg_nocpu(void), xr_record_arg_rseq(void),
 	xr_prune(void), xr_prune_nocpu(void), xr_prune_rseq(void), xr_count(void), xr_profile(void), xr_depth_enter(void),
 	xr_depth_exit(void), xr_depth_arg(void), xr_depth_keep(void), xr_budget_enter(void), xr_budget_exit(void),
@@ -56,6 +58,9 @@ trampoline xr_depth_next[4 + XR_CALLS];
 
 /* The same for recording within a budget, without libc functions, which are always recorded. */
 trampoline xr_budget_next[4];
+
+/* The trampolines of the entry and the exit of calls without duration. */
+trampoline xr_once_next[2];
 
 /* handlers_amd64.S: the trampolines for the thunks before CALL, and where they pass events. */
 void xr_handle_enter(void), xr_handle_exit(void), xr_handle_arg(void), xr_handle_custom(void), xr_handle_typed(void), xr_handle_keep(void);
@@ -90,12 +95,14 @@ static void write_slots(const struct xr_object *o)
 static uint64_t size_of_own(const struct xr_object *o) { return (o->nsleds * THUNK_SIZE + PAGE - 1) & -(uint64_t)PAGE; }
 static uint64_t size_of_thunks(const struct xr_object *o) { return 2 * PAGE + size_of_own(o); }
 
-/* Returns the thunk for a sled of this kind. */
-static int thunk_of(const struct xr_sled *s)
+/* Returns the thunk for a sled of the ith function. */
+static int thunk_of(const struct xr_object *o, const struct xr_sled *s, uint64_t i)
 {
 	static const uint8_t thunks[XR_SLED_KINDS] = {ENTER, EXIT, EXIT, ARG, CUSTOM, TYPED};
 	if (s->call)
 		return CALL + s->call - 1;
+	if (xr_unsafe(o, i) == XR_ONE_SIDED && s->kind < XR_SLED_CUSTOM)
+		return ONCE;
 	/* Functions that the source marks as always instrumented are never pruned. */
 	return thunks[s->kind] == EXIT && s->always ? KEEP : thunks[s->kind];
 }
@@ -114,8 +121,9 @@ static void make_own(const struct xr_object *o, uint8_t *to)
 			0xe9, 0, 0, 0, 0,             /* jmp thunk */
 		};
 		id += i && xr_sled_function(&s[i]) != xr_sled_function(&s[i - 1]);
-		uint32_t word = id << 4 | words[s[i].kind];
-		int32_t displacement = (thunk_of(&s[i]) - (int32_t)i - 1) * THUNK_SIZE - 2 * PAGE;
+		int which = thunk_of(o, &s[i], id - o->first_id);
+		uint32_t word = id << 4 | (which == ONCE ? 0 : words[s[i].kind]);
+		int32_t displacement = (which - (int32_t)i - 1) * THUNK_SIZE - 2 * PAGE;
 		xr_copy(to, thunk, THUNK_SIZE);
 		xr_copy(to + 7, &word, 4);
 		xr_copy(to + 12, &displacement, 4);
@@ -269,6 +277,8 @@ void xr_set_targets(void)
 		if (xr_asked && (checked || (handler && handler != xr_recorded)))
 			to[i] = handlers[i].handle;
 	}
+	if (to[ENTER] == xr_handle_enter)
+		to[ONCE] = xr_handle_enter;
 	xr_copy(targets, to, sizeof to);
 	for (uint64_t i = 0; i < xr_root.nobjects; i++)
 		if (xr_root.objects[i].thunks && xr_root.objects[i].state != XR_OBJECT_GONE)
@@ -321,6 +331,12 @@ int xr_set_mode(enum xr_mode mode)
 	default:
 		return -1;
 	}
+	if (mode == XR_COUNT)
+		to[ONCE] = xr_count;
+	else if (mode == XR_RECORD && !xr_limited)
+		to[ONCE] = (trampoline[]){xr_record_once_nocpu, xr_record_once, xr_record_once_rseq}[by];
+	else if (mode != XR_OFF)
+		to[ONCE] = xr_once;
 	if (xr_limited && (mode == XR_RECORD || mode == XR_PRUNE)) {
 		xr_copy(xr_budget_next, (trampoline[]){to[ENTER], to[EXIT], to[ARG], to[KEEP]}, sizeof xr_budget_next);
 		to[ENTER] = xr_budget_enter;
@@ -328,6 +344,7 @@ int xr_set_mode(enum xr_mode mode)
 		to[ARG] = xr_budget_arg;
 		to[KEEP] = xr_budget_keep;
 	}
+	xr_copy(xr_once_next, to, sizeof xr_once_next);
 	if (mode == XR_RECORD || mode == XR_PRUNE || mode == XR_DEPTH) {
 		to[CUSTOM] = __xray_CustomEvent;
 		to[TYPED] = __xray_TypedEvent;
@@ -632,9 +649,9 @@ static enum condition condition(const struct target *t)
 }
 
 /* Whether the mode records sleds of this kind. */
-static int mode_wants(int kind)
+static int mode_wants(int kind, enum xr_unsafe unsafe)
 {
-	if (xr_root.mode == XR_COUNT)
+	if (xr_root.mode == XR_COUNT && unsafe != XR_ONE_SIDED)
 		return kind == XR_SLED_ENTRY || kind == XR_SLED_ARG;
 	return !is_event(kind) || xr_root.mode != XR_PROFILE;
 }
@@ -680,20 +697,20 @@ static int next(struct walk *w, struct target *t)
 		w->i++;
 		unsafe = xr_unsafe(w->o, w->id - w->o->first_id);
 		/* Only if something else has changed a sled may others of its function be on. */
-	} while (w->repeats || (unsafe && unsafe != XR_CHANGED && (unsafe == XR_FOLDED || !is_event(s->kind))));
+	} while (w->repeats || (unsafe > XR_ONE_SIDED && unsafe != XR_CHANGED && (unsafe == XR_FOLDED || !is_event(s->kind))));
 
 	t->p = (uint8_t *)xr_sled_address(s);
 	t->shape = shapes[s->kind];
-	t->want = (patched_on && !xr_log_records && mode_wants(s->kind) && xr_filter_wants(w->id) && budget_wants(w->budget, s->kind)) ||
+	t->want = (patched_on && !xr_log_records && mode_wants(s->kind, unsafe) && xr_filter_wants(w->id) && budget_wants(w->budget, unsafe == XR_ONE_SIDED ? XR_SLED_ENTRY : s->kind)) ||
 		  (xr_program_wants(w->id) && !s->call);
-	if (unsafe && !is_event(s->kind))
+	if (unsafe > XR_ONE_SIDED && !is_event(s->kind))
 		t->want = 0;
 	int held = s->kind == XR_SLED_TAIL ? condition_after(t->p) : -1;
 	if (held >= 0) {
 		t->shape = conditional;
 		t->shape.on |= held ^ 1;
 	}
-	uint64_t thunk = w->o->thunks + (is_event(s->kind) ? (uint64_t)thunk_of(s) * THUNK_SIZE : 2 * PAGE + (w->i - 1) * THUNK_SIZE);
+	uint64_t thunk = w->o->thunks + (is_event(s->kind) ? (uint64_t)thunk_of(w->o, s, w->id - w->o->first_id) * THUNK_SIZE : 2 * PAGE + (w->i - 1) * THUNK_SIZE);
 	uint64_t displacement = (uint32_t)(thunk - ((uintptr_t)t->p + t->shape.call + 5)), tail = displacement;
 	t->size = 4;
 	if (held >= 0) {

@@ -9,6 +9,7 @@ enum { SLED = 11 };
 static uint8_t *reasons[XR_MAX_OBJECTS];
 
 const char *const xr_unsafe_texts[XR_UNSAFE_KINDS] = {
+	[XR_ONE_SIDED] = "they have only entry sleds, or only exit sleds",
 	[XR_SHARES_EXIT] = "they share an exit with other functions",
 	[XR_IS_LOOP] = "their entry is the head of a loop",
 	[XR_POPS] = "their exits remove arguments from the stack",
@@ -113,14 +114,34 @@ static int is_loop(const struct xr_sled *s, uint64_t n, const struct xr_sled *en
 	return 0;
 }
 
-/* Examines a function that has n sleds. end is where the next one begins. */
-static enum xr_unsafe examine(const struct xr_sled *s, uint64_t n, struct set *seen, struct set *shared, uint64_t end)
+static int is_exit(const struct xr_sled *s) { return s->kind == XR_SLED_EXIT || s->kind == XR_SLED_TAIL; }
+
+/* Whether a function has a return, which has no sled then. Functions that never return have no exits
+ * either. */
+static int returns(const struct xr_sled *entry, uint64_t end)
 {
-	const struct xr_sled *entry = NULL;
+	for (uint64_t p = xr_sled_address(entry) + SLED; p < end;) {
+		struct xr_instruction in = xr_instruction_at((const uint8_t *)p);
+		if (*(const uint8_t *)p == 0xc3)
+			return 1;
+		if (!in.size)
+			break;
+		p += in.size;
+	}
+	return 0;
+}
+
+/* Examines a function that has n sleds. end is where the next one begins. */
+static enum xr_unsafe examine(const struct xr_sled *s, uint64_t n, struct set *seen, struct set *shared, uint64_t end, int no_exits)
+{
+	const struct xr_sled *entry = NULL, *out = NULL;
 	enum xr_unsafe why = XR_SAFE;
-	for (uint64_t k = 0; k < n && !entry; k++)
-		if (is_entry(&s[k]))
+	for (uint64_t k = 0; k < n; k++) {
+		if (is_entry(&s[k]) && !entry)
 			entry = &s[k];
+		if (is_exit(&s[k]))
+			out = &s[k];
+	}
 	if (entry && has(seen, xr_sled_address(entry)))
 		return XR_FOLDED;
 	for (uint64_t k = 0; k < n; k++) {
@@ -134,7 +155,11 @@ static enum xr_unsafe examine(const struct xr_sled *s, uint64_t n, struct set *s
 		if (s[k].kind == XR_SLED_TAIL && !jump_follows(p))
 			why = XR_UNKNOWN_CODE;
 	}
-	return !why && entry && !entry->call && is_loop(s, n, entry, end) ? XR_IS_LOOP : why;
+	if (why)
+		return why;
+	if (entry && !entry->call && is_loop(s, n, entry, end))
+		return XR_IS_LOOP;
+	return (out && !entry) || (entry && !out && (no_exits || returns(entry, end))) ? XR_ONE_SIDED : XR_SAFE;
 }
 
 void xr_examine(const struct xr_object *o)
@@ -143,7 +168,9 @@ void xr_examine(const struct xr_object *o)
 	const struct xr_sled *s = (const struct xr_sled *)o->sleds;
 	uint64_t size = (o->text_end - o->text_first) / 16 + 1, last = xr_mappings[o - xr_root.objects].seg_end - 24;
 	struct set seen = {o->text_first, xr_map(size)}, shared = {o->text_first, xr_map(size)};
-	int conflicts = 0;
+	int conflicts = 0, no_exits = 1;
+	for (uint64_t k = 0; no_exits && k < o->nsleds; k++)
+		no_exits = !is_exit(&s[k]);
 	if (reasons[o - xr_root.objects])
 		xr_zero(reasons[o - xr_root.objects], o->nfunctions);
 	for (uint64_t i = 0, first = 0, next; seen.bits && shared.bits && first < o->nsleds; i++, first = next) {
@@ -155,7 +182,7 @@ void xr_examine(const struct xr_object *o)
 		uint64_t n = 1; /* without those that repeat, see patch.c */
 		while (n < next - first && xr_sled_address(&s[first + n]) != xr_sled_address(&s[first]))
 			n++;
-		enum xr_unsafe why = examine(s + first, n, &seen, &shared, end < last ? end : last);
+		enum xr_unsafe why = examine(s + first, n, &seen, &shared, end < last ? end : last, no_exits);
 		if (why)
 			xr_leave_off(o, i, why);
 		conflicts += why == XR_SHARES_EXIT;

@@ -139,6 +139,39 @@ slow:
 	RECORD	xr_record_nocpu, BY_NOTHING
 	RECORD	xr_record_rseq, BY_RSEQ
 
+	/* Records a call without duration, of a function that has only entry sleds or only exit sleds. */
+	.macro RECORD_ONCE name, by
+	SLED	\name
+	SAVE4
+1:	THREAD
+	jz	4f
+2:	STAMP	\by
+	cmpw	$(XR_CHUNK_SIZE - 16), %cx
+	ja	4f
+	RESERVE	16
+	movq	%rdx, (%rax)
+	orq	$(XR_EXIT << 1), %rdx
+	movq	%rdx, 8(%rax)
+	LEAVE4
+4:	SLOW	16
+	END	\name
+	.endm
+
+	RECORD_ONCE xr_record_once, BY_RDPID
+	RECORD_ONCE xr_record_once_nocpu, BY_NOTHING
+	RECORD_ONCE xr_record_once_rseq, BY_RSEQ
+
+	/* The same in other modes: an entry, then an exit. Their trampolines find the same place on the stack,
+	 * because entries are called once more. */
+	SLED	xr_once
+	SAVE	r10
+	call	*xr_once_next(%rip)
+	UNSAVE	r10
+	orl	$(XR_EXIT << 1), %r10d
+	call	*xr_once_next + 8(%rip)
+	DONE
+	END	xr_once
+
 	/* Records an entry and the function's first argument. */
 	.macro RECORD_ARG name, by
 	SLED	\name
