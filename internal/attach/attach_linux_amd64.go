@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -65,7 +66,8 @@ type loader struct {
 	entry  uint64 // address of the function in the object
 	*process
 	ways
-	missing *image // whose frames are needed next
+	missing *image         // whose frames are needed next
+	unsafe  map[int]string // where threads were that could not load the object, by ID
 }
 
 func newLoader(pid int, o Options) (*loader, error) {
@@ -242,10 +244,29 @@ func (l *loader) load(ctx context.Context) (int32, error) {
 			return 0, err
 		}
 		if time.Now().After(end) {
-			return 0, fmt.Errorf("no thread reached a safe place to load an object within %v: outside the allocator and the loader", l.Wait)
+			return 0, fmt.Errorf("no thread reached a safe place to load an object within %v: outside of allocators, the loader, libc and signal handlers%s", l.Wait, l.places())
 		}
 		time.Sleep(time.Duration(1+rand.IntN(4)) * time.Millisecond)
 	}
+}
+
+// places says where threads were when they were last examined.
+func (l *loader) places() string {
+	var b strings.Builder
+	const most = 4
+	tids := slices.Sorted(maps.Keys(l.unsafe))
+	for i, tid := range tids {
+		if i == most {
+			fmt.Fprintf(&b, ", and %d others", len(tids)-most)
+			break
+		}
+		separator := ", "
+		if i == 0 {
+			separator = ". When last examined, "
+		}
+		fmt.Fprintf(&b, "%sthread %d was %s", separator, tid, l.unsafe[tid])
+	}
+	return b.String()
 }
 
 // threads returns the waiting threads, the best first. With all, the others follow.
@@ -324,13 +345,24 @@ func (l *loader) safe(t *thread, s *state) bool {
 	if missing != nil {
 		l.missing = missing
 	}
-	if err != nil {
-		return false
+	why := ""
+	switch number := int64(regs.Orig_rax); {
+	case err != nil:
+		why = "in " + l.where(regs.Rip) + ", and " + err.Error()
+	case number >= 0 && !slices.Contains(waits, int(number)):
+		why = fmt.Sprintf("in system call %d", number)
+	case number >= 0:
+		why = l.whyUnsafe(stack, true)
+	case t.inSequence():
+		why = "in a restartable sequence"
+	default:
+		why = l.whyUnsafe(stack, false)
 	}
-	if number := int64(regs.Orig_rax); number >= 0 {
-		return slices.Contains(waits, int(number)) && l.isSafe(stack, true)
+	if l.unsafe == nil {
+		l.unsafe = make(map[int]string)
 	}
-	return !t.inSequence() && l.isSafe(stack, false)
+	l.unsafe[t.tid] = why
+	return why == ""
 }
 
 // visit is the work on a stopped thread.

@@ -209,7 +209,7 @@ func FuzzImage(f *testing.F) {
 			r.set(dwarfRIP, img.entry)
 			stack, _, err := p.unwind(bytes.NewReader(memory), r)
 			if err == nil {
-				p.isSafe(stack, false)
+				p.whyUnsafe(stack, false)
 			}
 		}
 	})

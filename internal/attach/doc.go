@@ -1,7 +1,7 @@
 // Package attach loads a shared object into a running process and calls one of its functions.
 //
 // It stops one thread of the process, with ptrace, while the others run. The thread either waits
-// in a system call, outside of the allocator and the loader, or computes in the program itself. It
+// in a system call, outside of the allocator and the loader, or computes in the program or a library. It
 // calls dlopen and the function on a separate stack. Then it continues where it was: a system call
 // starts again, without an EINTR that the program could see.
 //

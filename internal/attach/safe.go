@@ -1,6 +1,7 @@
 package attach
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -58,38 +59,73 @@ var allocating = []string{
 	"__cxa_thread_atexit_impl", "pthread_exit", "__libc_freeres", "getaddrinfo", "iconv_open", "backtrace",
 }
 
-// isSafe reports whether a thread may load an object where it is: outside of the loader,
-// allocators, and functions of libc that hold their locks. The stack has the innermost place
-// first. If the thread does not wait in a system call, it must be in the program's own code,
-// with no libc on its stack except the code that started it.
-func (p *process) isSafe(stack []pc, waits bool) bool {
+// whyUnsafe returns where a thread is that may not load an object there, or "". It may outside of the
+// loader, allocators, and functions of libc that hold their locks. The stack has the innermost place
+// first. If the thread does not wait in a system call, it must be in code of the program or of a
+// library, with no libc on its stack except the code that started it.
+func (p *process) whyUnsafe(stack []pc, waits bool) string {
 	for i, at := range stack {
 		interrupted := at.interrupted && !at.inCall && (i > 0 || !waits)
 		if p.unsafeImage(at.address) || interrupted && p.isUnknown(at.address) || p.libc.has(at.address) && p.inAllocating(at.address) {
-			return false
+			return "in " + p.where(at.address)
 		}
 	}
-	return waits || p.computes(stack)
+	if waits {
+		return ""
+	}
+	return p.whyNotComputing(stack)
 }
 
-func (p *process) computes(stack []pc) bool {
-	if p.program == nil || slices.Contains(p.allocators, p.program) || !p.program.has(stack[0].address) {
-		return false
+func (p *process) whyNotComputing(stack []pc) string {
+	if at := stack[0].address; !p.isComputing(at) {
+		return "in " + p.where(at)
 	}
 	began := false
 	for _, at := range slices.Backward(stack) {
 		switch {
-		case at.handler, began && p.libc.has(at.address):
-			return false
-		case p.program.has(at.address) && at.address-p.program.entry > startCode:
+		case at.handler:
+			return "in a signal handler"
+		case began && p.libc.has(at.address):
+			return "in code that " + p.where(at.address) + " has called"
+		case !p.libc.has(at.address) && !p.isStart(at.address):
 			began = true
 		}
 	}
-	return true
+	return ""
 }
 
-// startCode is an upper bound for the size of the code that starts a program: it calls libc, which
-// calls main.
+// isComputing reports whether an address is in code that holds no lock that dlopen needs: not in an
+// allocator, the C library and what belongs to it, or an unwinder, with which the loader's objects register.
+func (p *process) isComputing(at uint64) bool {
+	img := p.imageAt(at)
+	if img == nil || img == p.libc || img == p.loader || slices.Contains(p.allocators, img) {
+		return false
+	}
+	return !slices.ContainsFunc([]string{"libpthread", "libdl", "librt", "libgcc_s", "libunwind"}, func(name string) bool {
+		return strings.HasPrefix(img.name(), name+".") || strings.HasPrefix(img.name(), name+"-")
+	})
+}
+
+// isStart reports whether an address is in the code that starts the program: it calls libc, which calls main.
+func (p *process) isStart(at uint64) bool {
+	return p.program != nil && p.program.has(at) && at-p.program.entry <= startCode
+}
+
+// where describes a place in messages.
+func (p *process) where(at uint64) string {
+	img := p.imageAt(at)
+	if img == nil {
+		return "code that belongs to no file"
+	}
+	for _, s := range img.symbols {
+		if s.start <= at && at < s.end {
+			return s.name + " of " + img.name()
+		}
+	}
+	return fmt.Sprintf("%s+%#x", img.name(), at-img.base)
+}
+
+// startCode is an upper bound for the size of the code that starts a program.
 const startCode = 256
 
 // isUnknown reports whether an address is in a function of libc that is not known by name. A
