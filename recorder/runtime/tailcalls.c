@@ -6,7 +6,7 @@
 #include "syscall.h"
 #include "tailcalls.h"
 
-/* Returns the ID in an entry sled that is on, or 0. */
+/* Returns the ID in an entry sled that is on, or 0. See patch.c. */
 static uint32_t id_in_entry(const uint8_t *code)
 {
 	static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
@@ -72,10 +72,12 @@ static uint32_t target_of(const uint8_t *jump)
 	return 0;
 }
 
+static int are_in_loops(uint32_t a, uint32_t b) { return is_in_loop(a) && is_in_loop(b); }
+
 uint32_t xr_tail_target(uint32_t from, const uint8_t *jump)
 {
 	uint32_t to = target_of(jump);
-	return to && is_in_loop(from) && is_in_loop(to) ? 0 : to;
+	return to && are_in_loops(from, to) ? 0 : to;
 }
 
 /* Prune mode. A call that goes on gets a tail exit, which its target's entry follows. If the target's call
@@ -89,11 +91,14 @@ static int is_tail(uint64_t record) { return (record & 15) == XR_TAIL << 1; }
 
 static uint32_t id_of(uint64_t record) { return (uint32_t)record >> 4; }
 
+/* Returns whether the call whose entry is at goes on a call before it. */
+static int is_linked(const uint64_t *at) { return is_tail(at[-1]) && !are_in_loops(id_of(at[-1]), id_of(at[0])); }
+
 /* Returns the first entry of the chain whose last entry is at, or null if it is too long. */
 static uint64_t *first_of(uint64_t *at)
 {
 	for (int i = 0; i < MOST; i++) {
-		if (!is_tail(at[-1]))
+		if (!is_linked(at))
 			return at;
 		if (at[-2] & 15 || id_of(at[-1]) != id_of(at[-2]))
 			return NULL;
@@ -138,7 +143,7 @@ int xr_prune_linked(uint64_t *cursor, uint32_t stamp, uint32_t word, const uint8
 	enum { RECORD, DONE, ALONE };
 	struct xr_thread *t = xr_tls;
 	uint64_t *at = cursor - size / 8, *first = first_of(at);
-	int ours = !is_tail(at[-1]) || t->tail == (uintptr_t)at;
+	int ours = !is_linked(at) || t->tail == (uintptr_t)at;
 	if (stamp - (uint32_t)(at[0] >> 32) >= xr_root.threshold)
 		return RECORD;
 	uint32_t target = (word >> 1 & 7) == XR_TAIL ? xr_tail_target(word >> 4, jump) : 0;

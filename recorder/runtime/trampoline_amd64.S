@@ -234,7 +234,8 @@ slow:
 \alone:
 	.endm
 
-	/* Otherwise jumps to label 3, or leaves if the call was removed. */
+	/* Otherwise jumps to label 3, or leaves if the call was removed. The sled's return address is above r10
+	 * and what SAVE4 and this have saved. */
 	.macro LINK n, link, alone
 \link:	pushq	%rax
 	.cfi_adjust_cfa_offset 8
@@ -246,7 +247,8 @@ slow:
 	SAVE	rdi
 	SAVE	r8
 	SAVE	r9
-	SAVE	r10
+	pushq	%r10
+	.cfi_adjust_cfa_offset 8
 	movq	%rcx, %rdi
 	movl	%eax, %esi
 	movl	%r10d, %edx
@@ -254,7 +256,8 @@ slow:
 	movl	$\n, %r8d
 	CALL_C	xr_prune_linked
 	cmpl	$1, %eax
-	UNSAVE	r10
+	popq	%r10
+	.cfi_adjust_cfa_offset -8
 	UNSAVE	r9
 	UNSAVE	r8
 	UNSAVE	rdi
