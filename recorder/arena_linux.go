@@ -83,6 +83,7 @@ const (
 	processTextsAt, processTextAt, processTextSizeAt            = 36, 40, 56
 	processDroppedAt, processHookedAt, processNHookedAt         = 72, 80, 88
 	processWindowsAt, processNWindowsAt, processSpaceAt         = 96, 104, 112
+	processEndedAt                                              = 120
 )
 
 // arena is memory that processes share with their observer, which creates it. Its contents can change

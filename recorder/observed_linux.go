@@ -321,10 +321,12 @@ func (a *arenaObserver) recording(p *observedProcess, complete bool) *reader.Rec
 			lost[cause] += n
 		}
 	}
-	if dropped := a.u64(at + processDroppedAt); a.plausible(dropped) {
-		add("thread-without-memory", dropped)
-	} else {
-		add("damaged-chunk", 1)
+	for cause, field := range map[string]uint64{"thread-without-memory": processDroppedAt, "ended-thread": processEndedAt} {
+		if n := a.u64(at + field); a.plausible(n) {
+			add(cause, n)
+		} else {
+			add("damaged-chunk", 1)
+		}
 	}
 	add("not-waited-for", p.dropped)
 	add("truncated-payload", p.truncated)

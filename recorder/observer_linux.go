@@ -583,7 +583,13 @@ func (a *arenaObserver) writeChunk(i uint32, s *observedSlot, number uint64, par
 		return true
 	}
 	data := a.chunk
-	copy(data, a.mem[place:place+chunkSize])
+	// Touching unused pages would allocate them.
+	used := uint64(usedOf(fields(a.mem[place : place+chunkHeader])))
+	if used == 0 {
+		used = chunkSize
+	}
+	copy(data, a.mem[place:place+used])
+	clear(data[used:])
 	f := fields(data)
 	// A thread that drops records may have reused the chunk meanwhile.
 	if f.u64(0) != 2*number || f.u64(40) != chunkMagic || a.u64(place) != 2*number {

@@ -296,13 +296,13 @@ func TestKilledBetweenChunks(t *testing.T) {
 	}
 }
 
-// Rings of threads that have ended are emptied when they are too large in total. That does not count as
-// damage.
+// Rings of threads that have ended are emptied when they are too large in total. Their records count as
+// lost, and nothing counts as damage.
 func TestEmptiedRings(t *testing.T) {
 	l := library(t)
 	f := variant{buildProgram(t, "clang-22", "storms.c", "-O1"), &l}
 	_, traces := f.runUnder(t, ObserverOptions{Rings: true}, "ring=131072,budget=400000", "churn", "100")
-	if f := readTrace(t, traces[0]); len(f.recording.Losses) != 0 || f.backwards != 0 || len(f.calls) == 0 {
+	if f := readTrace(t, traces[0]); len(f.recording.Losses) != 1 || f.recording.Losses[0].Cause != "ended-thread" || f.backwards != 0 || len(f.calls) == 0 {
 		t.Errorf("got calls %v, losses %v", f.calls, f.recording.Losses)
 	}
 }

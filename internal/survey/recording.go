@@ -19,6 +19,8 @@ var recorderLosses = map[string]struct{ one, many, text, remedy string }{
 	"no-memory": {"record", "records", "got no memory", "Record with a smaller --ring, with --prune, or with a filter."},
 	"thread-without-memory": {"record", "records", "lost in threads without memory",
 		"Record with a smaller --ring, or give the program more memory."},
+	"ended-thread": {"record", "records", "were in rings of ended threads, which made room for others",
+		"Record to a file, or less with --prune or with a filter. The rings of ended threads are kept up to 32 MB in all."},
 	"interrupted": {"record", "records", "interrupted by a signal handler that filled the memory after them",
 		"No action needed if this is rare. Otherwise, exclude the functions that signal handlers call."},
 	"damaged-chunk": {"place", "places", "in the recorder's memory overwritten by the program",

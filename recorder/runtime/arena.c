@@ -328,7 +328,7 @@ static void enroll(void)
 	p->since = xr_root.min_tsc;
 	p->mode = xr_root.mode;
 	p->texts = p->flush_asked = p->flush_done = 0;
-	p->dropped = p->nhooked = p->nwindows = 0;
+	p->dropped = p->nhooked = p->nwindows = p->ended = 0;
 	p->space = find_space();
 	__atomic_store_n(&p->state, XR_PROCESS_LIVE, __ATOMIC_RELEASE);
 	self = p;
@@ -486,8 +486,10 @@ uint64_t xr_arena_schedule(uint64_t now)
 
 void xr_arena_dropped(void)
 {
-	if (self)
-		__atomic_store_n(&self->dropped, xr_root.dropped, __ATOMIC_RELAXED);
+	if (!self)
+		return;
+	__atomic_store_n(&self->dropped, xr_root.dropped, __ATOMIC_RELAXED);
+	__atomic_store_n(&self->ended, xr_ended_lost(), __ATOMIC_RELAXED);
 }
 
 /* Threads. */
@@ -515,6 +517,9 @@ int xr_arena_attach(struct xr_thread *t)
 		s->state = XR_SLOT_TAKEN;
 		s->ring = ring;
 		s->nchunks = xr_root.nchunks;
+		t->fresh = s->nchunks;
+	} else {
+		t->fresh = 0;
 	}
 	if (t->slot != s) {
 		t->slot = s;
@@ -552,6 +557,8 @@ static void ring_doorbell(void)
 	    __atomic_exchange_n(&arena->doorbell, 0, __ATOMIC_ACQ_REL))
 		wake(&arena->doorbell);
 }
+
+void xr_arena_hurry(void) { ring_doorbell(); }
 
 void xr_arena_thread(struct xr_thread *t)
 {

@@ -77,7 +77,7 @@ struct xr_process {
 	uint64_t hooked, nhooked; /* a copy of xr_root.hooked, functions without sleds */
 	uint64_t windows, nwindows; /* address of XR_WINDOWS rows, and number of windows so far; see window.h */
 	uint64_t space;     /* inode of its PID namespace; 0 if unknown */
-	uint64_t unused[1];
+	uint64_t ended;     /* records in rings of ended threads that have made room for others */
 };
 _Static_assert(sizeof(struct xr_process) == 128, "");
 
@@ -135,6 +135,8 @@ void xr_arena_tables(struct xr_thread *t);
 /* Tell the observer about new functions without sleds, and about dropped records. */
 void xr_arena_hooked(void);
 void xr_arena_dropped(void);
+/* Wakes the observer, because threads have ended. */
+void xr_arena_hurry(void);
 /* Returns whether the slot of an ended thread may be reused. */
 int xr_arena_done(const struct xr_thread *t);
 /* Unmaps the unused part of the arena, because it counts towards the program's address-space

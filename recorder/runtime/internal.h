@@ -167,6 +167,7 @@ struct xr_thread {
 	struct xr_offcpu off;
 	struct xr_kept *top, *end; /* with a budget: end of the noted calls, and end of their table */
 	struct xr_kept *held;      /* the table, or null */
+	uint64_t fresh;            /* chunks up to this number are in memory that was never used */
 	uint64_t tail;             /* where the entry after the latest tail exit belongs, if that may be removed */
 };
 
@@ -293,6 +294,8 @@ struct xr_place {
 extern struct xr_place (*xr_take_room)(uint64_t n);
 /* Marks ended threads as dead and keeps their rings within ring_budget. */
 void xr_reap(void);
+/* Returns how many records were in rings of ended threads that have made room for others. */
+uint64_t xr_ended_lost(void);
 /* Returns 1 in a forked child before its first call of xr_forked. Returns 0 in a vfork child. */
 int xr_is_forked(void);
 /* Forgets all threads. For a forked child. */

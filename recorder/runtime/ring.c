@@ -52,7 +52,13 @@ static struct {
 static struct {
 	uint64_t next_try; /* TSC */
 	uint64_t reap_at;  /* number of living threads at which to look for dead ones */
-	uint64_t living;
+	/* The structs by state, in any order, with room for all in each list. Searching all structs takes time
+	 * that grows with the number of threads so far. */
+	struct list {
+		struct xr_thread **of;
+		uint64_t n;
+	} live, dead, free;
+	uint64_t lost; /* records in rings of ended threads that made room for others */
 	int rdpid;
 	int dont_dump;
 	uint32_t tid_at;   /* offset of the thread ID in the thread's control block; 0 if unknown */
@@ -191,6 +197,32 @@ static void assign_ring(struct xr_thread *t)
 	t->nchunks = xr_root.nchunks;
 }
 
+static void push(struct list *l, struct xr_thread *t) { l->of[l->n++] = t; }
+
+/* Takes the ith out of the list. */
+static struct xr_thread *take_out(struct list *l, uint64_t i)
+{
+	struct xr_thread *t = l->of[i];
+	l->of[i] = l->of[--l->n];
+	return t;
+}
+
+/* Gives the lists room for so many structs each. */
+static int grow_lists(uint64_t cap)
+{
+	struct list *lists[] = {&state.live, &state.dead, &state.free};
+	struct xr_thread **room = xr_map(3 * cap * sizeof *room), **old = state.live.of;
+	if (!room)
+		return -1;
+	for (int i = 0; i < 3; i++) {
+		xr_copy(room + i * cap, lists[i]->of, lists[i]->n * sizeof *room);
+		lists[i]->of = room + i * cap;
+	}
+	if (old)
+		xr_unmap(old, 3 * xr_root.cap_threads * sizeof *room);
+	return 0;
+}
+
 static int grow_table(void)
 {
 	if (xr_root.nthreads < xr_root.cap_threads)
@@ -199,7 +231,7 @@ static int grow_table(void)
 		return -1;
 	uint64_t cap = xr_root.cap_threads ? 2 * xr_root.cap_threads : XR_THREAD_PAGE / sizeof *xr_root.threads;
 	struct xr_thread **table = xr_map(cap * sizeof *table);
-	if (!table)
+	if (!table || grow_lists(cap))
 		return -1;
 	xr_copy(table, xr_root.threads, xr_root.nthreads * sizeof *table);
 	/* Keep the old table, because others may be reading it. All old tables together are as
@@ -266,17 +298,15 @@ static struct xr_thread *new_thread(void)
 	return t;
 }
 
-static struct xr_thread *free_thread(void)
-{
-	for (uint64_t i = 0; i < xr_root.nthreads; i++)
-		if (xr_root.threads[i]->state == XR_THREAD_FREE)
-			return xr_root.threads[i];
-	return NULL;
-}
-
 static uint64_t ring_bytes(const struct xr_thread *t)
 {
 	return (t->taken < t->nchunks ? t->taken : t->nchunks) * XR_CHUNK_SIZE;
+}
+
+static uint64_t room(const struct xr_thread *t)
+{
+	uint64_t used = t->cursor & (XR_CHUNK_SIZE - 1);
+	return used ? XR_CHUNK_SIZE - used : 0;
 }
 
 /* Marks an ended thread as dead and streams its remaining records. */
@@ -286,6 +316,7 @@ static void mark_dead(struct xr_thread *t)
 	if (t->taken) {
 		struct xr_chunk *c = chunk_at(t, t->taken);
 		c->last = t->last = xr_rdtsc();
+		c->used = XR_CHUNK_SIZE - room(t);
 		if (xr_root.stream)
 			xr_stream(t, 1);
 	}
@@ -297,7 +328,11 @@ static void mark_dead(struct xr_thread *t)
 /* Releases a dead thread's ring for reuse. */
 static void recycle(struct xr_thread *t, int keep_memory)
 {
+	int written = xr_root.stream || xr_arena_streams();
 	xr_lock_one(XR_LOCK_THREAD, &t->lock);
+	for (uint64_t i = 0; !written && i < t->nchunks && i < t->taken; i++)
+		state.lost += xr_count_records(chunk_at(t, i + 1));
+	xr_arena_dropped();
 	xr_thread_gone(t);
 	xr_arena_emptied(t);
 	for (uint64_t i = 0; i < t->nchunks && i < t->taken; i++)
@@ -315,43 +350,73 @@ static int is_gone(const struct xr_thread *t)
 	return xr_sys3(SYS_tgkill, xr_root.pid, t->tid, 0) == -ESRCH;
 }
 
+/* Recycles the ith of the dead. */
+static void bury(uint64_t i, int keep_memory)
+{
+	struct xr_thread *t = take_out(&state.dead, i);
+	recycle(t, keep_memory);
+	push(&state.free, t);
+}
+
+/* Recycles the dead whose records are where they belong. */
+static void bury_done(void)
+{
+	for (uint64_t i = state.dead.n; i-- > 0;) {
+		struct xr_thread *t = state.dead.of[i];
+		if (!t->taken /* its sums stay */ || (xr_arena_streams() && xr_arena_done(t)))
+			bury(i, 1);
+	}
+}
+
+static uint64_t dead_bytes(void)
+{
+	uint64_t bytes = 0;
+	for (uint64_t i = 0; i < state.dead.n; i++)
+		bytes += ring_bytes(state.dead.of[i]);
+	return bytes;
+}
+
 /* The caller holds the lock. */
 static void reap(void)
 {
-	uint64_t bytes = 0, spare = 0;
-	state.living = 0;
-	for (uint64_t i = 0; i < xr_root.nthreads; i++) {
-		struct xr_thread *t = xr_root.threads[i];
-		if (t->state == XR_THREAD_LIVE) {
-			if (is_gone(t))
-				mark_dead(t);
-			else
-				state.living++;
+	for (uint64_t i = state.live.n; i-- > 0;)
+		if (is_gone(state.live.of[i])) {
+			struct xr_thread *t = take_out(&state.live, i);
+			mark_dead(t);
+			push(&state.dead, t);
 		}
-		if (t->state == XR_THREAD_DEAD && !t->taken)
-			recycle(t, 1); /* its sums stay */
-		if (t->state == XR_THREAD_DEAD && xr_arena_streams()) {
-			if (xr_arena_done(t))
-				recycle(t, 1);
-			continue;
-		}
-		if (t->state == XR_THREAD_DEAD)
-			bytes += ring_bytes(t);
-		else if (t->state == XR_THREAD_FREE)
-			spare++;
-	}
-	state.reap_at = 2 * state.living + WARM_RINGS;
+	bury_done();
+	state.reap_at = 2 * state.live.n + WARM_RINGS;
+	uint64_t bytes = xr_arena_streams() ? 0 : dead_bytes();
 	while (bytes > xr_root.ring_budget) {
-		struct xr_thread *oldest = NULL;
-		for (uint64_t i = 0; i < xr_root.nthreads; i++) {
-			struct xr_thread *t = xr_root.threads[i];
-			if (t->state == XR_THREAD_DEAD && (!oldest || t->last < oldest->last))
-				oldest = t;
-		}
-		bytes -= ring_bytes(oldest);
-		recycle(oldest, spare++ < WARM_RINGS);
+		uint64_t oldest = 0;
+		for (uint64_t i = 1; i < state.dead.n; i++)
+			if (state.dead.of[i]->last < state.dead.of[oldest]->last)
+				oldest = i;
+		bytes -= ring_bytes(state.dead.of[oldest]);
+		bury(oldest, state.free.n < WARM_RINGS);
 	}
 }
+
+/* Returns a struct that is free. If threads end faster than the observer writes, waits for it instead of
+ * giving each new thread memory of its own. */
+static struct xr_thread *free_thread(void)
+{
+	enum { MANY = 64, ROUNDS = 200, PATIENCE = 100000 /* ns */ };
+	for (int i = 0; !state.free.n && state.dead.n && !xr_sealed; i++) {
+		bury_done();
+		if (state.free.n || !xr_arena_streams() || state.dead.n < MANY)
+			break;
+		xr_arena_hurry();
+		if (i == ROUNDS || dead_bytes() < xr_root.ring_budget)
+			break;
+		struct { int64_t s, ns; } patience = {0, PATIENCE};
+		xr_sys2(SYS_nanosleep, (intptr_t)&patience, 0);
+	}
+	return state.free.n ? state.free.of[--state.free.n] : NULL;
+}
+
+uint64_t xr_ended_lost(void) { return __atomic_load_n(&state.lost, __ATOMIC_RELAXED); }
 
 void xr_reap(void)
 {
@@ -367,13 +432,12 @@ void xr_reap(void)
 /* Marks as dead any other thread with this ID, because the living thread has it now. */
 static void mark_namesake_dead(uint32_t tid)
 {
-	for (uint64_t i = 0; i < xr_root.nthreads; i++) {
-		struct xr_thread *t = xr_root.threads[i];
-		if (t->state == XR_THREAD_LIVE && t->tid == tid) {
+	for (uint64_t i = state.live.n; i-- > 0;)
+		if (state.live.of[i]->tid == tid) {
+			struct xr_thread *t = take_out(&state.live, i);
 			mark_dead(t);
-			state.living--;
+			push(&state.dead, t);
 		}
-	}
 }
 
 /* Gives the calling thread a struct. A child of vfork is not a thread of this process: it uses
@@ -385,7 +449,7 @@ static struct xr_thread *attach(void)
 		return NULL;
 	xr_lock(XR_LOCK_THREADS);
 	mark_namesake_dead(tid);
-	if (state.living >= state.reap_at && !xr_sealed)
+	if (state.live.n >= state.reap_at && !xr_sealed)
 		reap();
 	struct xr_thread *t = free_thread();
 	if (!t)
@@ -396,13 +460,15 @@ static struct xr_thread *attach(void)
 		t->cursor = t->first = t->last = t->depth = t->nopen = 0;
 		t->dropped = t->truncated = t->streamed = t->late = 0;
 		xr_budget_attach(t, 0);
-		if (xr_observed() && !xr_arena_attach(t))
-			t = NULL; /* its struct stays free */
+		if (xr_observed() && !xr_arena_attach(t)) {
+			push(&state.free, t);
+			t = NULL;
+		}
 	}
 	if (t) {
 		xr_offcpu_attach(t);
 		t->state = XR_THREAD_LIVE;
-		state.living++;
+		push(&state.live, t);
 		xr_tls = t;
 	} else {
 		__atomic_store_n(&state.next_try, xr_rdtsc() + PAUSE, __ATOMIC_RELAXED);
@@ -431,7 +497,11 @@ void xr_ring_forked(void)
 			leave_ring(xr_root.threads[i]);
 	}
 	uint32_t parent = xr_root.pid;
-	state.living = state.reap_at = state.next_try = 0;
+	/* Another thread may have been changing the lists. */
+	state.live.n = state.dead.n = state.free.n = 0;
+	for (uint64_t i = 0; i < xr_root.nthreads; i++)
+		push(&state.free, xr_root.threads[i]);
+	state.reap_at = state.next_try = state.lost = 0;
 	xr_root.dropped = 0;
 	xr_root.pid = xr_sealed ? xr_thread_id() : (uint32_t)xr_sys0(SYS_getpid);
 	xr_root.min_tsc = xr_rdtsc();
@@ -441,12 +511,6 @@ void xr_ring_forked(void)
 }
 
 /* Chunks. */
-
-static uint64_t room(const struct xr_thread *t)
-{
-	uint64_t used = t->cursor & (XR_CHUNK_SIZE - 1);
-	return used ? XR_CHUNK_SIZE - used : 0;
-}
 
 /* Writes a stamp record at p and advances the cursor. */
 static void put_stamp(struct xr_thread *t, uint8_t *p, uint64_t tsc, uint32_t cpu)
@@ -465,7 +529,8 @@ static void begin_chunk(struct xr_thread *t, uint64_t number)
 {
 	struct xr_chunk *c = chunk_at(t, number);
 	__atomic_store_n(&c->seq, 2 * number - 1, __ATOMIC_RELEASE);
-	xr_zero(&c->first, XR_CHUNK_SIZE - offsetof(struct xr_chunk, first));
+	if (number > t->fresh) /* writing would allocate unused pages */
+		xr_zero(&c->first, XR_CHUNK_SIZE - offsetof(struct xr_chunk, first));
 	c->tid = t->tid;
 	c->pid = t->pid;
 	c->thread = t;
@@ -486,6 +551,7 @@ static void take_chunk(struct xr_thread *t)
 	uint64_t cpu = number % measured ? 0 : xr_thread_cpu_ns();
 	if (t->slot && !xr_arena_room(t)) {
 		t->dropped += xr_count_records(chunk_at(t, --number));
+		t->fresh = 0;
 		t->cursor = 0;
 	}
 	if (t->slot && xr_arena_lost())

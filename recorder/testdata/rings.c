@@ -44,6 +44,8 @@ void xr_put_offcpu(struct xr_text *t) { (void)t; }
 int xr_sums_any(void) { return 0; }
 void xr_warn(const char *what, const char *detail) { fprintf(stderr, "%s: %s\n", what, detail); }
 uint64_t xr_profile_lost(void) { return 0; }
+uint64_t xr_ended_lost(void) { return 0; }
+uint64_t xr_arena_written(const struct xr_thread *t, int *unsure) { (void)t; *unsure = 0; return 0; }
 uint64_t xr_gcc_functions(void) { return 0; }
 void xr_put_schedule(struct xr_text *t) { (void)t; }
 uint64_t xr_windows_from(const struct xr_trace *trace) { (void)trace; return 0; }
