@@ -37,6 +37,7 @@ type watching struct {
 	margin    time.Duration
 	every     time.Duration
 	duration  time.Duration
+	begun     func() // called when the first process is watched, to end after duration; or nil
 	exec      string
 	memory    int64
 	ring      int64
@@ -187,8 +188,9 @@ func (w *watching) run(ctx context.Context, args []string) (err error) {
 	}
 	if w.duration > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, w.duration)
+		ctx, cancel = context.WithCancel(ctx)
 		defer cancel()
+		w.begun = sync.OnceFunc(func() { time.AfterFunc(w.duration, cancel) })
 	}
 	if len(args) > 0 {
 		return w.program(ctx, args)
@@ -500,6 +502,9 @@ func (w *watching) setWatched() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.watched = true
+	if w.begun != nil {
+		w.begun()
+	}
 }
 
 // process watches one process until ctx or the process ends.

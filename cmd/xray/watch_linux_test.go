@@ -348,6 +348,10 @@ func TestWatchAgain(t *testing.T) {
 			t.Errorf("a trace of a call that began %v before the second watch", between.Sub(e.Time))
 		}
 	}
+	// The duration begins when the process is watched.
+	if o := watchFor(filepath.Join(t.TempDir(), "third"), "1ms"); !strings.Contains(o.stderr, "watching") {
+		t.Errorf("watched for a millisecond: %s", o)
+	}
 }
 
 // If --root selects nothing, watch refuses before it changes the process. It does not refuse if the names
