@@ -185,6 +185,9 @@ func (r *recorded) summary(sleds bool) string {
 	if r.calls == 0 {
 		next = "info"
 	}
+	if r.calls > 0 && r.mode != "count" && r.mode != "profile" {
+		files += ", or xray why --root FUNCTION " + files
+	}
 	return fmt.Sprintf("%s; next: xray %s %s", strings.Join(parts, "; "), next, files)
 }
 
