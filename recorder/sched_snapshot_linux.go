@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -166,6 +167,10 @@ func askSched(ctx context.Context, session uint64, pid int, since, first uint64)
 	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: "@" + options.Name()}); err != nil {
 		return nil, "", nil
 	}
+	// After an observer has ended, another user can take its name.
+	if peer, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED); err != nil || !isOwner(peer.Uid) && !isUserOf(peer.Uid, pid) {
+		return nil, "", err
+	}
 	request := []byte(schedMagic)
 	for _, v := range []uint64{session, uint64(pid), since, first} {
 		request = binary.LittleEndian.AppendUint64(request, v)
@@ -186,11 +191,20 @@ func askSched(ctx context.Context, session uint64, pid int, since, first uint64)
 		return nil, string(answer[1:n]), nil
 	}
 	defer file.Close()
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, "xray record sent no file", err
+	}
 	block, err = io.ReadAll(io.LimitReader(file, maxSchedBlock+1))
 	if err == nil && len(block) > maxSchedBlock {
 		err = fmt.Errorf("more than %d bytes of scheduler events", maxSchedBlock)
 	}
 	return block, "", err
+}
+
+// isUserOf reports whether a process belongs to a user.
+func isUserOf(uid uint32, pid int) bool {
+	fields, err := statusFields(pid)
+	return err == nil && len(fields["Uid"]) > 0 && fields["Uid"][0] == strconv.FormatUint(uint64(uid), 10)
 }
 
 // receivedFile returns the file that came with a message, or nil.
