@@ -137,10 +137,14 @@ func (l *Live) describe(ctx context.Context, root *runtimeRoot) error {
 		return err
 	}
 	defer t.Close()
+	described := t.Recording(0)
+	if described == nil { // a process may answer anything
+		return fmt.Errorf("%s: its answer has no metadata", l.process)
+	}
 	if l.roots, err = l.choose(t); err != nil {
 		return err
 	}
-	r := *t.Recording(0)
+	r := *described
 	l.since = r.Process.CPUFrom
 	for _, t := range l.threads {
 		t.scan.begin(l.since)
