@@ -144,7 +144,7 @@ func silent(list []Listening) []Listening {
 			continue // xray itself has no recorder, but its observers map the shared memory
 		}
 		parent := parentOf(pid)
-		if why := silence(pid, listening[parent] && exeOf(parent) == exeOf(pid)); why != nil {
+		if why := silence(pid, listening[parent] && exeOf(parent) == exeOf(pid) && isPrepared(pid)); why != nil {
 			found = append(found, Listening{PID: pid, Parent: parent, Command: commandOf(pid), Err: why})
 		}
 	}
@@ -155,7 +155,7 @@ func silent(list []Listening) []Listening {
 // shares memory with an observer. It returns nil for other processes, and for those that have just
 // started.
 func silence(pid int, isFork bool) error {
-	if exeOf(pid) == "" || !isFork && !isObserved(pid) {
+	if exeOf(pid) == "" || !isFork && !isObserved(pid) || isFork && !follows(pid) {
 		return nil
 	}
 	fields, err := statusFields(pid)
@@ -166,6 +166,20 @@ func silence(pid int, isFork bool) error {
 		return ErrSealed
 	}
 	return ErrForkedFromThreads
+}
+
+// follows reports whether a forked child of a recorded program is recorded, too.
+func follows(pid int) bool {
+	environment, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
+	if err != nil {
+		return true
+	}
+	for entry := range bytes.SplitSeq(environment, []byte{0}) {
+		if options, ok := bytes.CutPrefix(entry, []byte(EnvVar+"=")); ok {
+			return !bytes.Contains(append([]byte(","), options...), []byte(",follow=0"))
+		}
+	}
+	return true
 }
 
 // isObserved reports whether a process shares memory with an observer.

@@ -79,8 +79,35 @@ static int run(const char *command, const char *what, const char *options)
 	return result;
 }
 
-static int start(const char *options) { return run("start", "start: ", options); }
-static int stop(void) { return run("stop", "stop: ", NULL); }
+/* How often the program has started and not stopped the recording of xray record, and whether it records
+ * itself. */
+static uint32_t joined, own;
+
+static int start(const char *options)
+{
+	xr_init();
+	if (xr_root.session && xr_root.mode != XR_OFF && !__atomic_load_n(&own, __ATOMIC_RELAXED)) {
+		__atomic_fetch_add(&joined, 1, __ATOMIC_RELAXED);
+		return 0;
+	}
+	int result = run("start", "start: ", options);
+	if (!result)
+		__atomic_store_n(&own, 1, __ATOMIC_RELAXED);
+	return result;
+}
+
+static int stop(void)
+{
+	uint32_t n = __atomic_load_n(&joined, __ATOMIC_RELAXED);
+	while (n)
+		if (__atomic_compare_exchange_n(&joined, &n, n - 1, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+			return 0;
+	int result = run("stop", "stop: ", NULL);
+	if (!result)
+		__atomic_store_n(&own, 0, __ATOMIC_RELAXED);
+	return result;
+}
+
 static int rescan(void) { return run("rescan", "rescan: ", NULL); }
 
 static uint64_t ticks(uint64_t ns)

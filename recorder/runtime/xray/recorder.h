@@ -102,7 +102,9 @@ XRAY_INLINE int xray_present(void)
  *                    so %p is written %25p.
  *   limit=BYTES      maximum size of the file
  * Without output, each thread's latest calls stay in memory, for xray_snapshot. Fails if
- * something is already being recorded; change it with xray_command("mode ..."). */
+ * something is already being recorded; change it with xray_command("mode ..."). If xray record
+ * records the program, xray_start joins: it succeeds, and the options have no effect. The next
+ * xray_stop then leaves, and the recording continues. */
 XRAY_INLINE int xray_start(const char *options)
 {
 	const struct xray_recorder *r = xray_recorder();
