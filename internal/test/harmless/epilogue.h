@@ -48,7 +48,7 @@ PLAIN int main(int argc, char **argv)
 	signal(SIGPROF, SIG_IGN);
 	printf("sum %lx\n", results[0]);
 	for (int i = 0; i < FUNCTIONS; i++)
-		printf("f%d %lu\n", i, counts[i]);
+		printf("%s %lu\n", names[i], counts[i]);
 	printf("on_signal %lu\non_timer %lu\n", counts[FUNCTIONS], counts[FUNCTIONS + 1]);
 	fflush(stdout);
 	int status = results[0] & 31;

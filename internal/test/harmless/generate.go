@@ -40,9 +40,15 @@ type signature struct {
 type function struct {
 	*signature
 	number int
+	loops  bool // its first block is a loop
 }
 
-func (f *function) name() string { return fmt.Sprint("f", f.number) }
+func (f *function) name() string {
+	if f.loops {
+		return fmt.Sprint("loop", f.number)
+	}
+	return fmt.Sprint("f", f.number)
+}
 
 // generator writes the functions of a program.
 type generator struct {
@@ -68,7 +74,7 @@ func generate(seed uint64, clang int) program {
 		if i < len(g.signatures) {
 			s = g.signatures[i]
 		}
-		f := &function{s, i}
+		f := &function{s, i, g.IntN(8) == 0}
 		s.functions = append(s.functions, f)
 		g.functions = append(g.functions, f)
 	}
@@ -80,6 +86,13 @@ func generate(seed uint64, clang int) program {
 			g.WriteString("#define LOCAL static\n")
 		}
 		g.WriteString(prologue)
+		if part == 0 {
+			g.WriteString("static const char *const names[] = {")
+			for _, f := range g.functions {
+				fmt.Fprintf(g, "%q, ", f.name())
+			}
+			g.WriteString("};\n")
+		}
 		g.declare()
 		for _, f := range g.functions {
 			if f.number%parts == part {
@@ -192,8 +205,7 @@ func (g *generator) define(f *function) {
 		more = `target("general-regs-only")`
 	}
 	fmt.Fprintf(g, "\nATTRIBUTES(%s) %s LOCAL %s %s(%s)\n{\n", more, f.attribute(), f.result, f.name(), f.parameters(true))
-	if g.IntN(8) == 0 {
-		// The loop is the function's first block.
+	if f.loops {
 		g.line("while (__atomic_sub_fetch(&turns, 1, __ATOMIC_RELAXED) > 0)\n\t\t;\n\tturns = 3;")
 	}
 	g.line("CALLED(%d);", f.number)

@@ -167,10 +167,14 @@ func counted(stdout string) map[string]int64 {
 	return calls
 }
 
-// differences lists the functions with other numbers of calls than were counted.
+// differences lists the functions with other numbers of calls than were counted. Generated functions
+// that begin with a loop, which jumps to the entry, may be left off.
 func differences(counted, recorded map[string]int64) string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(counted)) {
+		if strings.HasPrefix(name, "loop") && recorded[name] == 0 {
+			continue
+		}
 		if counted[name] != recorded[name] {
 			list = append(list, fmt.Sprintf("%s: %d calls counted, %d recorded", name, counted[name], recorded[name]))
 		}
