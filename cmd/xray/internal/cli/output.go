@@ -22,10 +22,16 @@ func (s *Streams) WriteText(path string, f func(io.Writer) error) error {
 	})
 }
 
-// WriteData is WriteText without escapes, for data that is not shown in a terminal: traces,
+// WriteData is WriteText without escapes, unless it writes to a terminal, for data: traces,
 // timelines, pages and compressed data.
 func (s *Streams) WriteData(path string, f func(io.Writer) error) error {
-	if path == "" || path == "-" {
+	switch {
+	case s.ToTerminal(path):
+		return s.toStdout(func(w io.Writer) error {
+			text := &escaper{w: w}
+			return errors.Join(f(text), text.flush())
+		})
+	case path == "" || path == "-":
 		return s.toStdout(f)
 	}
 	return outfile.Write(path, func(file *os.File) error { return flushed(file, f) })
