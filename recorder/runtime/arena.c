@@ -608,6 +608,32 @@ int xr_arena_lost(void)
 	return arena->closed;
 }
 
+/* Returns whether nothing listens at an address any more. That is also so in another network namespace. */
+static int is_deserted(const char *address)
+{
+	struct sockaddr_un a;
+	int fd = xr_sys3(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return 0;
+	int64_t err = xr_sys3(SYS_bind, fd, (intptr_t)&a, abstract(&a, address));
+	xr_close(fd);
+	return err >= 0;
+}
+
+void xr_arena_check(const char *address)
+{
+	if (!arena || xr_arena_lost() || !is_deserted(address))
+		return;
+	uint64_t beat = __atomic_load_n(&arena->beat, __ATOMIC_RELAXED);
+	for (int i = 0; i < 50; i++) {
+		ring_doorbell();
+		xr_sleep_ns(20000000);
+		if (xr_arena_lost() || __atomic_load_n(&arena->beat, __ATOMIC_RELAXED) != beat)
+			return;
+	}
+	arena->closed = 1;
+}
+
 uint64_t xr_arena_written(const struct xr_thread *t, int *unsure)
 {
 	uint64_t consumed = __atomic_load_n(&t->slot->consumed, __ATOMIC_ACQUIRE);

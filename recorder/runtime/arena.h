@@ -157,6 +157,9 @@ uint64_t xr_arena_schedule(uint64_t now);
 void xr_arena_flush(void);
 /* Returns whether the observer ended early. The program must then write the rest itself. */
 int xr_arena_lost(void);
+/* The same for the end of a process, which has no later chance: asks also whether anything listens at the
+ * observer's address, and if not, whether the observer still moves. */
+void xr_arena_check(const char *address);
 /* Returns the number of chunks of t that the observer has written. *unsure becomes 1 if it may not
  * have written all of the last one. */
 uint64_t xr_arena_written(const struct xr_thread *t, int *unsure);

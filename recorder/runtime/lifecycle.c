@@ -489,6 +489,8 @@ __attribute__((destructor(101))) static void end(void)
 		return; /* none of this is possible; an observer writes the rest */
 	xr_forked();
 	xr_lock(XR_LOCK_CONTROL);
+	if (xr_options.observer)
+		xr_arena_check(xr_options.observer);
 	xr_continue_alone();
 	if (xr_observed() && !xr_arena_lost()) {
 		xr_rescan();
