@@ -23,6 +23,7 @@
 
 #include "gcc.h"
 #include "internal.h"
+#include "objects.h"
 #include "offcpu.h"
 #include "syscall.h"
 #include "window.h"
@@ -46,6 +47,9 @@ void xr_warn(const char *what, const char *detail) { fprintf(stderr, "%s: %s\n",
 uint64_t xr_profile_lost(void) { return 0; }
 uint64_t xr_ended_lost(void) { return 0; }
 uint64_t xr_arena_written(const struct xr_thread *t, int *unsure) { (void)t; *unsure = 0; return 0; }
+const char *const xr_unsafe_texts[XR_UNSAFE_KINDS];
+enum xr_unsafe xr_unsafe(const struct xr_object *o, uint64_t i) { (void)o, (void)i; return XR_SAFE; }
+uint64_t xr_left_off(const struct xr_object *o, enum xr_unsafe why) { (void)o, (void)why; return 0; }
 uint64_t xr_gcc_functions(void) { return 0; }
 void xr_put_schedule(struct xr_text *t) { (void)t; }
 uint64_t xr_windows_from(const struct xr_trace *trace) { (void)trace; return 0; }
