@@ -126,7 +126,9 @@ func TestDecodeJump(t *testing.T) {
 		{"\xf2\xff\x25\xf0\xff\xff\xff", 0, 0xff7},              // bnd jmp *-16(%rip)
 		{"\xff\xe0", 0, 0},                                      // jmp *%rax
 		{"\xff\x24\xc5\x00\x10\x00\x00", 0, 0},                  // jmp *0x1000(,%rax,8)
-		{"\x75\x10", 0, 0},                                      // jne
+		{"\x75\x10", 0x1012, 0},                                 // jne
+		{"\x0f\x8e\x10\x00\x00\x00", 0x1016, 0},                 // jle
+		{"\x0f\x9e\xc0", 0, 0},                                  // setle
 		{"\xe8\x10\x00\x00\x00", 0, 0},                          // call
 		{"\xe9\x10", 0, 0},
 		{"", 0, 0},
