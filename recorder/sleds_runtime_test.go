@@ -101,3 +101,22 @@ func TestOddSleds(t *testing.T) {
 		})
 	}
 }
+
+// A thread that may not read the clock any more is not recorded from then on, and the program runs on.
+func TestForbiddenClock(t *testing.T) {
+	t.Parallel()
+	l := library(t)
+	program := buildProgram(t, "clang-22", "tsc.c", "-O1", "-fxray-instruction-threshold=1")
+	for _, args := range [][]string{{"tsc"}, {"tsc", "back"}, {"strict"}} {
+		plain, err := exec.Command(program, args...).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, options := range []string{"mode=record", "mode=count", "mode=profile", "mode=prune,threshold=100", "mode=depth,depth=2"} {
+			out, stderr, _ := recordProgram(t, &l, options, program, args...)
+			if out != string(plain) || !strings.Contains(stderr, "a thread may not read the clock any more") {
+				t.Errorf("%v, %s: the program printed\n%s%s\nwithout the recorder\n%s", args, options, out, stderr, plain)
+			}
+		}
+	}
+}

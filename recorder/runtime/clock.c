@@ -25,6 +25,8 @@ uint64_t xr_muldiv(uint64_t a, uint64_t b, uint64_t c)
 static uint64_t clock_ns(clockid_t clock)
 {
 	struct timespec t;
+	if (xr_tsc_forbidden) /* libc reads the TSC, too */
+		return xr_clock_ns(clock);
 	if (clock_gettime(clock, &t))
 		return 0;
 	return t.tv_sec * 1000000000ull + t.tv_nsec;
@@ -112,6 +114,15 @@ static int kernel_uses_tsc(void)
 }
 
 /* Asked once, because in a virtual machine cpuid takes tens of microseconds. */
+__thread uint32_t xr_tsc_forbidden __attribute__((tls_model("initial-exec")));
+
+uint64_t xr_computed_tsc(void)
+{
+	if (xr_sealed || !xr_root.frequency)
+		return xr_root.start.tsc;
+	return xr_root.start.tsc + xr_ticks(xr_clock_ns(CLOCK_MONOTONIC_RAW) - xr_root.start.raw);
+}
+
 int xr_invariant_tsc(void)
 {
 	static enum { UNKNOWN, NO, YES } known;

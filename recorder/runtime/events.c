@@ -1,5 +1,6 @@
 /* Custom and typed events: writes payloads of the program into the rings. */
 #include "internal.h"
+#include "libcalls.h"
 #include "landings.h"
 #include "ring.h"
 #include "syscall.h"
@@ -50,7 +51,7 @@ static void record(uint64_t head, const void *p, uint64_t n, enum owner owner)
 static int wanted(void)
 {
 	uint32_t mode = __atomic_load_n(&xr_root.mode, __ATOMIC_RELAXED);
-	return (mode == XR_RECORD || mode == XR_PRUNE || mode == XR_DEPTH) && !xr_between_windows() && !xr_is_paused();
+	return !xr_muted && (mode == XR_RECORD || mode == XR_PRUNE || mode == XR_DEPTH) && !xr_between_windows() && !xr_is_paused();
 }
 
 void xr_custom_event(const void *p, uint64_t n)

@@ -15,6 +15,7 @@
 #include "arena.h"
 #include "internal.h"
 #include "interpose.h"
+#include "libcalls.h"
 #include "objects.h"
 #include "ring.h"
 #include "syscall.h"
@@ -112,11 +113,53 @@ static int64_t seal(int all_threads, long number, long a, long b, long c, long d
 	return r;
 }
 
+/* The clock. A thread may forbid itself to read the TSC, and so does the kernel in strict mode. Then
+ * recording of the thread stops before. Threads that it creates may not either. */
+static __thread struct xr_thread *recorded __attribute__((tls_model("initial-exec")));
+
+static void forbid_tsc(void)
+{
+	if (xr_tsc_forbidden)
+		return;
+	uint64_t signals = xr_block_signals();
+	xr_lock(XR_LOCK_CONTROL);
+	xr_calibrated();
+	xr_change("a thread may not read the clock any more, and is not recorded from here on");
+	xr_unlock(XR_LOCK_CONTROL);
+	xr_restore_signals(signals);
+	xr_warn("a thread may not read the clock any more, and is not recorded from then on", NULL);
+	__atomic_store_n(&xr_some_forbid_tsc, 1, __ATOMIC_RELAXED);
+	recorded = xr_mute();
+	xr_tsc_forbidden = 1;
+}
+
+static void allow_tsc(void)
+{
+	if (!xr_tsc_forbidden)
+		return;
+	xr_tsc_forbidden = 0;
+	xr_unmute(recorded);
+}
+
+static int64_t seal_strictly(long number, long a, long b, long c, long d, long e)
+{
+	int forbidden = xr_tsc_forbidden;
+	forbid_tsc();
+	int64_t r = seal(1, number, a, b, c, d, e);
+	if (r && !forbidden)
+		allow_tsc();
+	return r;
+}
+
 static int64_t change_process(long option, long a, long b, long c, long d)
 {
 	if (option == PR_SET_SECCOMP)
-		return seal(a == SECCOMP_MODE_STRICT, SYS_prctl, option, a, b, c, d);
+		return a == SECCOMP_MODE_STRICT ? seal_strictly(SYS_prctl, option, a, b, c, d) : seal(0, SYS_prctl, option, a, b, c, d);
+	if (option == PR_SET_TSC && a == PR_TSC_SIGSEGV)
+		forbid_tsc();
 	int64_t r = xr_sys6(SYS_prctl, option, a, b, c, d, 0);
+	if (option == PR_SET_TSC && a == PR_TSC_ENABLE && !r)
+		allow_tsc();
 	if (option == PR_SET_NAME && !r)
 		xr_thread_named(xr_thread_id(), (const char *)a);
 	return r;
@@ -131,8 +174,10 @@ long xr_noticed_syscall(long number, long a, long b, long c, long d, long e)
 {
 	switch (number) {
 	case SYS_seccomp:
-		if (a == SECCOMP_SET_MODE_FILTER || a == SECCOMP_SET_MODE_STRICT)
-			return result(seal(a == SECCOMP_SET_MODE_STRICT || b & SECCOMP_FILTER_FLAG_TSYNC, number, a, b, c, 0, 0));
+		if (a == SECCOMP_SET_MODE_STRICT)
+			return result(seal_strictly(number, a, b, c, 0, 0));
+		if (a == SECCOMP_SET_MODE_FILTER)
+			return result(seal(b & SECCOMP_FILTER_FLAG_TSYNC, number, a, b, c, 0, 0));
 		return result(xr_sys3(number, a, b, c));
 	case SYS_prctl:
 		return result(change_process(a, b, c, d, e));

@@ -700,9 +700,22 @@ void xr_drop(void)
 	xr_arena_dropped();
 }
 
+uint32_t xr_some_forbid_tsc;
+
+/* Returns whether the thread may not read the TSC because the one that created it may not. */
+static int inherits_prohibition(void)
+{
+	int state = PR_TSC_ENABLE;
+	if (xr_sealed || xr_sys2(SYS_prctl, PR_GET_TSC, (intptr_t)&state) || state == PR_TSC_ENABLE)
+		return 0;
+	xr_mute();
+	xr_tsc_forbidden = 1;
+	return 1;
+}
+
 int xr_slow(uint64_t n)
 {
-	if (xr_muted)
+	if (xr_muted || (!xr_tls && xr_some_forbid_tsc && inherits_prohibition()))
 		return 0;
 	if (!xr_tls && xr_rdtsc() < __atomic_load_n(&state.next_try, __ATOMIC_RELAXED)) {
 		xr_drop();

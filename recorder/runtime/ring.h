@@ -6,6 +6,9 @@
 
 #pragma GCC visibility push(hidden)
 
+/* Set once a thread has forbidden itself to read the TSC. */
+extern uint32_t xr_some_forbid_tsc;
+
 /* ring.c: called once, before anything is recorded. Returns -1 if there is no memory. */
 int xr_ring_init(int dont_dump);
 /* Returns whether rdpid can tell the CPU. */

@@ -116,8 +116,14 @@ static inline void xr_sleep_ns(uint64_t ns)
 	xr_sys2(SYS_nanosleep, (intptr_t)&t, 0);
 }
 
+/* Nonzero if the thread may not read the TSC. clock.c then computes it from the kernel's clock. */
+extern __thread uint32_t xr_tsc_forbidden __attribute__((tls_model("initial-exec"), visibility("hidden")));
+__attribute__((visibility("hidden"))) uint64_t xr_computed_tsc(void);
+
 static inline uint64_t xr_rdtsc(void)
 {
+	if (__builtin_expect(xr_tsc_forbidden, 0))
+		return xr_computed_tsc();
 	uint32_t low, high;
 	__asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
 	return (uint64_t)high << 32 | low;
