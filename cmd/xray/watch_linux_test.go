@@ -250,13 +250,28 @@ func TestWatchByNameRefused(t *testing.T) {
 		{[]string{"setpriv", "--bounding-set=-all"}, "CAP_SYS_PTRACE"},
 	} {
 		args := append(c.as, "xray", "watch", "--wait-for", filepath.Base(program), "--root", "^handle$",
-			"-o", filepath.Join(t.TempDir(), "slow"), "--duration", "3s", "--quiet")
-		var said bytes.Buffer
+			"-o", filepath.Join(t.TempDir(), "slow"), "--quiet")
+		said := filepath.Join(t.TempDir(), "said")
+		file, err := os.Create(said)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
 		w := exec.Command(args[0], args[1:]...)
-		w.Stderr = &said
-		err := w.Run()
-		if err != nil || strings.Count(said.String(), "\n") != 1 || !strings.Contains(said.String(), c.expected) {
-			t.Errorf("%v, want one line with %q\n%s", err, c.expected, &said)
+		w.Stderr = file
+		if err := w.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+			if text, _ := os.ReadFile(said); len(text) > 0 {
+				break
+			}
+		}
+		time.Sleep(2 * time.Second) // it tries again meanwhile
+		_ = w.Process.Signal(os.Interrupt)
+		err = w.Wait()
+		if text, _ := os.ReadFile(said); err != nil || strings.Count(string(text), "\n") != 1 || !strings.Contains(string(text), c.expected) {
+			t.Errorf("%v, want one line with %q\n%s", err, c.expected, text)
 		}
 	}
 }
