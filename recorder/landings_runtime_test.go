@@ -266,7 +266,7 @@ func TestLandingsThroughHooks(t *testing.T) {
 		"functions": {"exceptions": 0, "longjmp": 600},
 		"fentry":    {"exceptions": 300, "longjmp": 600, "recursion": 150},
 	} {
-		object := elftest.Build(t, "g++", "landings.o", slices.Concat([]string{"-O2", "-g", "-c", "testdata/landings.cc"}, hooks[way], []string{"-fno-optimize-sibling-calls"})...)
+		object := elftest.Build(t, "g++", "landings.o", slices.Concat([]string{"-O2", "-g", "-c", "-Iruntime", "testdata/landings.cc"}, hooks[way], []string{"-fno-optimize-sibling-calls"})...)
 		program := elftest.Build(t, "g++", "landings", object, l.Preload(), "-Wl,-rpath,"+filepath.Dir(l.Preload()), "-pthread", "-ldl")
 		for _, c := range landings {
 			if n, ok := left[c.what]; ok {
