@@ -105,6 +105,8 @@ struct xr_instruction xr_instruction_at(const uint8_t *code)
 	}
 	if (jump && immediate == 2)
 		immediate = 4; /* an operand-size prefix does not shorten jumps, at least on Intel's processors */
+	in.ends = two ? opcode == 0x0b /* ud2 */ : opcode == 0xe9 || opcode == 0xeb || opcode == 0xc2 || opcode == 0xc3 ||
+		opcode == 0xcc || opcode == 0xf4 || opcode == 0xcf || (opcode == 0xff && (p[0] >> 3 & 7) == 4);
 	if (flags & M)
 		p += modrm_size(p);
 	if (jump && opcode != 0xe8) {

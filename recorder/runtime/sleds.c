@@ -78,9 +78,68 @@ static int jump_follows(const uint8_t *sled)
 	return *p == 0xe9 || *p == 0xeb || *p >> 4 == 7 || (*p == 0x0f && p[1] >> 4 == 8) || (*p == 0xff && (p[1] >> 3 & 7) == 4);
 }
 
-/* Returns whether code of the function that ends at end jumps to its entry. Then the sled is passed at
- * each turn of the loop, in the middle of the function. Code with a prologue does not jump before that.
- * A jump directly behind a tail exit is a call. */
+enum { MOST = 1 << 16 }; /* code of a function that is examined, in bytes */
+
+/* Which code of a function was reached, by offset, and from where to go on. */
+struct reached {
+	uint8_t bits[MOST / 8];
+	uint16_t open[MOST];
+};
+
+static int reach(struct reached *r, uint64_t offset)
+{
+	int was = r->bits[offset / 8] >> offset % 8 & 1;
+	r->bits[offset / 8] |= 1 << offset % 8;
+	return !was;
+}
+
+static int is_behind_tail(const struct xr_sled *s, uint64_t n, uint64_t at)
+{
+	for (uint64_t k = 0; k < n; k++)
+		if (s[k].kind == XR_SLED_TAIL && xr_sled_address(&s[k]) + SLED == at)
+			return 1;
+	return 0;
+}
+
+/* What code leads to. */
+enum { TO_ENTRY = 1, RETURNS = 2 };
+
+/* Follows the code from behind the entry sled, but for jumps through tables. Functions without sleds may
+ * lie before end. Their jumps to the entry are calls, and so is a jump directly behind a tail exit. */
+static int follow(const struct xr_sled *s, uint64_t n, const struct xr_sled *entry, uint64_t end)
+{
+	uint64_t at = xr_sled_address(entry), function = xr_sled_function(entry), nopen = 1;
+	struct reached *r = xr_map(sizeof *r);
+	int found = 0;
+	if (!r)
+		return 0;
+	if (end > at + MOST)
+		end = at + MOST;
+	r->open[0] = SLED;
+	while (nopen) {
+		for (uint64_t p = at + r->open[--nopen]; p < end && reach(r, p - at);) {
+			struct xr_instruction in = xr_instruction_at((const uint8_t *)p);
+			if (!in.size)
+				break;
+			if (in.target && !is_behind_tail(s, n, p)) {
+				if (in.target - function <= at - function)
+					found |= TO_ENTRY;
+				else if (in.target > at && in.target < end)
+					r->open[nopen++] = in.target - at;
+			}
+			if (*(const uint8_t *)p == 0xc3)
+				found |= RETURNS;
+			if (in.ends)
+				break;
+			p += in.size;
+		}
+	}
+	xr_unmap(r, sizeof *r);
+	return found;
+}
+
+/* Returns whether code of the function, before end, jumps to its entry. Then the sled is passed at each
+ * turn of the loop, in the middle of the function. Code with a prologue does not jump before that. */
 static int is_loop(const struct xr_sled *s, uint64_t n, const struct xr_sled *entry, uint64_t end)
 {
 	uint64_t at = xr_sled_address(entry), function = xr_sled_function(entry), candidate = 0;
@@ -96,42 +155,13 @@ static int is_loop(const struct xr_sled *s, uint64_t n, const struct xr_sled *en
 		if (p + 1 + near - function <= at - function || p + 4 + far - function <= at - function)
 			candidate = p;
 	}
-	if (!candidate)
-		return 0;
-	for (uint64_t p = at + SLED; p < end;) {
-		struct xr_instruction in = xr_instruction_at((const uint8_t *)p);
-		if (!in.size)
-			return 0;
-		if (in.target && in.target - function <= at - function) {
-			uint64_t k = 0;
-			while (k < n && !(s[k].kind == XR_SLED_TAIL && xr_sled_address(&s[k]) + SLED == p))
-				k++;
-			if (k == n)
-				return 1;
-		}
-		p += in.size;
-	}
-	return 0;
+	return candidate && follow(s, n, entry, end) & TO_ENTRY;
 }
 
 static int is_exit(const struct xr_sled *s) { return s->kind == XR_SLED_EXIT || s->kind == XR_SLED_TAIL; }
 
-/* Whether a function has a return, which has no sled then. Functions that never return have no exits
- * either. */
-static int returns(const struct xr_sled *entry, uint64_t end)
-{
-	for (uint64_t p = xr_sled_address(entry) + SLED; p < end;) {
-		struct xr_instruction in = xr_instruction_at((const uint8_t *)p);
-		if (*(const uint8_t *)p == 0xc3)
-			return 1;
-		if (!in.size)
-			break;
-		p += in.size;
-	}
-	return 0;
-}
-
-/* Examines a function that has n sleds. end is where the next one begins. */
+/* Examines a function that has n sleds. end is where the next one begins. A function without exits has none
+ * because it never returns, or because its returns have no sleds. */
 static enum xr_unsafe examine(const struct xr_sled *s, uint64_t n, struct set *seen, struct set *shared, uint64_t end, int no_exits)
 {
 	const struct xr_sled *entry = NULL, *out = NULL;
@@ -159,12 +189,11 @@ static enum xr_unsafe examine(const struct xr_sled *s, uint64_t n, struct set *s
 		return why;
 	if (entry && !entry->call && is_loop(s, n, entry, end))
 		return XR_IS_LOOP;
-	return (out && !entry) || (entry && !out && (no_exits || returns(entry, end))) ? XR_ONE_SIDED : XR_SAFE;
+	return (out && !entry) || (entry && !out && (no_exits || follow(s, n, entry, end) & RETURNS)) ? XR_ONE_SIDED : XR_SAFE;
 }
 
 void xr_examine(const struct xr_object *o)
 {
-	enum { MOST = 1 << 16 };
 	const struct xr_sled *s = (const struct xr_sled *)o->sleds;
 	uint64_t size = (o->text_end - o->text_first) / 16 + 1, last = xr_mappings[o - xr_root.objects].seg_end - 24;
 	struct set seen = {o->text_first, xr_map(size)}, shared = {o->text_first, xr_map(size)};
