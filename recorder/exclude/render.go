@@ -71,8 +71,12 @@ func (p *Plan) Summary() string {
 	case p.After.Overhead() <= p.Budget:
 		s += ", within the budget of " + percent(p.Budget)
 	case p.fits(&p.After):
-		s += fmt.Sprintf(", including %s that does not depend on calls: no choice of functions meets the budget of %s",
-			percent(overhead(p.Spent.Fixed, p.After.Time)), percent(p.Budget))
+		fixed := overhead(p.Spent.Fixed, p.After.Time)
+		verdict := "the rest is within the budget of"
+		if fixed > p.Budget {
+			verdict = "no choice of functions meets the budget of"
+		}
+		s += fmt.Sprintf(", including %s that does not depend on calls: %s %s", percent(fixed), verdict, percent(p.Budget))
 	default:
 		s += fmt.Sprintf(": this exceeds the budget of %s, but no other function can be excluded", percent(p.Budget))
 	}

@@ -79,6 +79,9 @@ func chooseBuild(seed uint64, compilers []compiler) build {
 		// Promoted indirect calls could be calls of the function itself, and become loops.
 		{kind: "split", flags: []string{"-ffunction-sections", "-mllvm", "-disable-icp", lld}, split: true},
 	}
+	if b.version == 18 || b.version == 20 {
+		kinds = kinds[:len(kinds)-1] // there is no llvm-profdata that reads their profiles
+	}
 	k := kinds[r.IntN(len(kinds))]
 	b.kind, b.flags, b.split = k.kind, k.flags, k.split
 	return b
