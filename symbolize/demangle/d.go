@@ -17,7 +17,7 @@ func demangleD(linkage string) (string, bool) {
 	if !ok {
 		return "", false
 	}
-	d := &dDemangler{demangler: demangler{input: rest, in: rest}}
+	d := &dDemangler{input: rest, in: rest}
 	if !attempt(d.mangled) || d.in != "" {
 		return "", false
 	}
@@ -25,7 +25,82 @@ func demangleD(linkage string) (string, bool) {
 }
 
 // dDemangler implements the grammar in https://dlang.org/spec/abi.html#name_mangling.
-type dDemangler struct{ demangler }
+type dDemangler struct {
+	input string // the name after _D
+	in    string // the rest to read
+	out   []byte
+	depth int
+	steps int
+}
+
+const (
+	maxDDepth     = 128
+	maxDSteps     = 1 << 14
+	maxDDemangled = 1 << longestDemangled
+)
+
+// bailout is the panic value of fail.
+type bailout struct{}
+
+func (d *dDemangler) fail() { panic(bailout{}) }
+
+// attempt calls read and returns false if it fails.
+func attempt(read func()) (ok bool) {
+	defer func() {
+		if e := recover(); e != nil {
+			if _, expected := e.(bailout); !expected {
+				panic(e)
+			}
+			ok = false
+		}
+	}()
+	read()
+	return true
+}
+
+// enter counts the nesting depth and the total steps.
+func (d *dDemangler) enter() {
+	d.depth++
+	d.steps++
+	if d.depth > maxDDepth || d.steps > maxDSteps {
+		d.fail()
+	}
+}
+
+func (d *dDemangler) leave() { d.depth-- }
+
+func (d *dDemangler) text(s string) {
+	if len(d.out)+len(s) > maxDDemangled {
+		d.fail()
+	}
+	d.out = append(d.out, s...)
+}
+
+func (d *dDemangler) accept(prefix string) bool {
+	rest, ok := strings.CutPrefix(d.in, prefix)
+	if ok {
+		d.in = rest
+	}
+	return ok
+}
+
+func (d *dDemangler) expect(prefix string) {
+	if !d.accept(prefix) {
+		d.fail()
+	}
+}
+
+// peek returns a byte of the rest, or 0 behind it.
+func (d *dDemangler) peek(i int) byte {
+	if i < len(d.in) {
+		return d.in[i]
+	}
+	return 0
+}
+
+func (d *dDemangler) position() int { return len(d.input) - len(d.in) }
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 // mangled reads a qualified name and its type, which is not written.
 func (d *dDemangler) mangled() {

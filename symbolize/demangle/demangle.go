@@ -20,33 +20,35 @@ func Name(linkage string) string {
 	if !strings.HasPrefix(linkage, "_R") && !strings.HasPrefix(strings.TrimLeft(linkage, "_"), "Z") || linkage[0] != '_' {
 		return linkage
 	}
-	if name, ok := demangleFast(linkage); ok {
-		return name
-	}
-	if name, ok := demangleRust(linkage); ok {
-		return name
-	}
-	return demangleFully(linkage)
+	return byLibrary(linkage)
 }
 
 // operatorSpace removes the space between an operator and template arguments, as LLVM does
 // since version 15.
 var operatorSpace = strings.NewReplacer("operator<< <", "operator<<<", "operator< <", "operator<<")
 
-// maxDemangleFully limits the length of names that are passed to the library. Its time is
-// quadratic for deeply nested names.
-const maxDemangleFully = 1 << 12
+const (
+	// longest limits the length of names that are demangled. The library's time is quadratic for deeply
+	// nested names.
+	longest = 1 << 12
+	// longestDemangled limits the length of demangled names, as a power of 2.
+	longestDemangled = 16
+)
 
-func demangleFully(linkage string) (name string) {
+// byLibrary demangles names of C++ and Rust. testdata/library.txt lists what the library gets wrong.
+func byLibrary(linkage string) (name string) {
 	name = linkage
-	if len(name) > maxDemangleFully {
+	if len(name) > longest {
 		return name
+	}
+	base, unique := linkage, ""
+	if i := strings.Index(linkage, ".llvm."); i > 0 { // of ThinLTO; the library refuses it after some names
+		base, unique = linkage[:i], " ("+linkage[i:]+")"
 	}
 	// Show names unchanged if they do not demangle.
 	defer func() { _ = recover() }() // hostile names can make the library panic
-	const maxLength = 16             // as a power of 2
-	if s, err := library.ToString(linkage, library.LLVMStyle, library.MaxLength(maxLength)); err == nil {
-		name = operatorSpace.Replace(s)
+	if s, err := library.ToString(base, library.LLVMStyle, library.MaxLength(longestDemangled)); err == nil {
+		name = operatorSpace.Replace(s) + unique
 	}
 	return name
 }

@@ -8,20 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	library "github.com/ianlancetaylor/demangle"
-
 	"github.com/xray-tools/xray/internal/test/testenv"
 )
-
-// byLibrary demangles a name with the library. If the library refuses the name, byLibrary returns
-// it unchanged.
-func byLibrary(name string) string {
-	s, err := library.ToString(name, library.LLVMStyle)
-	if err != nil {
-		return name
-	}
-	return s
-}
 
 // byLLVM demangles names with llvm-cxxfilt.
 func byLLVM(t *testing.T, names []string) []string {
@@ -54,10 +42,7 @@ func TestLibraryDifferences(t *testing.T) {
 		}
 		found++
 		name, want, wrong := lines[0], lines[1], lines[2]
-		if got := Name(name); got != want {
-			t.Errorf("%s:\ngot  %s\nwant %s", name, got, want)
-		}
-		if got := byLibrary(name); got != wrong {
+		if got := Name(name); got != wrong {
 			t.Errorf("%s: library: got\n%s\nwant\n%s", name, got, wrong)
 		}
 		if got := byLLVM(t, []string{name})[0]; got != want {
@@ -66,38 +51,6 @@ func TestLibraryDifferences(t *testing.T) {
 	}
 	if found < 8 {
 		t.Errorf("got %d differences", found)
-	}
-}
-
-// If this package and the library differ on names of real programs, LLVM agrees with this package.
-func TestLikeLibrary(t *testing.T) {
-	for _, name := range []string{"libstdc++.so", "libLLVM.so.22.1", "libclang-cpp.so.22.1", "libclang-cpp.so.14", "librustc_driver"} {
-		t.Run(name, func(t *testing.T) {
-			var names []string
-			if name == "librustc_driver" {
-				names = rustNames(t)
-			} else {
-				names = libraryNames(t, name)
-			}
-			var differ []string
-			for _, n := range names {
-				if Name(n) != operatorSpace.Replace(byLibrary(n)) {
-					differ = append(differ, n)
-				}
-			}
-			t.Logf("of %d names, %d differ", len(names), len(differ))
-			if len(names) < 1000 || len(differ) > len(names)/50 {
-				t.Errorf("of %d names, %d differ, want at most one in 50", len(names), len(differ))
-			}
-			if len(differ) == 0 {
-				return
-			}
-			for i, want := range byLLVM(t, differ) {
-				if got := Name(differ[i]); got != want {
-					t.Errorf("%s:\ngot         %s\nLLVM        %s\nthe library %s", differ[i], got, want, byLibrary(differ[i]))
-				}
-			}
-		})
 	}
 }
 
@@ -183,20 +136,13 @@ func rustNames(t *testing.T) []string {
 func BenchmarkLibraries(b *testing.B) {
 	for _, file := range []string{"libLLVM.so.22.1", "libclang-cpp.so.14"} {
 		names := libraryNames(b, file)
-		for _, c := range []struct {
-			by string
-			f  func(string) string
-		}{
-			{"own", Name}, {"library", byLibrary},
-		} {
-			b.Run("of="+file+"/by="+c.by, func(b *testing.B) {
-				for b.Loop() {
-					for _, n := range names {
-						c.f(n)
-					}
+		b.Run("of="+file, func(b *testing.B) {
+			for b.Loop() {
+				for _, n := range names {
+					Name(n)
 				}
-				b.ReportMetric(float64(len(names)), "names/op")
-			})
-		}
+			}
+			b.ReportMetric(float64(len(names)), "names/op")
+		})
 	}
 }
