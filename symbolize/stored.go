@@ -54,6 +54,10 @@ func storedNames(o *reader.Object, opts Options) *Table {
 	return t
 }
 
+// exported reports whether a table has the names of an object whose functions all are exported: of
+// objects, traces name only the functions of those that replace the C library's.
+func (t *Table) exported() bool { return t.debug == nil && t.stored != nil }
+
 func (s *Stored) find(id reader.FuncID) (*Table, reader.FuncID) { return s.of[id], id }
 
 // Func implements [Names].

@@ -34,23 +34,31 @@ const (
 // trace, it returns the tail calls that were known when the trace was packed.
 //
 // It finds a jump to a function of another file if n has that file and the file exports the
-// function. Functions that can reach each other by tail calls alone form a loop. Jumps between
+// function, or if the trace names the functions of that object, as it does for those that replace
+// functions of the C library. Functions that can reach each other by tail calls alone form a loop. Jumps between
 // them do not count as tail calls.
 func FindTailCalls(n Names, except ...*Table) *TailCalls {
 	if stored, ok := n.(*Stored); ok {
 		return stored.tails
 	}
 	t := &TailCalls{to: make(map[reader.FuncID][]reader.FuncID)}
-	var files []*tailFile
+	var files, named []*tailFile
 	imports := make(map[string][]reader.FuncID)
 	eachTable(n, func(table *Table, offset reader.FuncID) {
 		f := &tailFile{table: table, offset: offset}
+		if table.exported() {
+			named = append(named, f)
+			return
+		}
 		// Skip damaged files.
 		if table.isX86() && !slices.Contains(except, table) && debuginfo.Guard(f.read) == nil {
 			files = append(files, f)
 			f.wanted(imports)
 		}
 	})
+	for _, f := range named {
+		f.exportNames(imports)
+	}
 	for _, f := range files {
 		if debuginfo.Guard(func() error { f.export(imports); return nil }) != nil {
 			clear(imports)
@@ -223,6 +231,15 @@ func (f *tailFile) export(imports map[string][]reader.FuncID) {
 	for _, s := range f.table.debug.ELF().DynamicSymbols() {
 		if ids, ok := imports[s.Name]; ok && s.Address != 0 {
 			imports[s.Name] = append(ids, f.functions[s.Address]...)
+		}
+	}
+}
+
+// exportNames does the same for an object whose names are in the trace.
+func (f *tailFile) exportNames(imports map[string][]reader.FuncID) {
+	for i, name := range f.table.linkage {
+		if ids, ok := imports[name]; ok {
+			imports[name] = append(ids, f.table.m.Functions[i].ID+f.offset)
 		}
 	}
 }

@@ -12,6 +12,13 @@
 #define XR_CALL_RESULT 5
 #define XR_CALLS 5
 
+/* Before each function are 16 bytes, by which tailcalls.c recognizes the target of a jump: a mark of 8 bytes,
+ * and the distance from the function to its entry sled in the last byte. The function's address is 16 more
+ * than a multiple of 32, so both are in the same page. */
+#define XR_CALL_MARK 0x6c61436372615258
+#define XR_CALL_ALIGN 32
+#define XR_CALL_HEAD 16
+
 /* Number of descriptors that can have names. The table has one bit for each. */
 #define XR_NAMED 1048576
 

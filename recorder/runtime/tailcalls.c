@@ -2,6 +2,7 @@
  * as it is for readers of a full recording: see symbolize/tailcalls.go, which follows the same jumps.
  *
  * General registers only, and no libc. */
+#include "libcalls.h"
 #include "objects.h"
 #include "syscall.h"
 #include "tailcalls.h"
@@ -9,6 +10,10 @@
 /* Returns the ID in an entry sled that is on, or 0. See patch.c. */
 static uint32_t id_in_entry(const uint8_t *code)
 {
+	static const uint64_t mark = XR_CALL_MARK;
+	/* Functions of libcalls/ load the value to record before their sled. */
+	if ((uintptr_t)code % XR_CALL_ALIGN == XR_CALL_HEAD && !__builtin_memcmp(code - XR_CALL_HEAD, &mark, sizeof mark))
+		return xr_id_in_entry(code + code[-1]);
 	static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
 	if (!__builtin_memcmp(code, endbr64, sizeof endbr64))
 		code += sizeof endbr64;

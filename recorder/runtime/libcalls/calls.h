@@ -39,7 +39,10 @@
 	.globl	\name
 #endif
 	.type	\name, @function
-	.p2align 4
+	.balign	XR_CALL_ALIGN
+	.quad	XR_CALL_MARK
+	.zero	XR_CALL_HEAD - 9
+	.byte	.Lentry_\name - .Lstart_\name
 #ifdef XR_WRAP
 __wrap_\name:
 #endif
