@@ -185,7 +185,7 @@ func (m *matrixObject) copy(t *testing.T, variant string) string {
 
 // Every function has its name and line, with every compiler and wherever the debug information is.
 func TestMatrix(t *testing.T) {
-	testenv.Need(t, "objcopy", "strip", "xz", "nm", "llvm-objcopy-22", "llvm-dwp-22", "ld.lld-22", "llvm-symbolizer-22", "llvm-xray-22")
+	testenv.Need(t, "objcopy", "strip", "nm", "llvm-objcopy-22", "llvm-dwp-22", "ld.lld-22", "llvm-symbolizer-22", "llvm-xray-22")
 	for _, compiler := range []string{"clang++-14", "clang++-19", "clang++-22", gcc} {
 		for _, dwarf := range []string{"4", "5"} {
 			t.Run(compiler+"/dwarf="+dwarf, func(t *testing.T) {
@@ -299,13 +299,6 @@ func (m *matrixObject) separate(t *testing.T) {
 		return byID, nil
 	}}})
 
-	mini := m.copy(t, "mini")
-	debug = mini + ".mini"
-	elftest.Run(t, "objcopy", "-S", "--wildcard", "--keep-symbol=_Z*", "--keep-symbol=plain_*", mini, debug)
-	elftest.Run(t, "xz", debug)
-	elftest.Run(t, "strip", "-s", mini)
-	elftest.Run(t, "objcopy", "--add-section", ".gnu_debugdata="+debug+".xz", mini)
-	m.check(t, "minidebuginfo", mini, false, false, Options{})
 }
 
 // compressed compresses the debug sections.

@@ -22,7 +22,7 @@ type lacking struct {
 
 // openDebug finds separate debug files of a stripped binary. It tries these candidates in
 // order, until nothing is lacking: the file of .gnu_debuglink, files with the build ID in debug
-// directories, files with the name there, .gnu_debugdata, and the file of Options.Fetch.
+// directories, files with the name there, and the file of Options.Fetch.
 func (b *Binary) openDebug() {
 	lack := lacking{b.elf.f.SectionByType(elf.SHT_SYMTAB) == nil, b.elf.Section(".debug_line") == nil}
 	if lack == (lacking{}) || b.elf.Relocatable() {
@@ -38,13 +38,6 @@ func (b *Binary) openDebug() {
 		case err != nil:
 			b.refuse(fmt.Errorf("%s: ignored as debug file of %s: %w", c.path, b.path, err))
 		case o != nil:
-			b.takeDebug(o, &lack)
-		}
-	}
-	if lack.names {
-		if o, err := b.elf.miniDebug(); err != nil {
-			b.refuse(fmt.Errorf("%s: %w", b.path, err))
-		} else if o != nil {
 			b.takeDebug(o, &lack)
 		}
 	}

@@ -8,8 +8,8 @@
 // (definitions.go). For functions without a definition it runs the line tables, and keeps the rows
 // at their addresses (lines.go, lineprog.go). It reads both in parallel.
 //
-// Debug information may be elsewhere: in a separate debug file (debugfile.go), compressed in the
-// file itself (minidebug.go), in .dwo files or a .dwp package, or in a file of dwz (split.go).
+// Debug information may be elsewhere: in a separate debug file (debugfile.go), in .dwo files or a
+// .dwp package, or in a file of dwz (split.go).
 // [Options] configure the search.
 //
 // The package reads ELF files of both classes and byte orders, linked or not. It lays out

@@ -5,10 +5,7 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"math/rand/v2"
-	"strings"
 	"testing"
-
-	"github.com/ulikunitz/xz"
 
 	"github.com/xray-tools/xray/internal/test/elftest"
 )
@@ -156,63 +153,6 @@ func FuzzDebugInfo(f *testing.F) {
 			exerciseSections(t, debugSections{info, abbrev, ranges, rnglists, addr, index}, split)
 		})
 	})
-}
-
-func FuzzXZ(f *testing.F) {
-	var b bytes.Buffer
-	w, err := xz.NewWriter(&b)
-	if err != nil {
-		f.Fatal(err)
-	}
-	w.Write(bytes.Repeat([]byte("symbols "), 100))
-	if err := w.Close(); err != nil {
-		f.Fatal(err)
-	}
-	f.Add(b.Bytes())
-	f.Add(elftest.PackXZ(f, make([]byte, 1<<20)))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		const limit = 4 << 20
-		elftest.Bounded(t, elftest.FuzzMemory(len(data)), func() { _, _ = unpackXZ(data, limit) })
-	})
-}
-
-// Data from other XZ compressors can be unpacked. Damaged data, and data that needs much memory,
-// are refused.
-func TestUnPackXZ(t *testing.T) {
-	plain := bytes.Repeat([]byte("a symbol and another one; "), 10_000)
-	for _, check := range []byte{xz.CRC32, xz.CRC64, xz.SHA256} {
-		var b bytes.Buffer
-		w, err := xz.WriterConfig{CheckSum: check, BlockSize: 60_000}.NewWriter(&b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.Write(plain)
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
-		data := b.Bytes()
-		if got, err := unpackXZ(data, xzLimit); err != nil || !bytes.Equal(got, plain) {
-			t.Fatalf("check %d: got %d bytes, error %v; want %d", check, len(got), err, len(plain))
-		}
-		for n := range data {
-			if _, err := unpackXZ(data[:n], xzLimit); err == nil {
-				t.Fatalf("check %d: the first %d of %d bytes were accepted", check, n, len(data))
-			}
-		}
-		if check == xz.CRC32 {
-			data[len(data)/2] ^= 0x40
-			if got, err := unpackXZ(data, xzLimit); err == nil {
-				t.Errorf("damage was not detected; unpacked data are intact: %v", bytes.Equal(got, plain))
-			}
-		}
-		large := bytes.Clone(data)
-		if i := bytes.Index(large[:64], []byte{0x21, 1}); i > 0 {
-			large[i+2] = 40 // a dictionary of 4 GiB
-			if _, err := unpackXZ(large, xzLimit); err == nil || !strings.Contains(err.Error(), "dictionary") {
-				t.Errorf("dictionary of 4 GiB: got error %v", err)
-			}
-		}
-	}
 }
 
 func FuzzLineTable(f *testing.F) {

@@ -74,45 +74,4 @@ func TestBombs(t *testing.T) {
 	if b, err := section(4*mb, zeros); err != nil || len(b) != 4*mb {
 		t.Errorf("section of 4 MB within the limit: got %d bytes, error %v", len(b), err)
 	}
-	if b, err := unpackXZ(elftest.PackXZ(t, zeros), 4*mb); err != nil || len(b) != 4*mb {
-		t.Errorf("XZ data of 4 MB: got %d bytes, error %v", len(b), err)
-	}
-	if b, err := unpackXZ(elftest.PackXZ(t, zeros), 4*mb-1); err == nil || !strings.Contains(err.Error(), "unpack to too many bytes") {
-		t.Errorf("XZ data above the limit: got %d bytes, error %v", len(b), err)
-	}
-}
-
-// If a section's data are compressed again inside it, both count toward the limit.
-func TestNestedBomb(t *testing.T) {
-	t.Setenv(UnpackLimitVariable, "4M")
-	inside := func(size int) error {
-		b := bytes.NewBuffer(elftest.Words(binary.LittleEndian, 8, uint64(elf.COMPRESS_ZLIB), uint64(size), 1))
-		w := zlib.NewWriter(b)
-		w.Write(make([]byte, size))
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
-		file := func(sections ...elftest.Section) []byte {
-			return elftest.File(binary.LittleEndian, elf.ELFCLASS64, elf.EM_X86_64, elf.ET_EXEC, sections...)
-		}
-		mini := file(elftest.Section{Name: ".debug_str", Kind: elf.SHT_PROGBITS, Flags: elf.SHF_COMPRESSED, Data: b.Bytes()},
-			elftest.Section{Name: ".padding", Kind: elf.SHT_PROGBITS, Data: make([]byte, 2<<20)})
-		data := file(elftest.Section{Name: ".gnu_debugdata", Kind: elf.SHT_PROGBITS, Data: elftest.PackXZ(t, mini)})
-		o, err := NewELF(bytes.NewReader(data), int64(len(data)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		m, err := o.miniDebug()
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = m.Section(".debug_str").Bytes()
-		return err
-	}
-	if err := inside(1 << 20); err != nil {
-		t.Error(err)
-	}
-	if err := inside(3 << 20); err == nil || !strings.Contains(err.Error(), "set XRAY_UNPACK_LIMIT") {
-		t.Errorf("3 MB inside 2 MB with a limit of 4 MB: got error %v", err)
-	}
 }

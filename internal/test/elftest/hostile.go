@@ -10,8 +10,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/ulikunitz/xz"
 )
 
 // HostileFiles returns files of less than 10 MB that try to exhaust memory or time. scale makes
@@ -55,8 +53,6 @@ func HostileFiles(t testing.TB, scale int) map[string][]byte {
 		"functions":     Overlapping(8 << 20 / scale),
 		"nested":        Mapped(Nested(8 << 20 / scale)...),
 		"abbreviations": Mapped(ManyAbbreviations(4 << 20 / scale)...),
-		"mini debug":    Mapped(Section{Name: ".gnu_debugdata", Kind: elf.SHT_PROGBITS, Data: PackXZ(t, zeros[:large/16])}),
-		"in mini debug": Mapped(Section{Name: ".gnu_debugdata", Kind: elf.SHT_PROGBITS, Data: PackXZ(t, Mapped(debug("info", compressed, pack(large, filled)), debug("line", compressed, one), debug("abbrev", 0, abbrevs)))}),
 	}
 	// All sections have the same name, which is as long as the file.
 	long := Section{Name: string(bytes.Repeat([]byte("x"), 4<<20/scale)), Kind: elf.SHT_PROGBITS}
@@ -140,22 +136,6 @@ func ManyAbbreviations(size int) []Section {
 		abbrevs = append(abbrevs, byte(1+i%100), 0x11, 0, 0, 0)
 	}
 	return []Section{DebugPart("info", info), DebugPart("abbrev", abbrevs)}
-}
-
-// PackXZ compresses data with xz.
-func PackXZ(t testing.TB, data []byte) []byte {
-	var b bytes.Buffer
-	w, err := xz.NewWriter(&b)
-	if err == nil {
-		_, err = w.Write(data)
-	}
-	if err == nil {
-		err = w.Close()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
 }
 
 // FuzzMemory limits the bytes that may be allocated for an input. Each function is looked up in
