@@ -22,18 +22,13 @@ static uint64_t copy_payload(void *to, const void *p, uint64_t n, enum owner own
 
 /* Writes an event record. Header, payload and trailer are written in one piece, which becomes
  * part of the ring at the end. */
-static void record(uint64_t head, const void *p, uint64_t n, enum owner owner)
+static uint64_t record_inside(uint64_t head, uint64_t p, uint64_t n, uint64_t owner)
 {
 	uint64_t size = n < XR_MAX_PAYLOAD ? n : XR_MAX_PAYLOAD, tsc;
 	uint64_t padded = (size + 7) & ~7ull;
-	uint64_t signals;
-	if (!xr_enter(&signals)) {
-		xr_drop();
-		return;
-	}
 	uint64_t *q = (uint64_t *)xr_reserve(24 + padded, &tsc);
 	if (q) {
-		uint64_t copied = size ? copy_payload(q + 2, p, size, owner) : 0;
+		uint64_t copied = size ? copy_payload(q + 2, (const void *)p, size, owner) : 0;
 		if (copied < n)
 			xr_tls->truncated++;
 		/* The bytes after the cursor in a chunk must stay zero. */
@@ -44,7 +39,13 @@ static void record(uint64_t head, const void *p, uint64_t n, enum owner owner)
 		q[2 + end / 8] = XR_TRAILER | copied << 1 | 1;
 		xr_commit(24 + end);
 	}
-	xr_leave(signals);
+	return 1;
+}
+
+static void record(uint64_t head, const void *p, uint64_t n, enum owner owner)
+{
+	if (!xr_inside(record_inside, head, (uintptr_t)p, n, owner))
+		xr_drop();
 }
 
 /* Returns whether events are recorded: in the modes that record individual calls. */
@@ -93,23 +94,23 @@ static void put_left(uint64_t *q, uint64_t tsc, uint32_t cause, const uint32_t *
 	__atomic_store_n(&q[0], XR_REC_CUSTOM << 1 | 1 | sizeof landing << 32, __ATOMIC_RELEASE);
 }
 
+static uint64_t record_left_inside(uint64_t cause, uint64_t ids, uint64_t n, uint64_t d)
+{
+	uint64_t tsc, *q = (uint64_t *)xr_reserve(LANDING_SIZE + 8 * n, &tsc);
+	(void)d;
+	if (q) {
+		put_left(q, tsc, cause, (const uint32_t *)ids, n);
+		xr_commit(LANDING_SIZE + 8 * n);
+	}
+	return 1;
+}
+
 void xr_record_left(uint32_t cause, const uint32_t *ids, uint32_t n)
 {
 	/* Programs may jump a million times a second, and blocking signals takes two system calls. */
 	struct xr_place taken = xr_take_room(LANDING_SIZE + 8 * n);
-	if (taken.at) {
+	if (taken.at)
 		put_left(taken.at, taken.tsc, cause, ids, n);
-		return;
-	}
-	uint64_t tsc, signals;
-	if (!xr_enter(&signals)) {
+	else if (!xr_inside(record_left_inside, cause, (uintptr_t)ids, n, 0))
 		xr_drop();
-		return;
-	}
-	uint64_t *q = (uint64_t *)xr_reserve(LANDING_SIZE + 8 * n, &tsc);
-	if (q) {
-		put_left(q, tsc, cause, ids, n);
-		xr_commit(LANDING_SIZE + 8 * n);
-	}
-	xr_leave(signals);
 }

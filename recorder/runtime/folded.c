@@ -76,16 +76,19 @@ static struct xr_fold *add(struct xr_profile *p, uint32_t caller, uint32_t id)
 	return f;
 }
 
+static uint64_t add_inside(uint64_t p, uint64_t caller, uint64_t id, uint64_t d)
+{
+	(void)d;
+	return (uintptr_t)add((struct xr_profile *)p, caller, id);
+}
+
 struct xr_path *xr_fold(struct xr_profile *p, struct xr_path *parent, uint32_t id)
 {
-	uint64_t signals;
 	struct xr_fold *f = find(p, parent->id, id);
 	if (!f && !xr_quota_is_left(&pairs, MAX_PAIRS))
 		f = find(p, XR_ANY_CALLER, id);
-	if (!f && xr_enter(&signals)) {
-		f = add(p, parent->id, id);
-		xr_leave(signals);
-	}
+	if (!f)
+		f = (struct xr_fold *)xr_inside(add_inside, (uintptr_t)p, parent->id, id, 0);
 	if (f && !xr_is_folded(parent))
 		p->folding = parent;
 	return f ? &f->sums : NULL;

@@ -97,15 +97,18 @@ static uint64_t add(uint64_t key, int behind_call)
 	return id;
 }
 
+static uint64_t meet_inside(uint64_t key, uint64_t behind_call, uint64_t c, uint64_t d)
+{
+	(void)c, (void)d;
+	xr_lock(XR_LOCK_FUNCTIONS);
+	uint64_t id = add(key, behind_call);
+	xr_unlock(XR_LOCK_FUNCTIONS);
+	return id;
+}
+
 static uint64_t meet(uint64_t key, int behind_call)
 {
-	uint64_t signals, id = 0;
-	if (xr_enter(&signals)) {
-		xr_lock(XR_LOCK_FUNCTIONS);
-		id = add(key, behind_call);
-		xr_unlock(XR_LOCK_FUNCTIONS);
-		xr_leave(signals);
-	}
+	uint64_t id = xr_inside(meet_inside, key, behind_call, 0, 0);
 	if (!id && !xr_sealed) {
 		xr_warn("too many functions: calls of the others are lost", NULL);
 		__atomic_fetch_add(&xr_root.dropped, 1, __ATOMIC_RELAXED);
@@ -122,6 +125,15 @@ static inline uint64_t id_of(uint64_t key, int behind_call)
 
 uint64_t xr_gcc_id(uint64_t function) { return id_of(function, 0); }
 
+static uint64_t make_open_calls(uint64_t thread, uint64_t b, uint64_t c, uint64_t d)
+{
+	struct xr_thread *t = (struct xr_thread *)thread;
+	(void)b, (void)c, (void)d;
+	if (!t->open)
+		t->open = xr_keep(MAX_OPEN * sizeof *t->open);
+	return 1;
+}
+
 /* Returns the thread's open calls, or null. */
 static struct xr_open *open_calls(void)
 {
@@ -132,14 +144,8 @@ static struct xr_open *open_calls(void)
 			return NULL;
 		t = xr_tls;
 	}
-	if (t->open)
-		return t->open;
-	uint64_t signals;
-	if (xr_enter(&signals)) {
-		if (!t->open)
-			t->open = xr_keep(MAX_OPEN * sizeof *t->open);
-		xr_leave(signals);
-	}
+	if (!t->open)
+		xr_inside(make_open_calls, (uintptr_t)t, 0, 0, 0);
 	return t->open;
 }
 

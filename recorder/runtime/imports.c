@@ -119,16 +119,6 @@ struct object {
 };
 enum { OF_CALLS, OF_DATA };
 
-static int contains(const struct dl_phdr_info *info, uint64_t at, uint32_t flags)
-{
-	for (int i = 0; i < info->dlpi_phnum; i++) {
-		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
-		if (p->p_type == PT_LOAD && (p->p_flags & flags) == flags && at - info->dlpi_addr - p->p_vaddr < p->p_memsz)
-			return 1;
-	}
-	return 0;
-}
-
 static void read_tables(struct object *o)
 {
 	for (const ElfW(Dyn) *d = xr_dynamic_section(o->info); d && d->d_tag != DT_NULL; d++) {
@@ -142,7 +132,7 @@ static void read_tables(struct object *o)
 			o->sizes[OF_DATA] = d->d_un.d_val;
 	}
 	for (int i = 0; i < 2; i++)
-		if (!o->sizes[i] || !contains(o->info, o->tables[i], PF_R) || !contains(o->info, o->tables[i] + o->sizes[i] - 1, PF_R))
+		if (!o->sizes[i] || !xr_segment_at(o->info, PF_R, o->tables[i], o->sizes[i]))
 			o->sizes[i] = 0;
 }
 
@@ -223,7 +213,7 @@ static unsigned find_words(const struct object *o, int table, struct word *words
 	unsigned n = 0;
 	for (; r < end && n < most; r++) {
 		uint64_t at = o->info->dlpi_addr + r->r_offset;
-		if (ELF64_R_TYPE(r->r_info) != type || at & 7 || !contains(o->info, at, PF_R | PF_W))
+		if (ELF64_R_TYPE(r->r_info) != type || at & 7 || !xr_segment_at(o->info, PF_R | PF_W, at, sizeof(uint64_t)))
 			continue;
 		struct call *c = bound_to(__atomic_load_n((uint64_t *)at, __ATOMIC_RELAXED));
 		if (c)
@@ -263,7 +253,7 @@ static int change_object(struct dl_phdr_info *info, size_t size, void *arg)
 	(void)size;
 	(void)arg;
 	for (unsigned i = 0; i < ncalls; i++)
-		if (contains(info, calls[i].ours, PF_X))
+		if (xr_segment_at(info, PF_X, calls[i].ours, 1))
 			return 0;
 	read_tables(&o);
 	change_table(&o, OF_CALLS);

@@ -9,6 +9,7 @@
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -74,6 +75,67 @@ EXPORT int mlockall(int flags)
 {
 	xr_arena_trim(0);
 	return result(xr_sys1(SYS_mlockall, flags));
+}
+
+/* Alternate signal stacks. The kernel's part of a signal frame may take nearly all of a small one, and
+ * sleds of the handler need some bytes more. Then the kernel gets a larger stack, and the program sees its
+ * own. */
+
+enum { SMALL = 4096, LARGE = 16384, GUARD = 4096 };
+
+/* At the upper end of a stack that replaces a small one. Stacks are never unmapped, because their thread may
+ * end on them, and another thread takes them over. */
+struct large {
+	struct large *next;
+	uint32_t pid, tid;
+	stack_t given;
+} __attribute__((aligned(64)));
+static struct large *larges;
+static __thread struct large *mine __attribute__((tls_model("initial-exec")));
+
+static uint8_t *stack_of(struct large *l) { return (uint8_t *)(l + 1) - LARGE; }
+
+/* Returns the thread's large stack, or null if there is no memory. */
+static struct large *take_large(void)
+{
+	if (mine || xr_sealed)
+		return mine;
+	uint32_t pid = xr_sys0(SYS_getpid), tid = xr_thread_id();
+	for (struct large *l = __atomic_load_n(&larges, __ATOMIC_ACQUIRE); l; l = l->next) {
+		uint32_t owner = l->tid;
+		if (l->pid == pid && xr_sys3(SYS_tgkill, pid, owner, 0) == -ESRCH &&
+		    __atomic_compare_exchange_n(&l->tid, &owner, tid, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			return mine = l;
+	}
+	uint8_t *p = xr_map(GUARD + LARGE);
+	if (!p || xr_sys3(SYS_mprotect, (intptr_t)p, GUARD, PROT_NONE))
+		return NULL;
+	struct large *l = (struct large *)(p + GUARD + LARGE) - 1;
+	l->pid = pid;
+	l->tid = tid;
+	l->next = __atomic_load_n(&larges, __ATOMIC_RELAXED);
+	while (!__atomic_compare_exchange_n(&larges, &l->next, l, 1, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		;
+	return mine = l;
+}
+
+static int is_interested(void);
+
+EXPORT int sigaltstack(const stack_t *new, stack_t *old)
+{
+	stack_t given, large;
+	int replaces = new && is_interested() && xr_copy_from(&given, new, sizeof given) == sizeof given &&
+		!(given.ss_flags & SS_DISABLE) && given.ss_size >= 2048 /* the kernel's limit */ && given.ss_size < SMALL && take_large();
+	if (replaces)
+		large = (stack_t){.ss_sp = stack_of(mine), .ss_flags = given.ss_flags, .ss_size = LARGE - sizeof *mine};
+	int64_t r = xr_sys2(SYS_sigaltstack, (intptr_t)(replaces ? &large : new), (intptr_t)old);
+	if (!r && old && mine && old->ss_sp == stack_of(mine)) {
+		old->ss_sp = mine->given.ss_sp;
+		old->ss_size = mine->given.ss_size;
+	}
+	if (!r && replaces)
+		mine->given = given;
+	return result(r);
 }
 
 /* System-call filters. */

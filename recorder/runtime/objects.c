@@ -66,8 +66,7 @@ static int refuse(struct finding *f, const char *why, int64_t error)
 	return -1;
 }
 
-/* Returns the segment with these flags that holds an address, or null. */
-static const ElfW(Phdr) *segment_at(const struct dl_phdr_info *info, uint32_t flags, uint64_t address, uint64_t size)
+const ElfW(Phdr) *xr_segment_at(const struct dl_phdr_info *info, uint32_t flags, uint64_t address, uint64_t size)
 {
 	for (int i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
@@ -84,7 +83,7 @@ static void find_build_id(struct finding *f)
 	for (int i = 0; i < f->info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *p = &f->info->dlpi_phdr[i];
 		uint64_t at = f->info->dlpi_addr + p->p_vaddr, left = p->p_memsz;
-		if (p->p_type != PT_NOTE || left > MAX_NOTES || !segment_at(f->info, PF_R, at, left))
+		if (p->p_type != PT_NOTE || left > MAX_NOTES || !xr_segment_at(f->info, PF_R, at, left))
 			continue;
 		while (left >= sizeof(ElfW(Nhdr))) {
 			const ElfW(Nhdr) *n = (const ElfW(Nhdr) *)at;
@@ -218,11 +217,11 @@ static const uint8_t sled_sizes[XR_SLED_KINDS] = {11, 11, 11, 11, 17, 22};
 /* Checks the sled table and finds the range that it covers. */
 static int read_sleds(struct finding *f, struct xr_object *o, struct xr_mapping *place)
 {
-	if (f->size % sizeof(struct xr_sled) || !segment_at(f->info, PF_R, f->table, f->size))
+	if (f->size % sizeof(struct xr_sled) || !xr_segment_at(f->info, PF_R, f->table, f->size))
 		return refuse(f, "its sled table is damaged", 0);
 	const struct xr_sled *sleds = (const struct xr_sled *)f->table;
 	uint64_t n = f->size / sizeof *sleds, first = UINT64_MAX, end = 0, function = 0, functions = 0;
-	const ElfW(Phdr) *text = segment_at(f->info, PF_X, xr_sled_address(sleds), 1);
+	const ElfW(Phdr) *text = xr_segment_at(f->info, PF_X, xr_sled_address(sleds), 1);
 	if (!text)
 		return refuse(f, "its sled table is damaged", 0);
 	uint64_t seg_first = f->info->dlpi_addr + text->p_vaddr, seg_end = seg_first + text->p_memsz;

@@ -88,16 +88,18 @@ static struct xr_path *make_path(struct xr_profile *p, struct xr_path *parent, u
 	return c;
 }
 
+static uint64_t add_inside(uint64_t p, uint64_t parent, uint64_t id, uint64_t d)
+{
+	struct xr_path *c = find((struct xr_path *)parent, id);
+	(void)d;
+	return (uintptr_t)(c ? c : make_path((struct xr_profile *)p, (struct xr_path *)parent, id));
+}
+
 static struct xr_path *add_path(struct xr_profile *p, struct xr_path *parent, uint32_t id)
 {
-	uint64_t signals;
-	if (!xr_quota_is_left(&paths, XR_MAX_PATHS) || !xr_enter(&signals))
+	if (!xr_quota_is_left(&paths, XR_MAX_PATHS))
 		return NULL;
-	struct xr_path *c = find(parent, id);
-	if (!c)
-		c = make_path(p, parent, id);
-	xr_leave(signals);
-	return c;
+	return (struct xr_path *)xr_inside(add_inside, (uintptr_t)p, (uintptr_t)parent, id, 0);
 }
 
 /* Moves frequently called functions to the front, but not in a handler that interrupted another
@@ -173,15 +175,10 @@ static inline __attribute__((always_inline)) void begin_call(struct xr_profile *
 	} while (f->at != at || f->path != c);
 }
 
-/* Makes room for a call, with n calls open before it. */
-static int make_room(struct xr_profile *p, uint64_t n)
+static uint64_t grow_inside(uint64_t profile, uint64_t room, uint64_t c, uint64_t d)
 {
-	enum { LEAST = 1 << 11 };
-	uint64_t signals, room = p->ndeep ? 2 * p->ndeep : LEAST;
-	if (n < XR_PATH_DEPTH + p->ndeep)
-		return 1;
-	if (room > MAX_DEEP || !xr_enter(&signals))
-		return 0;
+	struct xr_profile *p = (struct xr_profile *)profile;
+	(void)c, (void)d;
 	struct xr_frame *deep = xr_keep(room * sizeof *deep);
 	if (deep) {
 		/* The old frames stay mapped for readers outside the process. */
@@ -189,8 +186,17 @@ static int make_room(struct xr_profile *p, uint64_t n)
 		__atomic_store_n(&p->deep, deep, __ATOMIC_RELEASE);
 		__atomic_store_n(&p->ndeep, room, __ATOMIC_RELEASE);
 	}
-	xr_leave(signals);
 	return deep != NULL;
+}
+
+/* Makes room for a call, with n calls open before it. */
+static int make_room(struct xr_profile *p, uint64_t n)
+{
+	enum { LEAST = 1 << 11 };
+	uint64_t room = p->ndeep ? 2 * p->ndeep : LEAST;
+	if (n < XR_PATH_DEPTH + p->ndeep)
+		return 1;
+	return room <= MAX_DEEP && xr_inside(grow_inside, (uintptr_t)p, room, 0, 0);
 }
 
 /* Opens a call without a path, with n calls open before it. In between, a handler may find that
@@ -316,21 +322,25 @@ static void inherit(struct xr_profile *p, uint32_t tid)
 	p->tid = tid;
 }
 
+static uint64_t switched_inside(uint64_t thread, uint64_t profile, uint64_t c, uint64_t d)
+{
+	struct xr_profile *p = (struct xr_profile *)profile;
+	struct xr_switch s;
+	(void)c, (void)d;
+	if (xr_offcpu_look((struct xr_thread *)thread, &s)) {
+		struct xr_path *path = p->depth ? xr_frame_at(p, p->depth - 1)->path : &p->top;
+		uint64_t times = s.voluntary + s.involuntary;
+		path->switches += times ? times : 1;
+		path->off += s.off == XR_UNKNOWN ? 0 : s.off;
+		path->queued += s.queued == XR_UNKNOWN ? 0 : s.queued;
+	}
+	return 1;
+}
+
 /* Adds time off the CPU, if any, to the innermost open call. */
 static __attribute__((noinline)) void switched(struct xr_thread *t, struct xr_profile *p)
 {
-	uint64_t signals;
-	struct xr_switch s;
-	if (!xr_enter(&signals))
-		return;
-	if (xr_offcpu_look(t, &s)) {
-		struct xr_path *c = p->depth ? xr_frame_at(p, p->depth - 1)->path : &p->top;
-		uint64_t times = s.voluntary + s.involuntary;
-		c->switches += times ? times : 1;
-		c->off += s.off == XR_UNKNOWN ? 0 : s.off;
-		c->queued += s.queued == XR_UNKNOWN ? 0 : s.queued;
-	}
-	xr_leave(signals);
+	xr_inside(switched_inside, (uintptr_t)t, (uintptr_t)p, 0, 0);
 }
 
 /* Returns the thread's profile, or null if its open calls are another thread's. */

@@ -69,27 +69,46 @@ static struct {
 /* Set while the thread is in the slow path of a process that may not block signals. */
 static __thread uint32_t inside __attribute__((tls_model("initial-exec")));
 
-int xr_enter(uint64_t *signals)
+/* Stacks for xr_inside. A thread takes one for a moment, so a few serve all threads. */
+enum { STACKS = 16, STACK_SIZE = 16384 };
+static struct {
+	uint8_t of[STACKS][STACK_SIZE] __attribute__((aligned(64)));
+	uint32_t taken; /* a bit for each */
+} stacks;
+
+/* Returns a stack that no other thread uses, or -1. */
+static int take_stack(void)
 {
-	if (!__atomic_load_n(&xr_sealed, __ATOMIC_RELAXED)) {
-		*signals = xr_block_signals();
-		return 1;
-	}
-	*signals = ~0ull;
-	if (inside)
-		return 0;
-	inside = 1;
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	return 1;
+	uint32_t taken = __atomic_load_n(&stacks.taken, __ATOMIC_RELAXED);
+	int i;
+	do {
+		i = __builtin_ffs(~taken & ((1u << STACKS) - 1)) - 1;
+	} while (i >= 0 && !__atomic_compare_exchange_n(&stacks.taken, &taken, taken | 1u << i, 1, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED));
+	return i;
 }
 
-void xr_leave(uint64_t signals)
+uint64_t xr_inside(xr_inner *f, uint64_t a, uint64_t b, uint64_t c, uint64_t d)
 {
+	int sealed = __atomic_load_n(&xr_sealed, __ATOMIC_RELAXED);
+	uint64_t signals = 0;
+	if (!sealed)
+		signals = xr_block_signals();
+	else if (inside)
+		return 0;
+	else
+		inside = 1;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	if (signals == ~0ull)
+	int stack = take_stack();
+	/* If all stacks are taken, the caller's usually has room, too. */
+	uint64_t result = stack < 0 ? f(a, b, c, d) : xr_call_on(f, a, b, c, d, stacks.of[stack] + STACK_SIZE);
+	if (stack >= 0)
+		__atomic_fetch_and(&stacks.taken, ~(1u << stack), __ATOMIC_RELEASE);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	if (sealed)
 		inside = 0;
 	else
 		xr_restore_signals(signals);
+	return result;
 }
 
 /* Maps memory that is zeroed in a forked child. */
@@ -502,6 +521,9 @@ void xr_ring_forked(void)
 	for (uint64_t i = 0; i < xr_root.nthreads; i++)
 		push(&state.free, xr_root.threads[i]);
 	state.reap_at = state.next_try = state.lost = 0;
+	/* Those of threads that the child does not have. */
+	uint64_t here = (uintptr_t)&parent - (uintptr_t)stacks.of;
+	__atomic_store_n(&stacks.taken, here < sizeof stacks.of ? 1u << here / STACK_SIZE : 0, __ATOMIC_RELAXED);
 	xr_root.dropped = 0;
 	xr_root.pid = xr_sealed ? xr_thread_id() : (uint32_t)xr_sys0(SYS_getpid);
 	xr_root.min_tsc = xr_rdtsc();
@@ -713,6 +735,12 @@ static int inherits_prohibition(void)
 	return 1;
 }
 
+static uint64_t slow(uint64_t n, uint64_t b, uint64_t c, uint64_t d)
+{
+	(void)b, (void)c, (void)d;
+	return prepare(n) != NULL;
+}
+
 int xr_slow(uint64_t n)
 {
 	if (xr_muted || (!xr_tls && xr_some_forbid_tsc && inherits_prohibition()))
@@ -721,15 +749,10 @@ int xr_slow(uint64_t n)
 		xr_drop();
 		return 0;
 	}
-	uint64_t signals;
-	struct xr_thread *t = NULL;
-	if (xr_enter(&signals)) {
-		t = prepare(n);
-		xr_leave(signals);
-	}
-	if (!t)
+	int done = xr_inside(slow, n, 0, 0, 0);
+	if (!done)
 		xr_drop();
-	return t != NULL;
+	return done;
 }
 
 uint8_t *xr_reserve(uint32_t n, uint64_t *tsc)

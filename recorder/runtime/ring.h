@@ -13,11 +13,14 @@ extern uint32_t xr_some_forbid_tsc;
 int xr_ring_init(int dont_dump);
 /* Returns whether rdpid can tell the CPU. */
 int xr_has_rdpid(void);
-/* Bracket code that recording signal handlers must not interrupt. In a process that may not
- * block signals, a handler may interrupt it anyway. xr_enter then returns 0, and the handler's
- * event is lost. */
-int xr_enter(uint64_t *signals);
-void xr_leave(uint64_t signals);
+/* Returns f(a, b, c, d), which recording signal handlers must not interrupt and which needs more stack than
+ * an alternate signal stack may have: it runs with signals blocked, on a stack of the recorder's. In a process
+ * that may not block signals, a handler may interrupt it anyway. xr_inside then returns 0 without calling f,
+ * and the handler's event is lost. */
+typedef uint64_t xr_inner(uint64_t a, uint64_t b, uint64_t c, uint64_t d);
+uint64_t xr_inside(xr_inner *f, uint64_t a, uint64_t b, uint64_t c, uint64_t d);
+/* trampoline_amd64.S: the same on the stack that ends at top. */
+uint64_t xr_call_on(xr_inner *f, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint8_t *top);
 /* Counts an event that was lost because there was no memory. */
 void xr_drop(void);
 /* Copies n bytes that may be unreadable. Returns how many were readable. */

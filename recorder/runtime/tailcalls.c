@@ -124,7 +124,7 @@ static void add_sum(struct xr_thread *t, uint32_t id, uint32_t ticks)
  * that each call ended at its own exit. */
 static int drop(struct xr_thread *t, uint64_t *first, uint64_t *at, uint64_t *cursor, uint32_t stamp, int each)
 {
-	uint64_t kept[2 * MOST + 5], n = cursor - first, last = at - first;
+	uint64_t n = cursor - first, last = at - first, kept[n]; /* usually few: stacks may be small */
 	for (uint64_t i = n; i-- > 0;) {
 		kept[i] = first[i];
 		*(volatile uint64_t *)&first[i] = 0;

@@ -111,6 +111,23 @@ slow:
 	ret
 	END	slow
 
+	BEGIN	xr_call_on
+	SAVE	rbp
+	movq	%rsp, %rbp
+	.cfi_def_cfa_register rbp
+	movq	%r9, %rsp
+	movq	%rdi, %rax
+	movq	%rsi, %rdi
+	movq	%rdx, %rsi
+	movq	%rcx, %rdx
+	movq	%r8, %rcx
+	call	*%rax
+	movq	%rbp, %rsp
+	.cfi_def_cfa_register rsp
+	UNSAVE	rbp
+	ret
+	END	xr_call_on
+
 	/* The target of sleds that are on while nothing is recorded, and that of events. */
 	BEGIN	xr_no_call
 	movq	-8(%rsp), %r10

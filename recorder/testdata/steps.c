@@ -93,7 +93,7 @@ PLAIN static void on_step(int signal, siginfo_t *info, void *context)
 	ucontext_t *u = context;
 	uintptr_t ip = u->uc_mcontext.gregs[REG_RIP];
 	(void)signal, (void)info;
-	if (!stepping || ip == (uintptr_t)xr_slow || ip == (uintptr_t)xr_enter) {
+	if (!stepping || ip == (uintptr_t)xr_slow || ip == (uintptr_t)xr_inside) {
 		ended_early |= stepping;
 		u->uc_mcontext.gregs[REG_EFL] &= ~0x100;
 		return;

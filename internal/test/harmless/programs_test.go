@@ -51,6 +51,9 @@ var situations = []situation{
 	{name: "life.c vfork", flags: []string{"-O1"}, args: []string{"vfork"}},
 	{name: "life.c exec", flags: []string{"-O1"}, args: []string{"exec"}},
 	{name: "threads.c", flags: []string{"-O2"}, args: []string{"400"}},
+	{name: "altstack.c", flags: []string{"-O2"}, args: []string{"64"}},
+	{name: "altstack.c O0", flags: []string{"-O0"}, args: []string{"300"}},
+	{name: "altstack.c linked", flags: []string{"-O2"}, args: []string{"600"}, linked: true},
 	{name: "heap.c", flags: []string{"-O2"}},
 	// What programs forbid, and do to their descriptors and users
 	{name: "sealed.c", flags: []string{"-O2", "-lseccomp"}, file: "/usr/include/seccomp.h"},
