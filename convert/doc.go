@@ -68,8 +68,10 @@ type Options struct {
 	OffCPU *reader.Clock
 	// Sched has the scheduler events of each file, or nil for none. With OffCPU, Perfetto,
 	// Chrome and Firefox take exact off-CPU times from them, and Perfetto shows what ran
-	// instead of a thread and what woke it.
-	Sched []*sched.Log
+	// instead of a thread and what woke it. Perfetto also writes the events from the TSC From, or
+	// Base if that is later, until before To, if that is not 0.
+	Sched    []*sched.Log
+	From, To uint64
 	// Windows has the windows of each file's recording, for Perfetto, or nil for none.
 	Windows [][]reader.RecordedWindow
 	// Caveats, if not nil, returns sentences about what the trace lacks. Close of Perfetto,

@@ -27,7 +27,8 @@ import (
 // omitted. Off-CPU times are slices on a track below that of their thread. With
 // Options.Sched, an annotation shows what ran instead or what ended the wait. If a thread of
 // the process ended it, a flow leads from there to the slice. Interrupts are slices on
-// another track. Each sentence of Options.Caveats has a track.
+// another track. The scheduler events are there as ftrace has them, too, from which viewers draw
+// lanes of CPUs and states of threads. Each sentence of Options.Caveats has a track.
 //
 // If the frequency is unknown, a nanosecond stands for a tick. Times before Options.Base
 // become 0.
@@ -46,6 +47,7 @@ type Perfetto struct {
 	byThread     map[reader.Thread]*perfettoThread
 	pendingWakes map[reader.Thread][]wakeUp
 	held         int64 // bytes of the threads' names and pending instants
+	withoutLanes []string
 }
 
 // perfettoThread is the state of a sequence of packets.
@@ -383,9 +385,7 @@ func (p *Perfetto) thread(b *calls.Batch) *perfettoThread {
 	pid, known := p.tracks.process(b.Thread)
 	process := processTrack | uint64(pid)
 	if !known {
-		about := appendPresent(nil, 1, uint64(pid))
-		about = appendText(about, 6, p.tracks.processBeside(b.Thread, pid))
-		p.track(process, 0, trackProcessField, about, "")
+		p.process(pid, p.tracks.processBeside(b.Thread, pid))
 	}
 	about := appendPresent(nil, 1, uint64(pid))
 	about = appendPresent(about, 2, uint64(b.Thread.Thread))
@@ -410,6 +410,12 @@ func (p *Perfetto) thread(b *calls.Batch) *perfettoThread {
 	return t
 }
 
+// process describes a process.
+func (p *Perfetto) process(pid int64, name string) {
+	about := appendText(appendPresent(nil, 1, uint64(pid)), 6, name)
+	p.track(processTrack|uint64(pid), 0, trackProcessField, about, "")
+}
+
 // track describes a track. field determines its kind.
 func (p *Perfetto) track(uuid, parent uint64, field protowire.Number, about []byte, name string) {
 	track := appendPresent(nil, trackUUID, uuid)
@@ -430,7 +436,14 @@ func (p *Perfetto) Close() error {
 		// The UI cannot open an empty file.
 		p.out.buf = appendBytes(p.out.buf, tracePacket, appendPresent(nil, packetSequence, commonSequence))
 	}
-	for i, text := range p.opts.caveats() {
+	if len(p.opts.Sched) > 0 {
+		p.lanes()
+	}
+	caveats := p.opts.caveats()
+	for _, file := range p.withoutLanes {
+		caveats = append(caveats, "The lanes of CPUs lack "+file+": another trace has its process or thread IDs.")
+	}
+	for i, text := range caveats {
 		track := uint64(caveatTracks + i)
 		p.track(track, 0, trackName, []byte(validText(text)), "")
 		event := appendPresent(nil, eventType, instantEvent)

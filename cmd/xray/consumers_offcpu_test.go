@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,9 +10,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 
+	"github.com/xray-tools/xray/convert"
 	"github.com/xray-tools/xray/internal/test/firefoxprofiler"
 	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/internal/test/traceprocessor"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/sched"
 )
 
 // offCPUTrace writes the trace of testdata/script/offcpu.txtar, whose thread is off CPU
@@ -88,5 +92,83 @@ func TestHTMLOffCPU(t *testing.T) {
 	page.Eval(`(async () => { change({tab: "function", func: 1}); await settled(); return document.querySelector("#panels > section:not([hidden])").innerText; })()`, &text)
 	if !strings.Contains(text, "in the run queue") {
 		t.Errorf("no run queue in the function's view: %s", text)
+	}
+}
+
+// Perfetto's lanes have what is known of a CPU, say what is not, and keep waits that began before.
+func TestLanesInTraceProcessor(t *testing.T) {
+	t.Parallel()
+	lanes := func(lost, from, to uint64) *traceprocessor.Processor {
+		var logs []*sched.Log
+		switched := func(tsc uint64, cpu uint16, from, to uint32, state byte) reader.SchedEvent {
+			return reader.SchedEvent{TSC: tsc, Task: from, Other: to, CPU: cpu, Kind: reader.Switched, State: state}
+		}
+		for _, pid := range []int32{7, 8, 7} {
+			tasks := []reader.Task{{PID: pid, TID: pid, Name: "prog"}, {PID: 30, TID: 31, Name: "hog"}, {PID: 8, TID: 8, Name: "other"}, {Name: "idle"}}
+			events := []reader.SchedEvent{
+				switched(100, 0, 1, 2, 'S'),
+				{TSC: 150, CPU: 1, Task: 3, Other: 1, Kind: reader.Waking, Flags: reader.WokenBySoftIRQ},
+				switched(300, 0, 2, 3, 'R'), switched(400, 0, 3, 1, 'D'), switched(500, 0, 1, 4, 'S'),
+			}
+			if pid == 8 { // it has the same turn as process 7 has of another task
+				events = []reader.SchedEvent{switched(300, 0, 2, 1, 'R'), switched(400, 0, 1, 4, 'D'), switched(900, 1, 4, 1, 'R')}
+			}
+			logs = append(logs, sched.New(&reader.Recording{Process: reader.Process{PID: pid}, Sched: reader.Sched{
+				Tasks: tasks, Parts: []reader.SchedPart{{From: 60, To: 1000, Lost: lost, Events: events}},
+			}}))
+		}
+		var out bytes.Buffer
+		p := convert.NewPerfetto(&out, convert.Options{
+			Header: reader.Header{CycleFrequency: 1e9}, Base: 50, From: from, To: to, Sched: logs, Files: []string{"a", "b", "c"},
+		})
+		if err := p.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return traceprocessor.Open(t, out.Bytes())
+	}
+	const complaints = `select name, value from stats where severity in ('error', 'data_loss') and value > 0`
+	const turns = `select cpu, sched.ts, sched.dur, tid, end_state from sched join thread using (utid) order by 1, 2`
+	const states = `select s.ts, s.dur, state, w.tid from thread_state s join thread t using (utid) left join thread w on s.waker_utid = w.utid where t.tid = 7 order by 1`
+	none, n, s := any(nil), func(n int64) any { return n }, func(s string) any { return s }
+	const unknown0, unknown1 = 1 << 30, 1<<30 + 1
+	whole := lanes(0, 0, 0)
+	for query, want := range map[string][][]any{
+		complaints: nil,
+		turns: {
+			{n(0), n(10), n(40), n(7), s("S")}, {n(0), n(50), n(50), n(unknown0), s("R")}, {n(0), n(100), n(150), n(31), s("R")},
+			{n(0), n(250), n(100), n(8), s("D")}, {n(0), n(350), n(100), n(7), s("S")}, {n(0), n(450), n(-1), n(unknown0), none},
+			{n(1), n(850), n(-1), n(8), none},
+		},
+		states: {
+			{n(10), n(40), s("Running"), none}, {n(50), n(50), s("S"), none}, {n(100), n(250), s("R"), n(8)},
+			{n(350), n(100), s("Running"), none}, {n(450), n(-1), s("S"), none},
+		},
+		`select tid, process.name from thread join process using (upid) where tid > 0 order by 1`: {
+			{n(7), s("process of a")}, {n(8), s("process of b")}, {n(30), s("hog (outside the trace; states unknown)")},
+			{n(31), s("hog (outside the trace; states unknown)")},
+			{n(unknown0), s("unknown tasks")},
+			{n(unknown1), s("unknown tasks")},
+		},
+		`select name from slice`: {{s("The lanes of CPUs lack c: another trace has its process or thread IDs.")}},
+	} {
+		if diff := cmp.Diff(want, whole.Query(query)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", query, diff)
+		}
+	}
+	// A part begins in a wait, in which the thread was woken before, and ends in a turn.
+	part := lanes(0, 200, 450)
+	for query, want := range map[string][][]any{
+		complaints: nil,
+		turns: {
+			{n(0), n(150), n(0), n(7), s("R")}, {n(0), n(150), n(100), n(31), s("R")}, {n(0), n(250), n(100), n(8), s("D")}, {n(0), n(350), n(-1), n(7), none},
+		},
+		states: {{n(150), n(0), s("Running"), none}, {n(150), n(200), s("R"), none}, {n(350), n(-1), s("Running"), none}},
+	} {
+		if diff := cmp.Diff(want, part.Query(query)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", query, diff)
+		}
+	}
+	if got := lanes(1, 0, 0).Query(complaints); len(got) == 0 {
+		t.Error("Perfetto does not say that events are lost")
 	}
 }

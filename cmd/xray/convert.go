@@ -183,11 +183,13 @@ func (c *conversion) options(s *session.Session) (convert.Options, error) {
 		}
 		opts.Windows = append(opts.Windows, windows)
 	}
-	if opts.OffCPU = s.OffCPU(); opts.OffCPU != nil && c.spec.kind == ofTimeline {
+	opts.OffCPU = s.OffCPU()
+	if c.spec.kind == ofTimeline {
 		opts.Sched = s.Sched()
 	}
 	opts.Caveats = func() []string { return c.caveats }
 	c.scope = s.Scope
+	opts.From, opts.To = c.scope.From, c.scope.To
 	opts.Lost = func() int64 { return s.Trace.Losses().Records() }
 	if c.sources != nil {
 		opts.Source = c.sources.Text

@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -226,6 +228,7 @@ func TestSchedSaysWho(t *testing.T) {
 	if r.Process.OffCPU != "" {
 		checkPerfetto(t, path)
 	}
+	checkLanes(t, path, tr, log)
 	// The kernel's clock and the trace's agree: a thread records nothing while it does not run.
 	records, asleep := 0, 0
 	for block, err := range tr.Blocks(reader.ThreadOrder) {
@@ -296,6 +299,90 @@ func checkPerfetto(t *testing.T, path string) {
 	}
 	if whole < 10 || whole < len(ends) {
 		t.Errorf("%d of %d flows have two ends", whole, len(ends))
+	}
+}
+
+// checkLanes checks that Perfetto finds the same times on CPU, waits and wake-ups as the log has, the
+// CPU time that account has, and that calls are on the same threads.
+func checkLanes(t *testing.T, path string, tr *reader.Trace, log *sched.Log) {
+	t.Helper()
+	out := path + ".pftrace"
+	if o := runHere("xray", "convert", "-f", "perfetto", "-o", out, path); o.status != 0 {
+		t.Fatal(o)
+	}
+	data, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := traceprocessor.Open(t, data)
+	number := func(query string, args ...any) int64 {
+		n, _ := p.Query(fmt.Sprintf("select ifnull((%s), 0)", fmt.Sprintf(query, args...)))[0][0].(int64)
+		return n
+	}
+	for _, row := range p.Query(`select name, value from stats where value > 0 and severity in ('error', 'data_loss')`) {
+		t.Errorf("Perfetto complains: %v", row)
+	}
+	if n := number(`select count(*) from slice s join thread_track k on s.track_id = k.id where utid not in (select utid from sched)`); n > 0 {
+		t.Errorf("%d slices are on threads that never ran", n)
+	}
+	if n := number(`select count(*) from (select tid from thread group by 1 having count(*) > 1)`); n > 0 {
+		t.Errorf("%d threads are there more than once", n)
+	}
+	r, first := tr.Recording(0), ^uint64(0)
+	for block, err := range tr.Blocks(reader.ThreadOrder) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range block.Events {
+			first = min(first, block.Events[i].TSC)
+		}
+	}
+	pid := r.Process.PID
+	for tid := range log.All() {
+		var blocked, queued, waits, byMain uint64
+		for _, o := range log.Thread(tid).Off(first, ^uint64(0)) {
+			if o.In == 0 || o.Doubtful {
+				continue
+			}
+			ready, start := cmp.Or(o.Ready(), o.In), max(o.Out, first)
+			blocked, queued, waits = blocked+max(ready, start)-start, queued+o.In-max(ready, start), waits+1
+			if o.Waker.TID == pid && o.Woken >= first {
+				byMain++
+			}
+		}
+		for what, ticks := range map[string]uint64{"not like 'R%'": blocked, "in ('R', 'R+')": queued} {
+			got := number(`select sum(dur) from thread_state join thread using (utid) where tid = %d and dur > 0 and state %s`, tid, what)
+			if want := int64(reader.Clock{Frequency: r.Clock.Frequency}.Nanos(ticks)); max(got-want, want-got) > int64(waits)+1 {
+				t.Errorf("thread %d: states %s take %d ns, and in the trace %d", tid, what, got, want)
+			}
+		}
+		got := number(`select count(*) from thread_state s join thread t using (utid) join thread w on s.waker_utid = w.utid where t.tid = %d and w.tid = %d`, tid, pid)
+		if uint64(got) != byMain {
+			t.Errorf("thread %d was woken by the first thread %d times, and in the trace %d times", tid, got, byMain)
+		}
+	}
+	if n := number(`select count(*) from sched join thread using (utid) join process using (upid) where thread.name = 'hogtask' and process.name like 'hogtask (outside%%'`); n == 0 {
+		t.Error("the hog never ran")
+	}
+	if r.Process.OffCPU == "" {
+		return
+	}
+	var account struct {
+		Functions []struct {
+			CPU float64 `json:"on_cpu_ns"`
+		}
+	}
+	if err := json.Unmarshal([]byte(produce(t, "account", "--format", "json", "--thread", strconv.Itoa(int(pid)), path)), &account); err != nil {
+		t.Fatal(err)
+	}
+	cpu := 0.0
+	for _, f := range account.Functions {
+		cpu += f.CPU
+	}
+	got := number(`with calls as (select utid, ts, ts + dur as end from slice s join thread_track k on s.track_id = k.id join thread using (utid) where depth = 0 and tid = %d)
+		select sum(min(s.ts + s.dur, end) - max(s.ts, calls.ts)) from sched s join calls using (utid) where s.ts < end and s.ts + s.dur > calls.ts`, pid)
+	if math.Abs(float64(got)-cpu) > 0.05*cpu {
+		t.Errorf("the first thread ran for %d ns, and for %.0f ns according to account", got, cpu)
 	}
 }
 

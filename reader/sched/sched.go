@@ -14,6 +14,7 @@ import (
 // Log is the scheduler events of one process, in the order of time. It must not be changed.
 // All methods are safe for concurrent use.
 type Log struct {
+	PID     int32 // of the process
 	sched   *reader.Sched
 	events  []reader.SchedEvent
 	threads map[int32]*Thread
@@ -96,7 +97,7 @@ func New(r *reader.Recording) *Log {
 	if n == 0 {
 		return nil
 	}
-	l := &Log{sched: s, events: make([]reader.SchedEvent, 0, n), threads: make(map[int32]*Thread)}
+	l := &Log{PID: r.Process.PID, sched: s, events: make([]reader.SchedEvent, 0, n), threads: make(map[int32]*Thread)}
 	for i := range s.Parts {
 		p := &s.Parts[i]
 		l.events = append(l.events, p.Events...)
@@ -366,13 +367,17 @@ func (t *Thread) Instead(o *Off, from, to uint64) []Run {
 	if o.Ready() == 0 || o.In == 0 {
 		return nil
 	}
-	cpu := o.InCPU
-	if o.Runnable() {
-		cpu = o.OutCPU
-	}
 	from, to = max(from, o.Ready()), min(to, o.In)
 	if from >= to {
 		return nil
 	}
-	return t.log.ran(cpu, from, to, true)
+	return t.log.ran(o.waitedFor(), from, to, true)
+}
+
+// waitedFor returns the CPU whose switches the log has while the thread waited for a CPU.
+func (o *Off) waitedFor() uint16 {
+	if o.Runnable() {
+		return o.OutCPU
+	}
+	return o.InCPU
 }

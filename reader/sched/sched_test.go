@@ -180,3 +180,39 @@ func TestInterrupts(t *testing.T) {
 		t.Error("got interrupts of another process")
 	}
 }
+
+// The turns of other tasks are known only while a thread waits for the CPU, and those of threads always.
+func TestTurns(t *testing.T) {
+	turn := func(task int, from, to uint64, state byte) sched.Turn {
+		return sched.Turn{Run: sched.Run{Task: tasks[task-1], From: from, To: to}, State: state}
+	}
+	preempted := switched(800, 0, 1, 3, 'R')
+	preempted.Flags = reader.Preempted
+	events := []reader.SchedEvent{
+		switched(100, 0, 1, 2, 'S'), // it ran from the beginning
+		waking(200, 3, 1, 0),
+		switched(300, 0, 2, 3, 'R'),
+		switched(400, 0, 3, 1, 'D'),
+		switched(500, 0, 1, 4, 'R'),
+		switched(550, 0, 4, 2, 'R'), // and then unknown tasks
+		switched(600, 0, 3, 1, 'S'),
+		preempted,
+		switched(820, 1, 2, 1, 'S'), // on another CPU, to the end
+	}
+	lanes := logOf(0, events...).Lanes()
+	last := turn(1, 600, 800, 'R')
+	last.Preempted = true
+	for cpu, want := range [][]sched.Turn{
+		{turn(1, 50, 100, 'S'), turn(2, 200, 300, 'R'), turn(3, 300, 400, 'D'), turn(1, 400, 500, 'R'), turn(4, 500, 550, 'R'), last},
+		{turn(1, 820, 0, 0)},
+	} {
+		if diff := cmp.Diff(want, lanes.Turns(cpu)); diff != "" {
+			t.Errorf("CPU %d: %s", cpu, diff)
+		}
+	}
+	for _, turn := range logOf(1, events...).Lanes().Turns(0) {
+		if turn.Task != tasks[0] || !turn.Doubtful {
+			t.Errorf("although events are lost, got %+v", turn)
+		}
+	}
+}
