@@ -18,10 +18,10 @@ import (
 // Each call is one complete event ("X") on its thread. Each custom or typed event is an
 // instant ("i") with its payload. Times are microseconds since Options.Base with three
 // decimals. The arguments of an event show logged arguments, and how a call without an exit
-// record ended. Calls that are still open where their thread's records end are "truncated"
-// and end a nanosecond (or tick) later. Otherwise viewers would show the last event or call
-// outside them. Processes and threads are named. A process gets another ID if its ID is
-// taken by a process of another trace, or is 0, which means unknown.
+// record ended. Calls that are still open where their thread's records end are "truncated".
+// Viewers rebuild the nesting of calls from their times. Where these are ambiguous, an edge of a
+// call is a nanosecond (or tick) later; see nesting. Processes and threads are named. A process
+// gets another ID if its ID is taken by a process of another trace, or is 0, which means unknown.
 //
 // Runs of the calls that Options.LeftOut describes are events, with the number and the time
 // of the calls. A counter for each thread shows how many were omitted. Chrome is a sink for
@@ -47,6 +47,7 @@ type chromeThread struct {
 	// pending are the instants in open calls that may be omitted.
 	pending []chromeInstant
 	last    chromeEnd
+	nesting nesting
 }
 
 // NewChrome starts the JSON of a trace.
@@ -87,34 +88,24 @@ func NewChrome(w io.Writer, opts Options) *Chrome {
 func (c *Chrome) Calls(b *calls.Batch) error {
 	t := c.thread(b)
 	events := b.Events
-	buf := c.out.buf
-	for ; len(events) > 0 && t.short == nil; events = events[1:] {
-		buf = c.out.spill(c.appendInstant(c.next(buf), &events[0], t.end))
+	for i := range b.Calls {
+		call := &b.Calls[i]
+		if len(events) > 0 {
+			events = c.instants(t, events, call.Start+call.Duration, call.Depth)
+		}
+		shown := call.Duration >= c.opts.Shortest
+		if t.short != nil {
+			c.leaveOut(t, call, shown)
+		}
+		if shown {
+			c.out.buf = c.out.spill(c.appendCall(c.out.buf, b, i, t))
+		}
 	}
-	for i := 0; i < len(b.Calls); {
-		// Calls come before their callers. If complete events start and end together, viewers
-		// treat the first one as the caller. So reverse such a run.
-		end := i + 1
-		for end < len(b.Calls) && b.Calls[end].Start == b.Calls[i].Start && b.Calls[end].Duration == b.Calls[i].Duration {
-			end++
-		}
-		shown := b.Calls[i].Duration >= c.opts.Shortest
-		for j := end - 1; j >= i && shown; j-- {
-			buf = c.appendCall(buf, b, j, t)
-			buf = c.out.spill(buf)
-		}
-		c.out.buf = buf
-		for ; i < end && t.short != nil; i++ {
-			events = c.instants(t, events, b.Calls[i].Start+b.Calls[i].Duration)
-			c.leaveOut(t, &b.Calls[i], shown)
-		}
-		buf, i = c.out.buf, end
-	}
-	c.out.buf = buf
-	c.instants(t, events, math.MaxUint64)
+	c.instants(t, events, math.MaxUint64, 0)
 	c.gaps(t, b)
 	if b.Last {
 		t.short.finish()
+		t.nesting.finish()
 	}
 	return c.out.err
 }
@@ -122,9 +113,7 @@ func (c *Chrome) Calls(b *calls.Batch) error {
 func (c *Chrome) appendCall(dst []byte, b *calls.Batch, i int, t *chromeThread) []byte {
 	call := &b.Calls[i]
 	start, duration := c.time.span(call.Start, call.Duration)
-	if call.End == calls.Truncated {
-		duration++
-	}
+	start, duration = t.nesting.place(call.Depth, start, duration)
 	dst = append(c.next(dst), c.heads.of(call.Func)...)
 	dst = c.time.appendMicros(dst, start)
 	dst = append(dst, `,"dur":`...)
@@ -176,12 +165,16 @@ func appendExactInJavaScript(dst []byte, v uint64) []byte {
 	return append(appendArgument(append(dst, '"'), v), '"')
 }
 
-func (c *Chrome) appendInstant(dst []byte, e *calls.Event, thread string) []byte {
+func (c *Chrome) appendInstant(dst []byte, e *calls.Event, t *chromeThread) []byte {
+	at := c.time.at(e.TSC)
+	if t.short == nil { // else it may be in a run that is written later
+		at, _ = t.nesting.place(e.Depth, at, 0)
+	}
 	mark, isMark := e.Mark()
 	dst = appendJSON(append(dst, `{"name":`...), e.Name())
 	dst = append(dst, `,"ph":"i","s":"t","ts":`...)
-	dst = c.time.appendMicros(dst, c.time.at(e.TSC))
-	dst = append(dst, thread...)
+	dst = c.time.appendMicros(dst, at)
+	dst = append(dst, t.end...)
 	dst = append(dst, `,"args":{`...)
 	switch {
 	case isMark && mark.Request:
@@ -227,8 +220,9 @@ func (c *Chrome) thread(b *calls.Batch) *chromeThread {
 	}
 	name := c.tracks.threadName(b.Thread)
 	c.writeName("thread_name", end, c.tracks.threadBeside(b.Thread))
-	t.end, t.last.start = end, math.MinInt64
-	t.short = c.opts.shortCalls(&c.held, func(r *shortRun) { c.run(end, r) }, func(tsc, n uint64) { c.leftOutFrom(end, name, tsc, n) })
+	t.end, t.last.start, t.nesting.held = end, math.MinInt64, &c.held
+	index := b.Index
+	t.short = c.opts.shortCalls(&c.held, func(r *shortRun) { c.run(index, r) }, func(tsc, n uint64) { c.leftOutFrom(end, name, tsc, n) })
 	return t
 }
 

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"math"
 	"slices"
 	"strconv"
 
@@ -18,11 +19,13 @@ const pendingBytes = 64
 
 // run writes a run of omitted calls. It ends a nanosecond early, so that all viewers place it
 // inside its caller, however they order and round.
-func (c *Chrome) run(thread string, r *shortRun) {
+func (c *Chrome) run(thread int, r *shortRun) {
+	t := c.threads.at(thread)
 	start, duration := c.time.span(r.start, r.end-r.start)
+	start, duration = t.nesting.place(r.depth, start, max(0, duration-1))
 	buf := append(c.next(c.out.buf), `{"name":"`+leftOutName+`","ph":"X","ts":`...)
 	buf = append(c.time.appendMicros(buf, start), `,"dur":`...)
-	buf = append(c.time.appendMicros(buf, max(0, duration-1)), thread...)
+	buf = append(c.time.appendMicros(buf, duration), t.end...)
 	buf = strconv.AppendUint(append(buf, `,"args":{"calls":`...), r.calls, 10)
 	buf = c.time.clock.AppendFormat(append(buf, `,"took":"`...), r.took)
 	c.out.buf = c.out.spill(append(buf, `"}}`...))
@@ -36,17 +39,20 @@ func (c *Chrome) leftOutFrom(thread, name string, tsc, n uint64) {
 	c.out.buf = c.out.spill(append(strconv.AppendUint(buf, n, 10), "}}"...))
 }
 
-// instants handles the events up to a time, and returns the later ones. It holds back events in
-// calls, because they may be omitted with their calls.
-func (c *Chrome) instants(t *chromeThread, events []calls.Event, tsc uint64) []calls.Event {
-	for ; len(events) > 0 && events[0].TSC <= tsc; events = events[1:] {
+// instants handles the events before the end of a call of that depth, and returns the later ones.
+// It holds back events in calls that may be omitted.
+func (c *Chrome) instants(t *chromeThread, events []calls.Event, end uint64, depth uint32) []calls.Event {
+	for ; len(events) > 0; events = events[1:] {
 		e := &events[0]
-		if e.Depth > 0 {
-			text := c.appendInstant(nil, e, t.end)
+		if e.TSC > end || e.TSC == end && e.Depth <= depth && end != math.MaxUint64 {
+			break
+		}
+		if e.Depth > 0 && t.short != nil {
+			text := c.appendInstant(nil, e, t)
 			c.held += pendingBytes + int64(len(text))
 			t.pending = append(t.pending, chromeInstant{e.Depth, text})
 		} else {
-			c.out.buf = c.out.spill(c.appendInstant(c.next(c.out.buf), e, t.end))
+			c.out.buf = c.out.spill(c.appendInstant(c.next(c.out.buf), e, t))
 		}
 	}
 	return events

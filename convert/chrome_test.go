@@ -28,14 +28,14 @@ func TestChrome(t *testing.T) {
 		&calls.Batch{
 			Thread: reader.Thread{Process: 77, Thread: 77}, Paths: paths,
 			Calls: []calls.Call{
-				{Start: 1_002_003, Duration: 4_567, Func: 2, Args: true},
-				{Start: 1_002_003, Duration: 4_567, Func: 3, End: calls.TailExited},
+				{Start: 1_002_003, Duration: 4_567, Func: 2, Depth: 2, Args: true},
+				{Start: 1_002_003, Duration: 4_567, Func: 3, Depth: 1, End: calls.TailExited},
 				{Start: 999_999, Duration: 1_000_000, Func: 1, End: calls.Truncated, Args: true},
 			},
 			Args: []calls.Arg{{Call: 0, Value: 100}, {Call: 0, Value: math.MaxUint64}, {Call: 2, Value: 7}},
 			Events: []calls.Event{
-				{TSC: 1_002_004, Kind: reader.Custom, Data: []byte("say \"hello\"\n")},
-				{TSC: 1_002_005, Kind: reader.Typed, Type: 513, Data: []byte{0, 0xFF}},
+				{TSC: 1_002_004, Kind: reader.Custom, Depth: 3, Data: []byte("say \"hello\"\n")},
+				{TSC: 1_002_005, Kind: reader.Typed, Type: 513, Depth: 3, Data: []byte{0, 0xFF}},
 			},
 		},
 		&calls.Batch{
@@ -49,9 +49,9 @@ func TestChrome(t *testing.T) {
 {"name":"thread_name","ph":"M","pid":77,"tid":77,"args":{"name":"main thread"}},
 {"name":"custom event","ph":"i","s":"t","ts":2.004,"pid":77,"tid":77,"args":{"text":"say \"hello\"\n"}},
 {"name":"typed event 513","ph":"i","s":"t","ts":2.005,"pid":77,"tid":77,"args":{"hex":"00ff"}},
-{"name":"#3","ph":"X","ts":2.003,"dur":4.567,"pid":77,"tid":77},
 {"name":"operator\"\" _q","ph":"X","ts":2.003,"dur":4.567,"pid":77,"tid":77,"args":{"arguments":[100,"0xffffffffffffffff"]}},
-{"name":"main","ph":"X","ts":-0.001,"dur":1000.001,"pid":77,"tid":77,"args":{"arguments":[7],"end":"truncated"}},
+{"name":"#3","ph":"X","ts":2.003,"dur":4.568,"pid":77,"tid":77},
+{"name":"main","ph":"X","ts":-0.001,"dur":1000.000,"pid":77,"tid":77,"args":{"arguments":[7],"end":"truncated"}},
 {"name":"thread_name","ph":"M","pid":77,"tid":78,"args":{"name":"thread"}},
 {"name":"operator\"\" _q","ph":"X","ts":0.000,"dur":0.001,"pid":77,"tid":78,"args":{"end":"inferred"}}
 ]}
@@ -83,7 +83,7 @@ func TestChromeClosesOpenCallsAfterTheLastRecord(t *testing.T) {
 				{Start: 9, Func: 2, Depth: 1, End: calls.Truncated},
 				{Start: 1, Duration: 8, Func: 1, End: calls.Truncated},
 			},
-			Events: []calls.Event{{TSC: 9, Kind: reader.Custom}},
+			Events: []calls.Event{{TSC: 9, Kind: reader.Custom, Depth: 2}},
 		}))
 		caller := got.TraceEvents[len(got.TraceEvents)-1]
 		callerEnd := nanos(t, caller.Ts) + nanos(t, *caller.Dur)
@@ -196,8 +196,40 @@ func nanos(t rapid.TB, micros json.Number) int64 {
 	return whole.Int64()
 }
 
+// chromeSlice is a call, a run or an instant as viewers see it.
+type chromeSlice struct {
+	name       string
+	start, end int64
+	call       int // index of the call; -1 for others
+}
+
+// chromeParents finds the slice around each slice by times alone, as viewers do.
+func chromeParents(list []chromeSlice) []int {
+	order := make([]int, len(list))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int {
+		return cmp.Or(cmp.Compare(list[i].start, list[j].start), cmp.Compare(list[j].end, list[i].end))
+	})
+	parents := make([]int, len(list))
+	var open []int
+	for _, i := range order {
+		for len(open) > 0 && list[open[len(open)-1]].end <= list[i].start {
+			open = open[:len(open)-1]
+		}
+		parents[i] = -1
+		if len(open) > 0 {
+			parents[i] = open[len(open)-1]
+		}
+		open = append(open, i)
+	}
+	return parents
+}
+
 // TestChromeShowsEveryCall checks that each of some random calls with hostile names is there, with
-// its time to the nanosecond, and lies within its callers.
+// its time, and that viewers place it in its caller, whatever times are equal. Times are exact but
+// for the nanoseconds that this takes.
 func TestChromeShowsEveryCall(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := names{}
@@ -214,18 +246,13 @@ func TestChromeShowsEveryCall(t *testing.T) {
 		}
 		trace := parseChrome(t, write(t, NewChrome, opts, batches...))
 
-		type slice struct {
-			name       string
-			start, end int64
-		}
-		got := map[int64][]slice{}
-		instants := map[int64][]string{}
+		got := map[int64][]chromeSlice{}
 		leftOut := map[int64]uint64{}
 		for _, e := range trace.TraceEvents {
 			switch e.Ph {
 			case "X":
 				start := nanos(t, e.Ts)
-				got[e.Tid] = append(got[e.Tid], slice{e.Name, start, start + nanos(t, *e.Dur)})
+				got[e.Tid] = append(got[e.Tid], chromeSlice{e.Name, start, start + nanos(t, *e.Dur), 0})
 			case "C":
 				n, err := e.Args["calls"].(json.Number).Int64()
 				if err != nil {
@@ -241,69 +268,123 @@ func TestChromeShowsEveryCall(t *testing.T) {
 					}
 					data = string(b)
 				}
-				instants[e.Tid] = append(instants[e.Tid], data)
+				start := nanos(t, e.Ts)
+				got[e.Tid] = append(got[e.Tid], chromeSlice{data, start, start, -1})
 			}
-		}
-		c := reader.Clock{Frequency: frequency}
-		at := func(tsc uint64) int64 {
-			if tsc < base {
-				return -int64(c.Nanos(base - tsc))
-			}
-			return int64(c.Nanos(tsc - base))
-		}
-		order := func(a, b slice) int {
-			return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end), cmp.Compare(a.name, b.name))
 		}
 		for _, b := range batches {
 			tid := int64(b.Thread.Thread)
-			var want []slice
-			for _, r := range runsOf(b, opts) {
-				want = append(want, slice{leftOutName, at(r.start), max(at(r.start), at(r.end)-1)})
-			}
 			if want := leftOutOf(b, opts); leftOut[tid] != want {
 				t.Fatalf("thread %d: got %d calls omitted, want %d", tid, leftOut[tid], want)
 			}
-			for _, call := range b.Calls {
-				if call.Duration < opts.Shortest {
-					continue
-				}
-				// Replace each byte that is not UTF-8 by one character, as the
-				// writer does.
-				name := string([]rune(opts.label(call.Func)))
-				end := at(call.Start + call.Duration)
-				if call.End == calls.Truncated {
-					end++
-				}
-				want = append(want, slice{name, at(call.Start), end})
-			}
-			slices.SortFunc(want, order)
-			slices.SortFunc(got[tid], order)
-			if !slices.Equal(got[tid], want) {
-				t.Fatalf("thread %d: got\n%v\nwant\n%v", tid, got[tid], want)
-			}
-			var open []slice
-			for _, s := range got[tid] {
-				for len(open) > 0 && open[len(open)-1].end <= s.start && open[len(open)-1].end < s.end {
-					open = open[:len(open)-1]
-				}
-				if len(open) > 0 && s.end > open[len(open)-1].end {
-					t.Fatalf("%v begins inside %v and ends after it", s, open[len(open)-1])
-				}
-				open = append(open, s)
-			}
-			var payloads []string
-			for i := range b.Events {
-				if e := &b.Events[i]; shows(b, e, opts) {
-					payloads = append(payloads, string(e.Data))
-				}
-			}
-			if opts.LeftOut != "" { // they are written when it is known whether their call is shown
-				slices.Sort(payloads)
-				slices.Sort(instants[tid])
-			}
-			if !slices.Equal(instants[tid], payloads) {
-				t.Fatalf("thread %d: got payloads %q, want %q", tid, instants[tid], payloads)
-			}
+			checkChromeThread(t, b, &opts, got[tid])
 		}
 	})
+}
+
+// checkChromeThread compares the slices of a thread with its calls, runs and events.
+func checkChromeThread(t *rapid.T, b *calls.Batch, opts *Options, got []chromeSlice) {
+	time := opts.timeline()
+	var want, runs, events []chromeSlice
+	for i, call := range b.Calls {
+		if call.Duration >= opts.Shortest {
+			// Replace each byte that is not UTF-8 by one character, as the writer does.
+			name := string([]rune(opts.label(call.Func)))
+			want = append(want, chromeSlice{name, time.at(call.Start), time.at(call.Start + call.Duration), i})
+		}
+	}
+	for _, r := range runsOf(b, *opts) {
+		start := time.at(r.start)
+		runs = append(runs, chromeSlice{leftOutName, start, max(start, time.at(r.end)-1), -1})
+	}
+	var innermost []int // shown call around an event
+	for i := range b.Events {
+		e := &b.Events[i]
+		if opts.LeftOut != "" && !shows(b, e, *opts) {
+			continue
+		}
+		events = append(events, chromeSlice{string(e.Data), time.at(e.TSC), time.at(e.TSC), -1})
+		around := -1
+		for j, c := range slices.Backward(b.Calls) {
+			if c.Duration >= opts.Shortest && c.Depth < e.Depth && c.Start < e.TSC && e.TSC <= c.Start+c.Duration {
+				around = j
+			}
+		}
+		innermost = append(innermost, around)
+	}
+	byStart := func(a, b chromeSlice) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.name, b.name)) }
+	slices.SortStableFunc(runs, byStart)
+	moved := int64(len(b.Calls) + len(b.Events))
+	next := func(list *[]chromeSlice, kind string, s *chromeSlice) {
+		if len(*list) == 0 {
+			t.Fatalf("unexpected %s %+v", kind, *s)
+		}
+		w := (*list)[0]
+		*list = (*list)[1:]
+		if s.name != w.name || s.start < w.start || s.start > w.start+moved || s.end < w.end || s.end > w.end+moved {
+			t.Fatalf("got %s %+v, want %+v", kind, *s, w)
+		}
+		s.call = w.call
+	}
+	var gotRuns, gotEvents []chromeSlice
+	for i := range got {
+		switch s := &got[i]; {
+		case s.call < 0:
+			gotEvents = append(gotEvents, *s)
+		case s.name == leftOutName && opts.LeftOut != "":
+			s.call = -1
+			gotRuns = append(gotRuns, *s)
+		default:
+			next(&want, "call", s)
+		}
+	}
+	slices.SortStableFunc(gotRuns, byStart)
+	for i := range gotRuns {
+		next(&runs, "run", &gotRuns[i])
+	}
+	if opts.LeftOut != "" { // events are written when it is known whether their call is shown
+		slices.SortStableFunc(gotEvents, byStart)
+		slices.SortStableFunc(events, byStart)
+	}
+	for i := range gotEvents {
+		next(&events, "event", &gotEvents[i])
+	}
+	if len(want)+len(runs)+len(events) > 0 {
+		t.Fatalf("missing %v %v %v", want, runs, events)
+	}
+	instants := 0
+	for i, parent := range chromeParents(got) {
+		s, in := got[i], -1
+		if s.call < 0 && opts.LeftOut != "" {
+			continue
+		}
+		if parent >= 0 {
+			if in = got[parent].call; in < 0 {
+				t.Fatalf("%+v is inside %+v", s, got[parent])
+			}
+		}
+		around := -1
+		if s.call >= 0 {
+			around = shownCaller(b, s.call, opts)
+		} else {
+			around = innermost[instants]
+			instants++
+		}
+		if in != around {
+			t.Fatalf("%+v is inside call %d, want %d:\n%+v", s, in, around, got)
+		}
+	}
+}
+
+// shownCaller returns the innermost shown call around a call, or -1.
+func shownCaller(b *calls.Batch, call int, opts *Options) int {
+	depth := b.Calls[call].Depth
+	for i := call + 1; i < len(b.Calls) && depth > 0; i++ {
+		if c := b.Calls[i]; c.Depth < depth {
+			if depth = c.Depth; c.Duration >= opts.Shortest {
+				return i
+			}
+		}
+	}
+	return -1
 }

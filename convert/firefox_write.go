@@ -34,7 +34,7 @@ const firefoxAbout = `"interval":0.001,"preprocessedProfileVersion":` + firefoxV
 {"name":"call","display":["marker-chart","marker-table"],"tableLabel":"{marker.data.arguments}",` +
 	`"chartLabel":"{marker.name} {marker.data.arguments}","fields":[{"key":"arguments","label":"Arguments","format":"string"}]},
 {"name":"offcpu","display":["marker-chart","marker-table","timeline-overview"],"tableLabel":"{marker.data.switches}",` +
-	`"chartLabel":"{marker.name}","fields":[{"key":"switches","label":"Switches","format":"string"},{"key":"place","label":"Or","format":"string"}]}]`
+	`"chartLabel":"{marker.name}","fields":[{"key":"switches","label":"Switches","format":"string"},{"key":"place","label":"When","format":"string"}]}]`
 
 // Categories, as numbered in firefoxAbout, and phases of markers, as the profiler numbers them.
 const (

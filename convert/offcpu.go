@@ -69,7 +69,7 @@ func (p *Perfetto) gaps(t *perfettoThread, b *calls.Batch) {
 				event = annotateText(event, "switches", s.switches)
 			}
 			if s.place != "" {
-				event = annotateText(event, "or", s.place)
+				event = annotateText(event, "when", s.place)
 			}
 			if s.by != "" {
 				event = annotateText(event, "by", s.by)
@@ -99,7 +99,7 @@ func (c *Chrome) gaps(t *chromeThread, b *calls.Batch) {
 				buf = append(c.time.appendMicros(buf, c.time.at(edge.tsc)), t.end...)
 				if edge.kind == "b" && s.switches+s.place != "" {
 					buf = append(buf, `,"args":{"switches":"`...)
-					buf = append(append(append(buf, s.switches...), `","or":"`...), s.place...)
+					buf = append(append(append(buf, s.switches...), `","when":"`...), s.place...)
 					buf = append(buf, `"}`...)
 				}
 				c.out.buf = c.out.spill(append(buf, '}'))

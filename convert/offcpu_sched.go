@@ -16,8 +16,21 @@ import (
 	"github.com/xray-tools/xray/reader/sched"
 )
 
-// spansOf returns the spans of a gap, from scheduler events if they cover it.
+// spansOf returns the spans of a gap, from scheduler events if they cover it. A thread may have been
+// off CPU before the first record of the trace. Such spans begin with the trace and say so: viewers
+// drop times before it.
 func (t *timeline) spansOf(opts *Options, thread reader.Thread, g *calls.Gap) []offSpan {
+	list := t.offTimes(opts, thread, g)
+	for i := range list {
+		if s := &list[i]; s.start < t.base {
+			s.place = "began " + t.clock.Format(t.base-s.start) + " before the trace"
+			s.start, s.end = t.base, max(s.end, t.base)
+		}
+	}
+	return list
+}
+
+func (t *timeline) offTimes(opts *Options, thread reader.Thread, g *calls.Gap) []offSpan {
 	known := t.offSpans(g)
 	if len(known) == 0 || int(thread.File) >= len(opts.Sched) || opts.Sched[thread.File] == nil {
 		return known

@@ -64,4 +64,10 @@ func TestSpansOfSchedulerEvents(t *testing.T) {
 			t.Error(diff)
 		}
 	}
+	// Before the trace begins.
+	time.base = 130
+	cut := time.spansOf(opts, thread, gap(90, 250))
+	if cut[0].start != 130 || cut[0].end != 150 || cut[0].place != "began 30 ticks before the trace" || cut[1].place != "" {
+		t.Errorf("before the trace: %+v", cut)
+	}
 }

@@ -16,6 +16,7 @@ const leftOutName = "calls omitted"
 type shortCalls struct {
 	min    uint64
 	levels []shortLevel // by depth
+	clean  int          // no level above this one has a run that can continue
 	held   *int64       // bytes of levels, of all threads together
 	run    func(*shortRun)
 
@@ -30,6 +31,7 @@ type shortRun struct {
 	start, end uint64
 	took       uint64 // ticks in the calls
 	calls      uint64 // number of these calls and their callees
+	depth      uint32
 }
 
 // shortLevel has the omitted calls of one depth in the innermost enclosing call.
@@ -71,16 +73,22 @@ func (s *shortCalls) before(depth uint32) {
 	}
 }
 
-// leave handles the next call that ends.
+// leave handles the next call that ends. If it is shown, so are its callers. Then leave shows the
+// runs before these, the outermost first, and those inside the call.
 func (s *shortCalls) leave(c *calls.Call, shown bool) {
 	if s == nil {
 		return
 	}
+	if shown {
+		for ; s.clean <= int(c.Depth); s.clean++ {
+			s.before(uint32(s.clean))
+		}
+	}
 	inside := s.closeBelow(c.Depth, c.Start)
 	if shown {
-		s.before(c.Depth)
 		return
 	}
+	s.clean = min(s.clean, int(c.Depth))
 	if n := int(c.Depth) + 1; n > len(s.levels) {
 		before := cap(s.levels)
 		s.levels = slices.Grow(s.levels, n-len(s.levels))
@@ -94,7 +102,7 @@ func (s *shortCalls) leave(c *calls.Call, shown bool) {
 		s.close(l)
 	}
 	if l.calls == 0 {
-		l.start = c.Start
+		l.start, l.depth = c.Start, c.Depth
 	}
 	l.end = c.Start + c.Duration
 	l.took += c.Duration
