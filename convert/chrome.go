@@ -91,7 +91,7 @@ func (c *Chrome) Calls(b *calls.Batch) error {
 	for i := range b.Calls {
 		call := &b.Calls[i]
 		if len(events) > 0 {
-			events = c.instants(t, events, call.Start+call.Duration, call.Depth)
+			events = c.instants(t, events, i)
 		}
 		shown := call.Duration >= c.opts.Shortest
 		if t.short != nil {
@@ -101,7 +101,7 @@ func (c *Chrome) Calls(b *calls.Batch) error {
 			c.out.buf = c.out.spill(c.appendCall(c.out.buf, b, i, t))
 		}
 	}
-	c.instants(t, events, math.MaxUint64, 0)
+	c.instants(t, events, len(b.Calls))
 	c.gaps(t, b)
 	if b.Last {
 		t.short.finish()

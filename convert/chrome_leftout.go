@@ -1,7 +1,6 @@
 package convert
 
 import (
-	"math"
 	"slices"
 	"strconv"
 
@@ -39,14 +38,11 @@ func (c *Chrome) leftOutFrom(thread, name string, tsc, n uint64) {
 	c.out.buf = c.out.spill(append(strconv.AppendUint(buf, n, 10), "}}"...))
 }
 
-// instants handles the events before the end of a call of that depth, and returns the later ones.
-// It holds back events in calls that may be omitted.
-func (c *Chrome) instants(t *chromeThread, events []calls.Event, end uint64, depth uint32) []calls.Event {
-	for ; len(events) > 0; events = events[1:] {
+// instants handles the events before the end of a call, and returns the later ones. It holds back
+// events in calls that may be omitted.
+func (c *Chrome) instants(t *chromeThread, events []calls.Event, call int) []calls.Event {
+	for ; len(events) > 0 && events[0].Call <= call; events = events[1:] {
 		e := &events[0]
-		if e.TSC > end || e.TSC == end && e.Depth <= depth && end != math.MaxUint64 {
-			break
-		}
 		if e.Depth > 0 && t.short != nil {
 			text := c.appendInstant(nil, e, t)
 			c.held += pendingBytes + int64(len(text))

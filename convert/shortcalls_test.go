@@ -90,15 +90,19 @@ func leftOutOf(b *calls.Batch, opts Options) (n uint64) {
 	return n
 }
 
-// placeEvents sorts the events of a whole thread and assigns them to calls.
+// placeEvents sorts the events of a whole thread and assigns them to calls. An event with the time of
+// an entry or an end comes before it.
 func placeEvents(b *calls.Batch) {
 	slices.SortStableFunc(b.Events, func(x, y calls.Event) int { return cmp.Compare(x.TSC, y.TSC) })
 	for i := range b.Events {
 		e := &b.Events[i]
-		e.Depth = 0
+		e.Depth, e.Call = 0, 0
 		for _, c := range b.Calls {
 			if c.Start < e.TSC && e.TSC <= c.Start+c.Duration {
 				e.Depth = max(e.Depth, c.Depth+1)
+			}
+			if c.Start+c.Duration < e.TSC {
+				e.Call++
 			}
 		}
 	}

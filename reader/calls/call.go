@@ -1,7 +1,6 @@
 package calls
 
 import (
-	"math"
 
 	"github.com/xray-tools/xray/reader"
 )
@@ -135,33 +134,35 @@ type Open struct {
 }
 
 // Replay calls enter for each of Opens, leave for each of Calls with its arguments, and
-// event for each of Events, in time order. An event with the time of an entry or an end
-// comes before it.
+// event for each of Events, in the order in which the thread recorded them.
 func (b *Batch) Replay(enter func(*Open), leave func(*Call, []Arg), event func(*Event)) {
 	opens, events, args := b.Opens, b.Events, b.Args
-	eventsUpTo := func(tsc uint64) {
-		for ; len(events) > 0 && events[0].TSC <= tsc; events = events[1:] {
-			event(&events[0])
-		}
-	}
 	for i := 0; ; i++ {
 		for ; len(opens) > 0 && opens[0].Call <= i; opens = opens[1:] {
-			eventsUpTo(opens[0].Start)
+			for ; len(events) > 0 && events[0].before(i, opens[0].Depth); events = events[1:] {
+				event(&events[0])
+			}
 			enter(&opens[0])
 		}
-		if i == len(b.Calls) {
-			break
+		for ; len(events) > 0 && (events[0].Call <= i || i == len(b.Calls)); events = events[1:] {
+			event(&events[0])
 		}
-		c := &b.Calls[i]
+		if i == len(b.Calls) {
+			return
+		}
 		n := 0
 		for n < len(args) && args[n].Call <= i {
 			n++
 		}
-		eventsUpTo(c.Start + c.Duration)
-		leave(c, args[:n])
+		leave(&b.Calls[i], args[:n])
 		args = args[n:]
 	}
-	eventsUpTo(math.MaxUint64)
+}
+
+// before reports whether the event is before the entry of a call of that depth, which is the next
+// after a number of calls have ended.
+func (e *Event) before(ended int, depth uint32) bool {
+	return e.Call < ended || e.Call == ended && e.Depth <= depth
 }
 
 // Arg is one logged argument of a call, or its result.

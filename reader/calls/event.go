@@ -19,6 +19,7 @@ type Event struct {
 	Func  reader.FuncID // the innermost open call; 0 if there was none
 	Path  PathID
 	Depth uint32
+	Call  int // how many of Batch.Calls had ended
 	Data  []byte
 }
 

@@ -108,9 +108,12 @@ func (f *filter) keepEntry(start uint64, fn reader.FuncID, depth uint32) bool {
 func (f *filter) apply(b *Batch) {
 	args, results, opens, waits := b.Args, b.Results, b.Opens, b.Waits
 	b.Args, b.Results, b.Opens, b.Waits = b.Args[:0], b.Results[:0], b.Opens[:0], b.Waits[:0]
-	n := 0
+	n, later := 0, b.Events
 	// openUpTo keeps the entries before the end of call i.
 	openUpTo := func(i int) {
+		for ; len(later) > 0 && later[0].Call <= i; later = later[1:] {
+			later[0].Call = n
+		}
 		for len(opens) > 0 && opens[0].Call <= i {
 			o := opens[0]
 			if o.Call = n; f.keepEntry(o.Start, o.Func, o.Depth) {

@@ -602,7 +602,7 @@ func (s *shard) custom(th *thread, e *reader.Event, side *sideTables, i int, bef
 	}
 	th.left = 0
 	caller := s.stack.top()
-	ev.Func, ev.Path, ev.Depth = caller.fn(), caller.path, uint32(s.stack.depth)
+	ev.Func, ev.Path, ev.Depth, ev.Call = caller.fn(), caller.path, uint32(s.stack.depth), s.n
 	s.batch.Events = append(s.batch.Events, ev)
 	return nil
 }
