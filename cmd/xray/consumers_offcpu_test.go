@@ -49,7 +49,7 @@ func TestOffCPUInTraceProcessor(t *testing.T) {
 		},
 		`select count(*) from slice where name like '#%'`:                                      {{int64(3)}},
 		`select name, value from stats where severity in ('error', 'data_loss') and value > 0`: nil,
-		`select distinct string_value from args where key = 'debug.when'`:                        {{"up to 90ns earlier"}},
+		`select distinct string_value from args where key = 'debug.when'`:                      {{"up to 90ns earlier"}},
 	} {
 		if diff := cmp.Diff(want, p.Query(query)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", query, diff)

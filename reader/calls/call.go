@@ -1,7 +1,6 @@
 package calls
 
 import (
-
 	"github.com/xray-tools/xray/reader"
 )
 
