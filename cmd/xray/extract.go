@@ -1,6 +1,7 @@
 package main
 
 import (
+	"debug/elf"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/coverage"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
+	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/report"
 	"github.com/xray-tools/xray/symbolize"
 	"github.com/xray-tools/xray/symbolize/demangle"
@@ -56,6 +58,7 @@ sleds take, and the effect of other values of -fxray-instruction-threshold.`,
 				if err != nil {
 					return err
 				}
+				a.warnOfMoved(args[0], m)
 				return a.WriteText(output, func(w io.Writer) error { return write(w, m, nil) })
 			}
 			table, err := symbolize.Load(args[0], opts)
@@ -64,6 +67,7 @@ sleds take, and the effect of other values of -fxray-instruction-threshold.`,
 			}
 			defer table.Close()
 			session.WarnOfRefused(&a.Streams, table)
+			a.warnOfMoved(args[0], table.Map())
 			return a.WriteText(output, func(w io.Writer) error { return write(w, table.Map(), table) })
 		},
 	}
@@ -80,6 +84,33 @@ sleds take, and the effect of other values of -fxray-instruction-threshold.`,
 	return cmd
 }
 
+// warnOfMoved warns if BOLT has rewritten a binary: it copies functions without their sleds.
+func (a *app) warnOfMoved(path string, m *symbolize.Map) {
+	f, err := elf.Open(path)
+	if err != nil {
+		return // a map of another format
+	}
+	defer f.Close()
+	old := f.Section(".bolt.org.text")
+	symbols, err := f.Symbols()
+	if old == nil || err != nil {
+		return
+	}
+	starts := make(map[uint64]bool)
+	for _, s := range symbols {
+		starts[s.Value] = elf.ST_TYPE(s.Info) == elf.STT_FUNC || starts[s.Value]
+	}
+	moved := 0
+	for _, f := range m.Functions {
+		if f.Address-old.Addr < old.Size && !starts[f.Address] {
+			moved++
+		}
+	}
+	if moved > 0 {
+		a.Say("warning: %s: BOLT has moved %d of %s away from their sleds, which never run: use a build without BOLT", path, moved, label.Count(uint64(len(m.Functions)), "function", "functions"))
+	}
+}
+
 // coverage shows which functions of a binary have sleds.
 func (a *app) coverage(path string, opts symbolize.Options, output *session.Output, top int) error {
 	if output.Format == "yaml" {
@@ -90,6 +121,7 @@ func (a *app) coverage(path string, opts symbolize.Options, output *session.Outp
 		return err
 	}
 	defer table.Close()
+	a.warnOfMoved(path, table.Map())
 	file, err := os.Open(path)
 	if err != nil {
 		return err

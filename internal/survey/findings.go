@@ -36,12 +36,13 @@ func (r *Report) Findings(t *reader.Trace, names symbolize.Names) []Finding {
 			add(cause.String(), sentence(r.remedy(cause, t.Header(0))), "%s", sentence(text))
 		}
 	}
-	recorded, counted := false, false
+	recorded, counted, leftOff := false, false, false
 	for i := range t.Files() {
 		recording := t.Recording(i)
 		counted = counted || recording != nil && len(recording.Counters)+len(recording.Profiles) > 0
 		if recording != nil && !recording.Foreign() {
 			recorded = true
+			leftOff = leftOff || leavesAllOff(recording)
 			recordingFindings(recording, add)
 			clock, _ := t.Clock() // without a frequency, times are ticks
 			lateFindings(recording, clock, r.Stats.First, add)
@@ -55,7 +56,7 @@ func (r *Report) Findings(t *reader.Trace, names symbolize.Names) []Finding {
 	if s.Events == 0 {
 		// Perhaps all records were lost.
 		if losses.Count() == 0 && !counted {
-			add("no-records", noRecords(header.Type, recorded), "The trace has no records.")
+			add("no-records", noRecords(header.Type, recorded, leftOff), "The trace has no records.")
 		}
 		return all
 	}
@@ -86,7 +87,10 @@ func sentence(s string) string { return strings.ToUpper(s[:1]) + s[1:] + "." }
 type addFinding func(name, remedy, format string, args ...any)
 
 // noRecords says why a trace is empty.
-func noRecords(t reader.Type, recorded bool) string {
+func noRecords(t reader.Type, recorded, leftOff bool) string {
+	if leftOff {
+		return "The recorder left off all instrumented functions. See below for the reasons."
+	}
 	if recorded {
 		return "The program called no instrumented function while it was recorded. `xray ctl PID status` counts the instrumented functions. " +
 			"Build with -fxray-instruction-threshold=1 to instrument short functions too."
@@ -97,6 +101,20 @@ func noRecords(t reader.Type, recorded bool) string {
 	}
 	return "Set XRAY_OPTIONS=\"patch_premain=true xray_mode=xray-basic\" and build with -fxray-instruction-threshold=1. " +
 		"Let the program end by exit: _exit and crashes lose unwritten records."
+}
+
+// leavesAllOff reports whether the recorder records none of the functions with sleds.
+func leavesAllOff(recording *reader.Recording) bool {
+	var functions, left uint64
+	for _, o := range recording.Objects {
+		functions += uint64(o.Count)
+		for _, l := range o.LeftOff {
+			if !l.Counted {
+				left += uint64(l.Count)
+			}
+		}
+	}
+	return functions > 0 && left == functions
 }
 
 func (r *Report) clockFindings(h reader.Header, add addFinding) {

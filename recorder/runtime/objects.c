@@ -46,6 +46,7 @@ struct finding {
 	uint64_t key;
 	int fd;
 	uint64_t table, size;  /* the sled table: address, bytes */
+	uint64_t old_text, old_size; /* code of which BOLT has made copies: address, bytes */
 	struct xr_symbol_table symbols;
 	const char *why;       /* why the object is refused */
 	int64_t error;
@@ -174,10 +175,13 @@ static int search_sections(struct finding *f, const ElfW(Ehdr) *e, const ElfW(Sh
 	int err = read_at(f, text, names->sh_size, names->sh_offset);
 	for (int i = 0; !err && i < e->e_shnum; i++) {
 		const ElfW(Shdr) *s = &sections[i];
-		if (s->sh_name < names->sh_size && !xr_strncmp(text + s->sh_name, "xray_instr_map", 15) && s->sh_flags & SHF_ALLOC) {
+		if (!f->size && s->sh_name < names->sh_size && !xr_strncmp(text + s->sh_name, "xray_instr_map", 15) && s->sh_flags & SHF_ALLOC) {
 			f->table = f->info->dlpi_addr + s->sh_addr;
 			f->size = s->sh_size;
-			break;
+		}
+		if (s->sh_name < names->sh_size && xr_equal(text + s->sh_name, ".bolt.org.text")) {
+			f->old_text = f->info->dlpi_addr + s->sh_addr;
+			f->old_size = s->sh_size;
 		}
 	}
 	xr_unmap(text, names->sh_size + 1);
@@ -446,6 +450,8 @@ static int add(struct finding *f, int is_program)
 		return 0;
 	}
 	place.symbols = f->symbols;
+	place.old_first = f->old_text;
+	place.old_end = f->old_text + f->old_size;
 	xr_mappings[o - objects] = place;
 	if (o->state == XR_OBJECT_NEW) {
 		xr_filter_object(o);

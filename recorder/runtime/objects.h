@@ -46,6 +46,7 @@ struct xr_mapping {
 	int program;       /* it is the program, and not a shared object */
 	int late;          /* it was opened after the program's start, and may be closed */
 	struct xr_symbol_table symbols;
+	uint64_t old_first, old_end; /* code that BOLT has copied and rewritten elsewhere, or 0 */
 	uint64_t absent;   /* TSC at which it was not loaded; 0 if its sleds are on, or were from the start */
 };
 extern struct xr_mapping xr_mappings[XR_MAX_OBJECTS];
@@ -100,7 +101,7 @@ void xr_before_open(void);
 void xr_refuse(struct xr_object *o, const char *why, int64_t error);
 
 /* sleds.c: why the sleds of a function cannot be switched. Only events stay on. */
-enum xr_unsafe { XR_SAFE, XR_ONE_SIDED /* recorded, without duration */, XR_FOLDED, XR_SHARES_EXIT, XR_IS_LOOP, XR_POPS, XR_UNKNOWN_CODE, XR_CHANGED, XR_UNSAFE_KINDS };
+enum xr_unsafe { XR_SAFE, XR_ONE_SIDED /* recorded, without duration */, XR_FOLDED, XR_SHARES_EXIT, XR_IS_LOOP, XR_POPS, XR_UNKNOWN_CODE, XR_MOVED, XR_CHANGED, XR_UNSAFE_KINDS };
 extern const char *const xr_unsafe_texts[XR_UNSAFE_KINDS];
 /* Finds such functions of an object. */
 void xr_examine(const struct xr_object *o);
@@ -124,6 +125,10 @@ uint32_t xr_take_ids(uint32_t n);
 /* parts.c: returns the function of which the code at start is a part, or 0 if it is none. object is the
  * index of its object. Needs no lock. */
 uint64_t xr_function_of_part(uint64_t object, uint64_t start);
+
+/* parts.c: sets a bit for each byte from first to end, addresses in the object's file, at which a function begins
+ * according to its symbols. Returns 0 if it has none. */
+int xr_mark_functions(uint64_t object, uint64_t first, uint64_t end, uint8_t *bits);
 
 /* Called once, before the first xr_patch. */
 void xr_patch_init(void);

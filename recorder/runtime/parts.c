@@ -28,7 +28,7 @@ static struct parts *tables[XR_MAX_OBJECTS]; /* null: not read yet */
 
 struct symbols {
 	const Elf64_Sym *list;
-	uint64_t n;
+	uint64_t n, size;
 	const char *names;
 	uint64_t names_size;
 };
@@ -165,29 +165,53 @@ static void *read_range(int fd, uint64_t offset, uint64_t size)
 	return p;
 }
 
-static struct parts *read_parts(uint64_t object)
+/* Reads the symbols of an object, if its file is still the same. */
+static int read_symbols(uint64_t object, struct symbols *s)
 {
 	const struct xr_mapping *m = &xr_mappings[object];
 	const struct xr_symbol_table *t = &m->symbols;
 	struct stat st;
-	struct parts *found = NULL;
 	int fd = t->size ? xr_open(m->program ? "/proc/self/exe" : xr_root.objects[object].path, O_RDONLY | O_CLOEXEC, 0) : -1;
 	if (fd < 0)
-		return NULL;
+		return 0;
 	if (!xr_sys2(SYS_fstat, fd, (intptr_t)&st) && (uint64_t)st.st_dev == t->dev && st.st_ino == t->ino && (uint64_t)st.st_mtime == t->mtime) {
-		struct symbols s = {
-			.list = read_range(fd, t->offset, t->size), .n = t->size / sizeof *s.list,
-			.names = read_range(fd, t->names_offset, t->names_size), .names_size = t->names_size,
-		};
-		if (s.list && s.names)
-			found = find_parts(&s);
-		if (s.list)
-			xr_unmap((void *)s.list, t->size);
-		if (s.names)
-			xr_unmap((void *)s.names, t->names_size);
+		s->size = t->size;
+		s->list = read_range(fd, t->offset, t->size);
+		s->n = t->size / sizeof *s->list;
+		s->names = read_range(fd, t->names_offset, t->names_size);
+		s->names_size = t->names_size;
 	}
 	xr_close(fd);
+	return s->list && s->names;
+}
+
+static void free_symbols(struct symbols *s)
+{
+	if (s->list)
+		xr_unmap((void *)s->list, s->size);
+	if (s->names)
+		xr_unmap((void *)s->names, s->names_size);
+}
+
+static struct parts *read_parts(uint64_t object)
+{
+	struct symbols s = {0};
+	struct parts *found = read_symbols(object, &s) ? find_parts(&s) : NULL;
+	free_symbols(&s);
 	return found;
+}
+
+int xr_mark_functions(uint64_t object, uint64_t first, uint64_t end, uint8_t *bits)
+{
+	struct symbols s = {0};
+	int any = read_symbols(object, &s);
+	for (uint64_t i = 0; any && i < s.n; i++) {
+		uint64_t at = s.list[i].st_value - first;
+		if (ELF64_ST_TYPE(s.list[i].st_info) == STT_FUNC && at < end - first)
+			bits[at / 8] |= 1 << at % 8;
+	}
+	free_symbols(&s);
+	return any;
 }
 
 uint64_t xr_function_of_part(uint64_t object, uint64_t start)

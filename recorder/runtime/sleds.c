@@ -14,6 +14,7 @@ const char *const xr_unsafe_texts[XR_UNSAFE_KINDS] = {
 	[XR_IS_LOOP] = "their entry is the head of a loop",
 	[XR_POPS] = "their exits remove arguments from the stack",
 	[XR_UNKNOWN_CODE] = "the code behind a tail exit is not known",
+	[XR_MOVED] = "BOLT has moved their code, but not their sleds: record a build without BOLT",
 	[XR_CHANGED] = "another recorder, such as LLVM's, has changed their sleds",
 };
 
@@ -192,6 +193,25 @@ static enum xr_unsafe examine(const struct xr_sled *s, uint64_t n, struct set *s
 	return (out && !entry) || (entry && !out && (no_exits || follow(s, n, entry, end) & RETURNS)) ? XR_ONE_SIDED : XR_SAFE;
 }
 
+/* BOLT copies functions without their sleds. Symbols lead to the copies. It leaves other functions where they
+ * were. */
+static void find_moved(const struct xr_object *o)
+{
+	const struct xr_mapping *m = &xr_mappings[o - xr_root.objects];
+	const struct xr_sled *s = (const struct xr_sled *)o->sleds;
+	uint64_t size = m->old_end - m->old_first;
+	uint8_t *bits = size ? xr_map(size / 8 + 1) : NULL;
+	int known = bits && xr_mark_functions(o - xr_root.objects, m->old_first - o->bias, m->old_end - o->bias, bits);
+	for (uint64_t k = 0, i = 0; known && k < o->nsleds; k++) {
+		i += k && xr_sled_function(&s[k]) != xr_sled_function(&s[k - 1]);
+		uint64_t at = xr_sled_function(&s[k]) - m->old_first;
+		if (at < size && !(bits[at / 8] >> at % 8 & 1))
+			xr_leave_off(o, i, XR_MOVED);
+	}
+	if (bits)
+		xr_unmap(bits, size / 8 + 1);
+}
+
 void xr_examine(const struct xr_object *o)
 {
 	const struct xr_sled *s = (const struct xr_sled *)o->sleds;
@@ -222,6 +242,7 @@ void xr_examine(const struct xr_object *o)
 		if (!is_event(&s[k]) && has(&shared, xr_sled_address(&s[k])) && !xr_unsafe(o, i))
 			xr_leave_off(o, i, XR_SHARES_EXIT);
 	}
+	find_moved(o);
 	if (seen.bits)
 		xr_unmap(seen.bits, size);
 	if (shared.bits)
