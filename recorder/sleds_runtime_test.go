@@ -102,6 +102,23 @@ func TestOddSleds(t *testing.T) {
 	}
 }
 
+// A function that never returns has no exit sleds. Its call lasts to the end of the program, whatever the code
+// behind it is.
+func TestFunctionsThatNeverReturn(t *testing.T) {
+	t.Parallel()
+	l := library(t)
+	for _, clang := range []string{"clang-14", "clang-22"} {
+		program := buildProgram(t, clang, "endless.c", "-O2", "-fxray-instruction-threshold=1000")
+		_, _, traces := recordProgram(t, &l, "mode=record", program)
+		if left := leftOff(t, program, traces[0]); len(left) > 0 {
+			t.Errorf("%s: left off %v", clang, left)
+		}
+		if got := entries(t, program, traces); got["work"] != 1000 || got["serve"] != 1 {
+			t.Errorf("%s: calls %v, want 1000 of work and 1 of serve", clang, got)
+		}
+	}
+}
+
 // A thread that may not read the clock any more is not recorded from then on, and the program runs on.
 func TestForbiddenClock(t *testing.T) {
 	t.Parallel()

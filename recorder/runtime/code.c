@@ -118,3 +118,35 @@ struct xr_instruction xr_instruction_at(const uint8_t *code)
 	in.size = p + immediate - code;
 	return in;
 }
+
+/* .eh_frame_hdr, with the encodings that all linkers choose. The table is sorted. Addresses in it are
+ * relative to the header. */
+struct header {
+	uint8_t version, frames_encoding, count_encoding, table_encoding;
+	int32_t frames;
+	uint32_t count;
+	struct {
+		int32_t function, frame;
+	} table[];
+};
+
+int xr_has_unwind_table(const uint8_t *header, uint64_t size)
+{
+	const struct header *h = (const struct header *)header;
+	return !((uintptr_t)h & 3) && size >= sizeof *h && h->version == 1 && h->frames_encoding == 0x1b && h->count_encoding == 0x03 &&
+		h->table_encoding == 0x3b && h->count <= (size - sizeof *h) / sizeof *h->table;
+}
+
+uint64_t xr_next_unwind(const uint8_t *header, uint64_t address)
+{
+	const struct header *h = (const struct header *)header;
+	uint64_t first = 0, end = h->count;
+	while (first < end) {
+		uint64_t middle = (first + end) / 2;
+		if ((uintptr_t)h + h->table[middle].function > address)
+			end = middle;
+		else
+			first = middle + 1;
+	}
+	return first < h->count ? (uintptr_t)h + h->table[first].function : UINT64_MAX;
+}

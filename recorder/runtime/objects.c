@@ -8,6 +8,7 @@
 #include <link.h>
 #include <sys/stat.h>
 
+#include "code.h"
 #include "gcc.h"
 #include "libcalls.h"
 #include "llvm_api.h"
@@ -258,6 +259,13 @@ static int read_sleds(struct finding *f, struct xr_object *o, struct xr_mapping 
 	place->seg_first = seg_first & -4096ull;
 	place->seg_end = (seg_end + 4095) & -4096ull;
 	place->prot = PROT_READ | PROT_EXEC | (text->p_flags & PF_W ? PROT_WRITE : 0);
+	place->unwind = 0;
+	for (int i = 0; i < f->info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *p = &f->info->dlpi_phdr[i];
+		uint64_t at = f->info->dlpi_addr + p->p_vaddr;
+		if (p->p_type == PT_GNU_EH_FRAME && xr_segment_at(f->info, PF_R, at, p->p_memsz) && xr_has_unwind_table((const uint8_t *)at, p->p_memsz))
+			place->unwind = at;
+	}
 	return 0;
 }
 

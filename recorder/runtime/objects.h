@@ -47,6 +47,7 @@ struct xr_mapping {
 	int late;          /* it was opened after the program's start, and may be closed */
 	struct xr_symbol_table symbols;
 	uint64_t old_first, old_end; /* code that BOLT has copied and rewritten elsewhere, or 0 */
+	uint64_t unwind;   /* address of .eh_frame_hdr; 0 if it has none */
 	uint64_t absent;   /* TSC at which it was not loaded; 0 if its sleds are on, or were from the start */
 };
 extern struct xr_mapping xr_mappings[XR_MAX_OBJECTS];

@@ -161,9 +161,17 @@ static int is_loop(const struct xr_sled *s, uint64_t n, const struct xr_sled *en
 
 static int is_exit(const struct xr_sled *s) { return s->kind == XR_SLED_EXIT || s->kind == XR_SLED_TAIL; }
 
-/* Examines a function that has n sleds. end is where the next one begins. A function without exits has none
- * because it never returns, or because its returns have no sleds. */
-static enum xr_unsafe examine(const struct xr_sled *s, uint64_t n, struct set *seen, struct set *shared, uint64_t end, int no_exits)
+/* Returns whether a function without exit sleds returns. Otherwise it has none because it never does: it
+ * ends in a call, and what is behind that may be another function, without sleds. */
+static int returns(const struct xr_object *o, const struct xr_sled *s, uint64_t n, const struct xr_sled *entry, uint64_t end)
+{
+	uint64_t unwind = xr_mappings[o - xr_root.objects].unwind;
+	uint64_t next = unwind ? xr_next_unwind((const uint8_t *)unwind, xr_sled_address(entry)) : end;
+	return follow(s, n, entry, next < end ? next : end) & RETURNS;
+}
+
+/* Examines a function that has n sleds. end is where the next one with sleds begins. */
+static enum xr_unsafe examine(const struct xr_object *o, const struct xr_sled *s, uint64_t n, struct set *seen, struct set *shared, uint64_t end, int no_exits)
 {
 	const struct xr_sled *entry = NULL, *out = NULL;
 	enum xr_unsafe why = XR_SAFE;
@@ -190,7 +198,7 @@ static enum xr_unsafe examine(const struct xr_sled *s, uint64_t n, struct set *s
 		return why;
 	if (entry && !entry->call && is_loop(s, n, entry, end))
 		return XR_IS_LOOP;
-	return (out && !entry) || (entry && !out && (no_exits || follow(s, n, entry, end) & RETURNS)) ? XR_ONE_SIDED : XR_SAFE;
+	return (out && !entry) || (entry && !out && (no_exits || returns(o, s, n, entry, end))) ? XR_ONE_SIDED : XR_SAFE;
 }
 
 /* BOLT copies functions without their sleds. Symbols lead to the copies. It leaves other functions where they
@@ -231,7 +239,7 @@ void xr_examine(const struct xr_object *o)
 		uint64_t n = 1; /* without those that repeat, see patch.c */
 		while (n < next - first && xr_sled_address(&s[first + n]) != xr_sled_address(&s[first]))
 			n++;
-		enum xr_unsafe why = examine(s + first, n, &seen, &shared, end < last ? end : last, no_exits);
+		enum xr_unsafe why = examine(o, s + first, n, &seen, &shared, end < last ? end : last, no_exits);
 		if (why)
 			xr_leave_off(o, i, why);
 		conflicts += why == XR_SHARES_EXIT;
