@@ -301,6 +301,7 @@ static char *const *prepare(char *const *given, const struct program *p, struct 
 	xr_put(&t, "", 1);
 	e->list[options_at < 0 ? n++ : options_at] = (char *)t.p + t.n;
 	xr_put_text(&t, "XRAY_RECORDER=");
+	uint64_t first = t.n;
 	xr_put_text(&t, own);
 	xr_put_text(&t, options ? ",restore=1" : ",restore=2");
 	if (preload) {
@@ -309,7 +310,7 @@ static char *const *prepare(char *const *given, const struct program *p, struct 
 	}
 	xr_put(&t, "", 1);
 	e->list[n] = NULL;
-	return t.cut ? given : e->list;
+	return t.cut || t.n - first > XR_MAX_OPTIONS ? given : e->list;
 }
 
 static void discard(struct environment *e)

@@ -13,8 +13,6 @@ int setenv(const char *name, const char *value, int overwrite);
 
 #define VARIABLE "XRAY_RECORDER"
 
-enum { MAX_OPTIONS = 16384 };
-
 struct xr_options xr_options = {
 	.mode = XR_RECORD,
 	.stream = 1,
@@ -25,7 +23,7 @@ struct xr_options xr_options = {
 	.budget = XR_RING_BUDGET,
 };
 
-static char option_text[MAX_OPTIONS];
+static char option_text[XR_MAX_OPTIONS];
 
 /* Returns null, or the error in a value. */
 static const char *read_switch(const char *s, int *to)
@@ -132,7 +130,7 @@ static void read_options(const char *text)
  * themselves. */
 static void keep_to_itself(const char *text)
 {
-	static char longer[MAX_OPTIONS + 32];
+	static char longer[XR_MAX_OPTIONS + 32];
 	struct xr_text t = xr_text_in(longer, sizeof longer - 1);
 	xr_put_text(&t, text);
 	xr_put_text(&t, ",pid=");
@@ -177,7 +175,7 @@ static const char *find(const char *text, const char *what)
  * interpose_exec.c. */
 static void restore_environment(void)
 {
-	static char preload[MAX_OPTIONS];
+	static char preload[XR_MAX_OPTIONS];
 	struct xr_text t = xr_text_in(preload, sizeof preload - 1);
 	int kept = 0;
 	if (xr_options.given) {
@@ -188,8 +186,8 @@ static void restore_environment(void)
 		char *entry = environ[i];
 		int is_preload = !xr_strncmp(entry, "LD_PRELOAD=", 11), is_own = !xr_strncmp(entry, VARIABLE "=", sizeof VARIABLE);
 		if (is_own && xr_options.restore == 1)
-			entry = (char *)find(entry, ",restore=");
-		if (is_preload || is_own)
+			entry = (char *)find(entry, ",restore="); /* a second variable of that name has none */
+		if (entry && (is_preload || is_own))
 			xr_zero(entry, xr_strlen(entry)); /* also in /proc/self/environ */
 		if (is_preload && xr_options.given)
 			environ[kept++] = preload;
@@ -202,7 +200,7 @@ static void restore_environment(void)
 /* Keeps the variable as xray record has set it. */
 static void note_own(const char *text)
 {
-	static char own[MAX_OPTIONS];
+	static char own[XR_MAX_OPTIONS];
 	const char *end = find(text, ",restore=");
 	uint64_t n = end ? (uint64_t)(end - text) : xr_strlen(text);
 	if (!xr_options.preload || n >= sizeof own)

@@ -6,6 +6,9 @@
 
 #pragma GCC visibility push(hidden)
 
+/* The options of a process take fewer bytes, with the terminating 0. */
+enum { XR_MAX_OPTIONS = 16384 };
+
 /* docs/runtime.md describes the options. Unset texts are null. */
 struct xr_options {
 	int asked; /* the environment has options for this process */
