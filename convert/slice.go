@@ -427,7 +427,24 @@ func (s *Slicer) begin(t *slicedThread) {
 	}
 }
 
+// endLoop ends the innermost calls that have gone on in tail calls if those cannot include the function that
+// is entered: tail calls that form a loop are calls next to each other.
+func (t *slicedThread) endLoop(fn reader.FuncID) {
+	n := len(t.open)
+	for i := n - 1; i >= 0 && t.open[i].gone; i-- {
+		if t.open[i].fn == fn || n-i == mostGone {
+			t.cut(i)
+			t.gone -= n - i
+			return
+		}
+	}
+}
+
+// mostGone is the number of tail calls in a row that a slice follows.
+const mostGone = 64
+
 func (s *Slicer) enter(t *slicedThread, e *reader.Event, args []uint64) {
+	t.endLoop(e.Func)
 	depth := len(t.open)
 	kept := s.keeps(t, depth-t.gone, e.Func)
 	t.push(openRecord{fn: e.Func, kept: kept, cpu: e.CPU, tsc: e.TSC, args: args, cut: t.entering > 0})

@@ -37,6 +37,7 @@ type blockWriter struct {
 	first uint64 // earliest TSC of the trace
 	since uint64 // earlier records are left out
 	until uint64 // later records are left out; 0 for none
+	cut   bool   // blocks with the calls that are open there come before the others
 
 	block
 	place      *chunkPlace
@@ -183,7 +184,11 @@ func (w *blockWriter) begins(tsc uint64) bool {
 	// increase, and microseconds are below a million.
 	w.put(reader.Record{Kind: reader.BufferExtents})
 	w.put(reader.Record{Kind: reader.NewBuffer, Thread: w.thread.TID})
-	w.put(reader.Record{Kind: reader.WallClock, Seconds: (tsc - w.first) >> 15, Micros: uint32(min(w.place.number, 999999))})
+	seconds := (tsc - w.first) >> 15
+	if w.cut {
+		seconds++
+	}
+	w.put(reader.Record{Kind: reader.WallClock, Seconds: seconds, Micros: uint32(min(w.place.number, 999999))})
 	w.put(reader.Record{Kind: reader.PID, Process: w.thread.PID})
 	w.put(reader.Record{Kind: reader.NewCPUID, CPU: w.cpu, TSC: tsc})
 	w.bytes = tracewrite.AppendChecksum(w.bytes)

@@ -301,6 +301,15 @@ func (b *budget) saw(n *inspector, data []byte, at int, part bool) {
 	b.takeSpent(n)
 }
 
+// gaveUp reports whether the exits of calls of a function that began at a TSC are missing since another one.
+func (b *budget) gaveUp(fn reader.FuncID, start, at uint64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.processes) > 0 && slices.ContainsFunc(b.processes[0].cuts, func(c reader.BudgetChange) bool {
+		return c.Func == fn && c.TSC >= start && c.TSC <= at
+	})
+}
+
 // between returns what was not recorded between two TSCs.
 func (b *budget) between(from, to uint64) reader.Budget {
 	b.mu.Lock()

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -327,28 +328,71 @@ func (r *CoreRings) since(last time.Duration) (uint64, error) {
 
 // encode converts a chunk to a block. data is a buffer for the chunk.
 func (r *CoreRings) encode(w *blockWriter, t *ringThread, c *chunkPlace, data []byte) *block {
-	data = data[:t.end(c)]
-	n, _ := r.image.readSome(data, c.address)
-	clear(data[n:])
-	return w.chunk(t, c, data)
+	return w.chunk(t, c, r.data(t, c, data))
 }
 
-// eachBlock encodes all chunks with records since then.
+// eachBlock encodes all chunks with records since then. If there are earlier records, a block with the
+// calls that are open then comes first.
 func (r *CoreRings) eachBlock(first, since uint64, f func(*block) error) error {
-	w := blockWriter{first: first, since: since}
+	w := blockWriter{first: first, since: since, cut: since != 0 && since == first}
 	data := make([]byte, chunkSize)
 	for _, t := range r.threads {
-		for i := range t.chunks {
-			c := &t.chunks[i]
-			if c.last != 0 && c.last < since {
-				continue
+		later := slices.IndexFunc(t.chunks, func(c chunkPlace) bool { return c.last == 0 || c.last >= since })
+		if later < 0 {
+			continue
+		}
+		if w.cut {
+			if b := r.cut(t, later, since, data); b != nil {
+				if err := f(&block{bytes: b, records: 1}); err != nil {
+					return err
+				}
 			}
-			if err := f(r.encode(&w, t, c, data)); err != nil {
+		}
+		for i := later; i < len(t.chunks); i++ {
+			if err := f(r.encode(&w, t, &t.chunks[i], data)); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// cut returns a block that enters the calls of a thread which are open at a TSC. later is the index of its
+// first chunk with later records.
+func (r *CoreRings) cut(t *ringThread, later int, since uint64, data []byte) []byte {
+	window, end := uint64(0), uint64(math.MaxUint64)
+	if len(r.windows) > 0 {
+		i := slices.IndexFunc(r.windows, func(w reader.RecordedWindow) bool { return w.From <= since && (w.To == 0 || w.To >= since) })
+		if i < 0 {
+			return nil
+		}
+		window, end = r.windows[i].From, cmp.Or(r.windows[i].To, end)
+	}
+	o := &openCalls{window: window}
+	i := 0
+	for ; i < len(t.chunks); i++ {
+		c := &t.chunks[i]
+		if i > 0 && c.number != t.chunks[i-1].number+1 {
+			o.lose()
+		}
+		if !o.follow(c, r.data(t, c, data), window, since) {
+			break
+		}
+	}
+	calls, cpu, last := slices.Clone(o.calls), o.cpu, o.last
+	o.outer = nil
+	for ; i < len(t.chunks) && o.follow(&t.chunks[i], r.data(t, &t.chunks[i], data), since, end); i++ {
+	}
+	o.cpu, o.last = cpu, last
+	return o.cutBlock(t, since, calls)
+}
+
+// data reads a chunk into a buffer.
+func (r *CoreRings) data(t *ringThread, c *chunkPlace, buffer []byte) []byte {
+	data := buffer[:t.end(c)]
+	n, _ := r.image.readSome(data, c.address)
+	clear(data[n:])
+	return data
 }
 
 func (r *CoreRings) writeTrace(w io.Writer, since uint64) error {

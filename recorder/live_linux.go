@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"slices"
 
@@ -21,22 +21,24 @@ import (
 // its rings. Live keeps chunks that the process overwrites, up to a limit on their size. It is not safe
 // for concurrent use.
 type Live struct {
-	process *Process
-	image   *image
-	root    uint64 // address of the runtime's root
-	threads map[uint64]*liveThread
-	roots   Roots
-	choose  func(*reader.Trace) (Roots, error)
-	room    int64 // bytes of chunks to keep
-	kept    []*keptChunk
-	objects uint64 // number in the process when its metadata was read
-	since   uint64 // TSC at which the recording began, or 0; rings may have records of earlier recordings
-	text    *reader.Recording
-	newest  uint64       // TSC when the rings were last read
-	windows *liveWindows // nil if everything is recorded
-	scratch []byte
-	budget  *budget // nil without one
-	tails   bool    // copy the current chunks
+	process    *Process
+	image      *image
+	root       uint64 // address of the runtime's root
+	threads    map[uint64]*liveThread
+	roots      Roots
+	choose     func(*reader.Trace) (Roots, error)
+	room       int64 // bytes of chunks to keep
+	kept       []*keptChunk
+	objects    uint64 // number in the process when its metadata was read
+	since      uint64 // TSC at which the recording began, or 0; rings may have records of earlier recordings
+	text       *reader.Recording
+	newest     uint64       // TSC when the rings were last read
+	windows    *liveWindows // nil if everything is recorded
+	scratch    []byte
+	budget     *budget // nil without one
+	tails      bool    // copy the current chunks
+	foreign    bool    // the process is in another PID namespace
+	threadSize int
 }
 
 // liveThread is a thread, and how far its ring was read.
@@ -44,6 +46,7 @@ type liveThread struct {
 	*ringThread
 	scan   rootScan
 	calls  inspector // if there is a budget
+	opens  openCalls // after the complete chunks that were read
 	number uint64    // of the chunk to read next
 	at     int       // offset in it
 	tail   tail
@@ -60,6 +63,7 @@ type keptChunk struct {
 	thread *ringThread
 	place  chunkPlace
 	data   []byte
+	opens  openState // before it
 }
 
 // OpenLive finds the rings of a process. keep is the number of bytes of overwritten chunks to keep. The
@@ -119,7 +123,7 @@ func (l *Live) find(mem *os.File) (*runtimeRoot, error) {
 	l.image = &image{name: name, in: mem, size: userSpace, segments: []segment{{memory: userSpace, bytes: userSpace}}}
 	for _, address := range writable.search(rootMagic, maxRoots) {
 		if root, err := l.image.parseRoot(address); err == nil && int(root.pid) == inner && root.nobjects > 0 {
-			l.root = address
+			l.root, l.threadSize, l.foreign = address, root.threadSize, inner != l.process.PID
 			return root, nil
 		}
 	}
@@ -280,6 +284,7 @@ func (t *liveThread) miss(next uint64) uint64 {
 	n := next - t.number
 	t.number, t.at = next, 0
 	t.calls = inspector{}
+	t.opens.lose()
 	t.scan.lose()
 	return n
 }
@@ -319,11 +324,25 @@ func (l *Live) readChunk(t *liveThread, s *LiveState, each func(RootCall)) (done
 	}
 	t.scan.scan(data, max(t.at, chunkHeader), false, each)
 	if c.last == 0 || c.last >= l.since {
-		l.kept = append(l.kept, &keptChunk{thread: t.ringThread, place: c, data: data})
+		l.kept = append(l.kept, &keptChunk{thread: t.ringThread, place: c, data: data, opens: t.opens.state()})
 	}
+	t.opens.begin(l.windowAt(c.last))
+	t.opens.follow(&c, data, t.opens.window, math.MaxUint64)
 	t.number, t.at = t.number+1, 0
 	s.Bytes += int64(len(data))
 	return true
+}
+
+// windowAt returns from which TSC on records belong to the same window as those at a TSC.
+func (l *Live) windowAt(tsc uint64) uint64 {
+	if l.windows == nil {
+		return l.since
+	}
+	from, _, ok := l.windows.at(tsc)
+	if !ok {
+		return math.MaxUint64
+	}
+	return max(from, l.since)
 }
 
 // copies copies a part of a thread's next chunk to p, and reports whether it was still the same chunk
@@ -367,22 +386,32 @@ func (l *Live) WriteTrace(w io.Writer, from, to uint64, edit func(*reader.Record
 	r := *l.text
 	lost := make(map[string]uint64)
 	var blocks bytes.Buffer
-	out := blockWriter{first: from, since: from, until: to}
-	last := make(map[*ringThread]*keptChunk)
-	for _, k := range chunks {
-		if before := last[k.thread]; before != nil && k.place.number != before.place.number+1 {
-			lost["overwritten-chunk"] += k.place.number - before.place.number - 1
-		} else if before == nil {
-			k.thread.Overwritten = 0
-			r.Threads = append(r.Threads, k.thread.ThreadInfo)
+	out := blockWriter{first: from, since: from, until: to, cut: true}
+	for len(chunks) > 0 {
+		n := 1
+		for n < len(chunks) && chunks[n].thread == chunks[0].thread {
+			n++
 		}
-		last[k.thread] = k
-		b := out.chunk(k.thread, &k.place, k.data)
-		lost["interrupted"] += b.unwritten
-		lost["damaged-chunk"] += b.damaged
-		if b.records > 0 {
-			blocks.Write(b.bytes)
+		one := chunks[:n]
+		chunks = chunks[n:]
+		t := one[0].thread
+		t.Overwritten = 0
+		r.Threads = append(r.Threads, t.ThreadInfo)
+		block, latest := l.cut(one, from, to)
+		blocks.Write(block)
+		for i, k := range one {
+			if i > 0 {
+				lost["overwritten-chunk"] += k.place.number - one[i-1].place.number - 1
+			}
+			b := out.chunk(t, &k.place, k.data)
+			lost["interrupted"] += b.unwritten
+			lost["damaged-chunk"] += b.damaged
+			if b.records > 0 {
+				blocks.Write(b.bytes)
+				latest = max(latest, b.last)
+			}
 		}
+		blocks.Write(l.end(one, from, latest, to))
 	}
 	if l.windows != nil {
 		r.Windows = l.windows.between(from, to)
@@ -400,6 +429,61 @@ func (l *Live) WriteTrace(w io.Writer, from, to uint64, edit func(*reader.Record
 		}
 	}
 	return nil
+}
+
+// cut returns a block that enters the calls of a thread which are open at a TSC, and the TSC of the record
+// before.
+func (l *Live) cut(chunks []*keptChunk, from, to uint64) (block []byte, before uint64) {
+	first := chunks[0]
+	window := l.windowAt(from)
+	if l.windows != nil {
+		if _, end, ok := l.windows.at(from); ok {
+			to = min(to, end)
+		}
+	}
+	o := openCallsOf(first.opens)
+	o.begin(window)
+	more := 0
+	for more < len(chunks) && o.follow(&chunks[more].place, chunks[more].data, window, from) {
+		more++
+	}
+	calls := slices.Clone(o.calls)
+	if l.budget != nil {
+		calls = slices.DeleteFunc(calls, func(c enteredCall) bool { return l.budget.gaveUp(c.fn, c.start, from) })
+	}
+	o.outer = nil
+	cpu, last := o.cpu, o.last
+	for i := more; i < len(chunks) && window <= from && o.follow(&chunks[i].place, chunks[i].data, from, to); i++ {
+	}
+	o.cpu, o.last = cpu, last
+	return o.cutBlock(first.thread, from, calls), last
+}
+
+// end returns a block that ends the open calls of a thread at a TSC. The latest record before is at another
+// one. It returns nil if the thread has ended.
+func (l *Live) end(chunks []*keptChunk, from, latest, to uint64) []byte {
+	last := chunks[len(chunks)-1]
+	if last.place.last != 0 && last.place.last <= to {
+		return nil
+	}
+	at := max(from, latest, min(to, l.newest))
+	var payloads [][]byte
+	ended, s, switched := nextAfter(chunks, at)
+	if ended == 0 {
+		ended, s, switched = l.waits(last.thread)
+	}
+	if switched && latest > 0 && ended > latest {
+		part := func(ns uint64) uint64 {
+			if ns == reader.UnknownNS {
+				return ns
+			}
+			return scale(ns, at-latest, ended-latest)
+		}
+		s.OffNS, s.QueuedNS, s.RecorderNS = part(s.OffNS), part(s.QueuedNS), part(s.RecorderNS)
+		payloads = append(payloads, reader.AppendSwitch(nil, s))
+	}
+	payloads = append(payloads, reader.AppendEdge(nil, reader.WindowEnds))
+	return edgeBlock(last.thread, (at-from)>>15+2, uint32(min(last.place.number, 999999)), 0, at, payloads, nil)
 }
 
 // chunks returns the chunks with records between two TSCs, sorted by thread and number.
@@ -445,7 +529,7 @@ func (l *Live) current(t *liveThread) *keptChunk {
 		return nil
 	}
 	return &keptChunk{
-		place: chunkPlace{address: address, number: t.number, first: binary.LittleEndian.Uint64(data[8:]), used: t.at},
-		data:  data,
+		place: chunkPlace{address: address, number: t.number, first: fields(data).u64(8), last: fields(data).u64(16), used: t.at},
+		data:  data, opens: t.opens.state(),
 	}
 }

@@ -100,6 +100,7 @@ type found struct {
 	args, events      uint64
 	sum               uint64 // sum of the upper halves of the arguments
 	records           uint64
+	earlier           int // calls that were open at the start
 	unmatched, orphan int // exits without entry, entries without exit
 	backwards         int // backward steps in a thread's time
 	first             uint64
@@ -116,6 +117,7 @@ func readTrace(t *testing.T, path string) found {
 	f := found{calls: map[reader.FuncID]uint64{}, first: math.MaxUint64, recording: trace.Recording(0)}
 	stacks := map[reader.Thread][]reader.FuncID{}
 	last := map[reader.Thread]uint64{}
+	entering := map[reader.Thread]uint32{}
 	for b, err := range trace.Blocks(reader.ThreadOrder) {
 		if err != nil {
 			t.Fatal(err)
@@ -124,8 +126,27 @@ func readTrace(t *testing.T, path string) found {
 		for _, a := range b.Args {
 			f.sum += a.Value >> 32
 		}
+		cuts := map[int]reader.Cut{}
+		for _, p := range b.Payloads {
+			if c, ok := reader.ParseCut(p.Data); ok {
+				cuts[p.Event] = c
+			}
+		}
 		for i := range b.Events {
 			e := &b.Events[i]
+			if c, ok := cuts[i]; ok {
+				entering[b.Thread] = c.Records
+				continue
+			}
+			if _, ok := b.Edge(i); ok {
+				continue
+			}
+			if entering[b.Thread] > 0 {
+				entering[b.Thread]--
+				f.earlier++
+				stacks[b.Thread] = append(stacks[b.Thread], e.Func)
+				continue
+			}
 			f.records++
 			f.first = min(f.first, e.TSC)
 			if e.TSC < last[b.Thread] {
@@ -256,8 +277,9 @@ func checkSnapshotSince(t *testing.T, rings string) {
 	if got.first < since.numbers["since"] {
 		t.Errorf("got a record at %d, before %d", got.first, since.numbers["since"])
 	}
-	if got.records == 0 || got.records >= whole.records {
-		t.Errorf("got %d of %d records", got.records, whole.records)
+	if got.records == 0 || got.records >= whole.records || got.earlier == 0 || got.unmatched > 0 || got.orphan > 0 {
+		t.Errorf("got %d of %d records, %d calls that began earlier, %d exits without entry, %d calls without exit",
+			got.records, whole.records, got.earlier, got.unmatched, got.orphan)
 	}
 	if got.records != since.numbers["records"] || got.backwards != 0 {
 		t.Errorf("got %d records, want %d; %d backward time steps", got.records, since.numbers["records"], got.backwards)

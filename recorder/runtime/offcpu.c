@@ -64,6 +64,11 @@ enum { TRIES = 4 };
 /* Reading the clocks takes this many ticks, some us, only if an interrupt came in between. */
 enum { INTERRUPTED = 1 << 13 };
 
+/* xray watch reads these. */
+_Static_assert(offsetof(struct xr_thread, off) == 2280 && sizeof(struct xr_offcpu) == 168, "");
+_Static_assert(offsetof(struct xr_offcpu, off) == 8 && offsetof(struct xr_offcpu, queued) == 72, "");
+_Static_assert(offsetof(struct xr_offcpu, left) == 88 && offsetof(struct xr_offcpu, kept) == 120, "");
+
 static const uint64_t always = 1;
 
 static struct {
@@ -204,10 +209,16 @@ int xr_offcpu_cpu(const struct xr_thread *t, uint32_t *cpu)
 
 /* Checks. */
 
-/* Returns the ns that the thread has waited in run queues, or XR_UNKNOWN. */
-static uint64_t ask_queue(void)
+/* Returns the ns that a thread of this process has waited in run queues, or XR_UNKNOWN. Thread 0 is the
+ * calling one. */
+static uint64_t ask_queue(uint32_t tid)
 {
 	char text[80];
+	struct xr_text path = xr_text_in(text, sizeof text);
+	xr_put_text(&path, tid ? "/proc/self/task/" : "/proc/thread-self");
+	if (tid)
+		xr_put_number(&path, tid);
+	xr_put(&path, "/schedstat", sizeof "/schedstat");
 	if (state.no_queue || xr_is_sealed())
 		return XR_UNKNOWN;
 	/* A child that is forked now would inherit the descriptor. */
@@ -215,7 +226,7 @@ static uint64_t ask_queue(void)
 	int fd = -1;
 	int64_t n = 0;
 	if (!__atomic_load_n(&state.forking, __ATOMIC_SEQ_CST))
-		fd = xr_open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC, 0);
+		fd = xr_open(text, O_RDONLY | O_CLOEXEC, 0);
 	if (fd >= 0) {
 		n = xr_read(fd, text, sizeof text);
 		xr_close(fd);
@@ -319,7 +330,7 @@ static void begin(struct xr_thread *t)
 		arm(t);
 		count(&now);
 		now.off = off_so_far(&t->off);
-		t->off = (struct xr_offcpu){.queued = ask_queue()};
+		t->off = (struct xr_offcpu){.queued = ask_queue(0)};
 		if (!xr_interfered(t))
 			break;
 	}
@@ -351,9 +362,9 @@ void xr_offcpu_attach(struct xr_thread *t)
 /* Returns how much of the latest wait was run-queue time. It belongs to all waits since it was last read.
  * A short wait may take the part of earlier ones, so that sums are right. A long one takes only its share:
  * it may be the cause of a slow call, and what short waits have left over could be as long. */
-static uint64_t queued_of_wait(struct xr_offcpu *o, uint64_t off)
+static uint64_t queued_of_wait(struct xr_offcpu *o, uint64_t off, uint32_t tid)
 {
-	uint64_t total = ask_queue(), queued;
+	uint64_t total = ask_queue(tid), queued;
 	if (total == XR_UNKNOWN)
 		return XR_UNKNOWN;
 	uint64_t left = total > o->queued ? total - o->queued : 0;
@@ -378,7 +389,7 @@ static uint64_t queued_of(struct xr_offcpu *o, const struct xr_switch *s)
 	else if (o->queued == XR_UNKNOWN)
 		return XR_UNKNOWN;
 	else if ((o->unasked += s->off) >= (xr_limited ? ASK_AT_WITHIN_BUDGET : ASK_AT))
-		queued = queued_of_wait(o, s->off);
+		queued = queued_of_wait(o, s->off, 0);
 	if (o->queued != XR_UNKNOWN && queued != XR_UNKNOWN)
 		o->queued += queued;
 	return queued;
@@ -464,6 +475,28 @@ void xr_offcpu_keep(struct xr_thread *t, int ours)
 	k->involuntary += s.involuntary;
 	k->minor += s.minor;
 	k->major += s.major;
+}
+
+int xr_offcpu_waits(const struct xr_thread *t, struct xr_switch *s)
+{
+	enum { PER_THREAD = 6, LEAST = 20000 /* ns */ };
+	if (!xr_offcpu_on() || !t->place || t->rseq == &always)
+		return 0;
+	struct xr_offcpu o = t->off;
+	uint64_t wall = xr_clock_ns(CLOCK_MONOTONIC_RAW), cpu = xr_clock_ns((int32_t)(~t->tid << 3 | PER_THREAD));
+	uint64_t off = wall - cpu;
+	if (!cpu || off > wall || off < o.off + LEAST || !o.looked || o.looked < xr_cpu_from)
+		return 0;
+	off -= o.off;
+	o.unasked += off;
+	*s = (struct xr_switch){.off = off, .queued = o.queued == XR_UNKNOWN ? XR_UNKNOWN : queued_of_wait(&o, off, t->tid)};
+	if (o.keeps) {
+		s->off = add(s->off, o.kept.off);
+		s->queued = add(s->queued, o.kept.queued);
+		s->recorder = o.kept.recorder;
+	}
+	/* If the thread has looked since, the time may be in its records. */
+	return __atomic_load_n(&t->off.looked, __ATOMIC_ACQUIRE) == o.looked;
 }
 
 /* Returns whether the latest record of the thread belongs to the current recording, if that

@@ -30,6 +30,8 @@ int xr_offcpu_look(struct xr_thread *t, struct xr_switch *s);
 /* The same, and adds the switch to t->off.kept for recording. With ours, the recorder caused
  * all of it since the previous check. */
 void xr_offcpu_keep(struct xr_thread *t, int ours);
+/* Returns whether another thread has been off the CPU since it was last checked, and for how long. */
+int xr_offcpu_waits(const struct xr_thread *t, struct xr_switch *s);
 /* A debugger that steps through a trampoline interrupts at each instruction, so checks would
  * never end. After several checks without a record in between, the thread is not checked until
  * the next slow path, which calls xr_offcpu_resume first and xr_offcpu_looked last. */

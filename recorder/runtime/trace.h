@@ -14,6 +14,7 @@ enum {
 	XR_META_MARK = 16, XR_META_REQUEST, XR_META_LANDING, XR_META_NAME,
 	XR_META_SWITCH, XR_META_RESULT, XR_META_DESCRIPTOR, XR_META_BUDGET,
 	XR_META_WINDOWS = 25, /* xray record uses 24 */
+	XR_META_EDGE, XR_META_CUT,
 	XR_META_CHECKSUM = 32,
 };
 
@@ -33,6 +34,7 @@ struct xr_trace {
 	int fd;           /* -1: none */
 	uint32_t blocks;  /* metadata blocks so far */
 	uint64_t since;   /* TSC: earlier records are left out; no block starts earlier */
+	int cut;          /* there may be earlier records */
 	uint64_t bytes;   /* written */
 	int stream;       /* it has all records, not only what the rings hold */
 	uint64_t torn;    /* chunks that were overwritten while they were copied */

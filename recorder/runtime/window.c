@@ -58,6 +58,20 @@ const char *xr_windows_check(enum xr_mode mode, uint64_t threshold_ns, int plann
 
 static struct xr_window *row(uint64_t i) { return &xr_root.windows[i % XR_WINDOWS]; }
 
+int xr_window_at(uint64_t tsc, struct xr_window *w)
+{
+	uint64_t n = xr_root.windows ? __atomic_load_n(&xr_root.nwindows, __ATOMIC_ACQUIRE) : 0;
+	*w = unlisted;
+	if (w->from)
+		return w->from <= tsc && (!w->to || w->to >= tsc);
+	for (uint64_t i = n; i-- && n - i <= XR_WINDOWS;) {
+		*w = *row(i);
+		if (w->from <= tsc)
+			return !w->to || w->to >= tsc;
+	}
+	return !n;
+}
+
 static int make_table(void)
 {
 	if (!xr_root.windows)

@@ -18,6 +18,8 @@ struct xr_window {
 #define XR_WINDOWS (1 << 16)     /* number of windows that are kept; older ones are overwritten */
 #define XR_MAX_WINDOWS (1 << 21) /* maximum number of windows in a recording, as in readers */
 
+/* Returns whether records of this time are in a window, and which. This needs no lock. */
+int xr_window_at(uint64_t tsc, struct xr_window *w);
 /* Return whether the recording has windows, and whether sleds are off because none is open. These
  * need no lock. All other functions need XR_LOCK_CONTROL. */
 int xr_windows_on(void);

@@ -17,9 +17,11 @@
 
 #include "arena.h"
 #include "internal.h"
+#include "offcpu.h"
 #include "output.h"
 #include "syscall.h"
 #include "trace.h"
+#include "window.h"
 
 /* The first bytes of FDR's metadata records. */
 enum {
@@ -142,7 +144,7 @@ static struct xr_order block_order(const struct xr_trace *trace, const struct xr
 {
 	uint64_t number = c->seq / 2;
 	return (struct xr_order){
-		.major = (tsc - trace->since) >> 15,
+		.major = ((tsc - trace->since) >> 15) + trace->cut, /* the calls that are open at a cut come first */
 		.minor = number < 999999 ? number : 999999,
 	};
 }
@@ -246,7 +248,7 @@ static int skip(struct cursor *c, const uint8_t *from, uint64_t since)
 /* The result of converting a chunk. */
 struct block {
 	uint8_t *end;
-	uint64_t records;
+	uint64_t records, last; /* TSC of the last record */
 	uint64_t unwritten, damaged;
 	uint64_t sum; /* CRC-32C so far */
 };
@@ -274,18 +276,24 @@ static uint8_t *put_event(uint8_t *out, const uint8_t *p, uint64_t tsc, uint64_t
 	return out + size;
 }
 
+/* Writes a metadata event at the time of the previous record. */
+static uint8_t *put_metadata_event(uint8_t *out, uint16_t kind, const void *body, uint64_t n)
+{
+	const uint16_t schema = 1;
+	store64(out, CUSTOM_EVENT | (8 + n) << 8);
+	store64(out + 8, 0);
+	out += 16;
+	xr_copy(out, "XRYM", 4);
+	xr_copy(out + 4, &schema, sizeof schema);
+	xr_copy(out + 6, &kind, sizeof kind);
+	xr_copy(out + 8, body, n);
+	return out + 8 + n;
+}
+
 /* A result becomes an event at the time of the previous record. */
 static uint8_t *put_result(uint8_t *out, uint64_t value)
 {
-	struct {
-		char magic[4];
-		uint16_t schema, kind;
-		uint64_t value;
-	} body = {{'X', 'R', 'Y', 'M'}, 1, XR_META_RESULT, value};
-	store64(out, CUSTOM_EVENT | sizeof body << 8);
-	store64(out + 8, 0);
-	xr_copy(out + 16, &body, sizeof body);
-	return out + 16 + sizeof body;
+	return put_metadata_event(out, XR_META_RESULT, &value, sizeof value);
 }
 
 /* Writes the records from c on to out, which must have room for them. The reader's clock is at
@@ -357,6 +365,7 @@ static struct block encode(struct cursor c, uint8_t *out, int is_exact)
 		summed = out;
 	}
 	b.sum = crc32c(b.sum, summed, out - summed);
+	b.last = last;
 	/* Unused space is not a loss. */
 	for (const uint8_t *q = end; !is_exact && b.unwritten && !b.damaged && q > c.p && !load64(q - 8); q -= 8)
 		b.unwritten--;
@@ -881,7 +890,238 @@ static uint64_t oldest(uint64_t since)
 	return min > since ? min : since;
 }
 
-static int append_thread(struct xr_trace *trace, const struct copies *s, uint8_t *scratch, uint64_t *records)
+/* The calls of a thread that are open at a moment, the outermost first. A call whose tail exit has been
+ * recorded may go on in the call that is entered next. */
+enum { CALL_GONE = 1u << 31, MOST_OUTER = 255, MOST_ARGS = 16, MOST_GONE = 64, SEARCHED = 1 << 16 };
+struct opens {
+	struct open_call {
+		uint32_t fn;  /* with CALL_GONE, after its tail exit */
+		uint32_t arg; /* of its first argument */
+	} *calls;
+	uint64_t *args;
+	uint64_t n, nargs, room; /* in calls and args */
+	uint64_t last;           /* TSC of the last record */
+	uint16_t cpu;
+	uint8_t awaits, entered; /* the last record was a tail exit; an entry, or an argument of it */
+	/* Calls that were open before all others, the innermost first. Only their exits were found. */
+	uint32_t outer[MOST_OUTER], nouter;
+};
+
+static void forget_calls(struct opens *o) { o->n = o->nargs = o->awaits = o->entered = 0; }
+
+/* Ends the innermost calls, down to n of them. */
+static void end_calls(struct opens *o, uint64_t n)
+{
+	if (n < o->n)
+		o->nargs = o->calls[n].arg;
+	o->n = n;
+}
+
+static void end_gone(struct opens *o)
+{
+	uint64_t n = o->n;
+	while (n && o->calls[n - 1].fn & CALL_GONE)
+		n--;
+	end_calls(o, n);
+	o->awaits = 0;
+}
+
+/* Tail calls that form a loop are calls next to each other. */
+static void end_loop(struct opens *o, uint32_t fn)
+{
+	for (uint64_t i = o->n; i && o->calls[i - 1].fn & CALL_GONE; i--)
+		if (o->calls[i - 1].fn == (fn | CALL_GONE) || o->n - i == MOST_GONE - 1) {
+			end_calls(o, i - 1);
+			return;
+		}
+}
+
+static void follow_function(struct opens *o, uint32_t word)
+{
+	uint32_t fn = word >> 4, kind = word >> 1 & 7;
+	o->entered = 0;
+	if (kind != XR_EXIT && kind != XR_TAIL) {
+		if (o->awaits)
+			end_loop(o, fn);
+		o->awaits = 0;
+		if (o->n < o->room && o->nargs < o->room) {
+			o->calls[o->n++] = (struct open_call){.fn = fn, .arg = o->nargs};
+			o->entered = 1;
+		}
+		return;
+	}
+	if (o->awaits)
+		end_gone(o);
+	uint64_t i = o->n, least = i > SEARCHED ? i - SEARCHED : 0;
+	while (i > least && o->calls[i - 1].fn != fn)
+		i--;
+	if (i == least) {
+		if (!o->n && o->nouter < MOST_OUTER)
+			o->outer[o->nouter++] = fn;
+		return;
+	}
+	if (kind == XR_TAIL) {
+		end_calls(o, i);
+		o->calls[i - 1].fn |= CALL_GONE;
+		o->awaits = 1;
+	} else {
+		end_calls(o, i - 1);
+		end_gone(o);
+	}
+}
+
+/* Returns whether an event may come between a tail exit and the entry of the function that is called. */
+static int within_tail_call(const uint8_t *p)
+{
+	struct { char magic[4]; uint16_t schema, kind; } head;
+	if (*p >> 1 != XR_REC_CUSTOM || load32(p + 4) < sizeof head)
+		return 0;
+	xr_copy(&head, p + 16, sizeof head);
+	return !xr_memcmp(head.magic, "XRYM", 4) && (head.kind == XR_META_SWITCH || head.kind == XR_META_DESCRIPTOR);
+}
+
+/* Follows the records of a chunk whose TSCs are at least from and less than to. Returns 0 at a later one. */
+static int follow(struct opens *o, const struct xr_chunk *c, uint64_t end, uint64_t from, uint64_t to)
+{
+	const uint8_t *p = (const uint8_t *)c + XR_CHUNK_HEADER, *stop = (const uint8_t *)c + end;
+	uint64_t epoch = c->first & ~(uint64_t)UINT32_MAX, size;
+	for (; p < stop; p += size) {
+		uint64_t record = load64(p);
+		size = 8;
+		if (is_function(record)) {
+			uint64_t tsc = epoch | record >> 32;
+			if (!(uint32_t)record || tsc < from)
+				continue;
+			if (tsc >= to)
+				return 0;
+			follow_function(o, record);
+			o->last = tsc;
+			continue;
+		}
+		size = record_size(p, stop);
+		if (!size)
+			return 1;
+		if (!written(p, size))
+			continue;
+		uint64_t value = load64(p + 8) >> 1;
+		switch (*p >> 1) {
+		case XR_REC_STAMP:
+			epoch = value & ~(uint64_t)UINT32_MAX;
+			if (value < to)
+				o->cpu = record >> 16;
+			break;
+		case XR_REC_ARG:
+			if (o->entered && o->nargs < o->room && o->nargs - o->calls[o->n - 1].arg < MOST_ARGS)
+				o->args[o->nargs++] = value | (record >> 8 & 1) << 63;
+			break;
+		case XR_REC_CUSTOM:
+		case XR_REC_TYPED:
+			if (value < from)
+				break;
+			if (value >= to)
+				return 0;
+			o->entered = 0;
+			if (o->awaits && !within_tail_call(p))
+				end_gone(o);
+			o->last = value;
+		}
+	}
+	return 1;
+}
+
+/* Follows the chunks of a thread before those that were copied. If one has been overwritten, the calls
+ * that were open before it are unknown. */
+static void follow_earlier(struct opens *o, struct xr_thread *t, const struct copies *s, uint64_t from)
+{
+	const struct xr_chunk *oldest = copy_at(s, s->n - 1);
+	uint64_t until = oldest->seq / 2, number = until > t->nchunks ? until - t->nchunks : 1;
+	for (; number < until; number++) {
+		const struct xr_chunk *c = chunk_of(t, number);
+		int same = 0;
+		xr_lock_one(XR_LOCK_THREAD, &t->lock);
+		if (c->seq == 2 * number && c->magic == XR_CHUNK_MAGIC && c->thread == oldest->thread && t->state != XR_THREAD_FREE) {
+			same = 1;
+			if (c->last >= from)
+				follow(o, c, chunk_end(t, c), from, UINT64_MAX);
+			same = __atomic_load_n(&c->seq, __ATOMIC_ACQUIRE) == 2 * number;
+		}
+		xr_unlock_one(XR_LOCK_THREAD, &t->lock);
+		if (!same)
+			forget_calls(o);
+	}
+}
+
+static int append_block(struct xr_trace *trace, const struct xr_chunk *of, uint8_t *block, uint8_t *end, struct xr_order order,
+			uint16_t cpu, uint64_t tsc)
+{
+	xr_block_head(block, end - block - 16, of->pid, of->tid, order);
+	xr_cpu_record(block + XR_BLOCK_HEAD, cpu, tsc);
+	xr_seal(block, end);
+	return append(trace, block, end - block);
+}
+
+/* Appends the calls of a thread that are open where the trace begins. */
+static int append_open(struct xr_trace *trace, struct xr_thread *t, const struct copies *s, struct opens *o)
+{
+	struct xr_window w = {0};
+	forget_calls(o);
+	o->last = o->nouter = o->cpu = 0;
+	int known = xr_window_at(trace->since, &w);
+	if (known)
+		follow_earlier(o, t, s, w.from);
+	uint64_t i = s->n;
+	while (known && i && follow(o, copy_at(s, i - 1), copy_at(s, i - 1)->streamed, w.from, trace->since))
+		i--;
+	o->nouter = 0; /* these calls ended before */
+	uint64_t room = XR_BLOCK_START + 64 + 8 * (MOST_OUTER + 2 * o->n) + 16 * o->nargs;
+	uint8_t *block = xr_map(room), *entries = block + XR_BLOCK_START + 16 + 8 + 12, *out = entries + 8 * MOST_OUTER;
+	if (!block)
+		return -ENOMEM;
+	struct { uint32_t records; uint64_t since; } __attribute__((packed)) cut = {.since = o->last};
+	for (uint64_t k = 0; k < o->n; k++) {
+		const struct open_call *c = &o->calls[k];
+		uint32_t fn = c->fn & ~CALL_GONE, next = k + 1 < o->n ? c[1].arg : o->nargs;
+		store64(out, fn << 4 | (next > c->arg ? XR_ENTER_ARG : XR_ENTER) << 1);
+		out += 8;
+		for (uint32_t a = c->arg; a < next; a++)
+			out = put_record(out, CALL_ARGUMENT, o->args[a]);
+		cut.records++;
+		if (c->fn & CALL_GONE) {
+			store64(out, fn << 4 | XR_TAIL << 1);
+			out += 8;
+			cut.records++;
+		}
+	}
+	uint16_t cpu = o->cpu;
+	/* Exits without an entry are of calls that were open before all of these. */
+	for (int more = known; more && i; i--)
+		more = follow(o, copy_at(s, i - 1), copy_at(s, i - 1)->streamed, trace->since, w.to ? w.to : UINT64_MAX);
+	uint8_t *first = entries + 8 * (MOST_OUTER - o->nouter);
+	for (uint32_t k = 0; k < o->nouter; k++)
+		store64(entries + 8 * (MOST_OUTER - 1 - k), o->outer[k] << 4 | XR_ENTER << 1);
+	cut.records += o->nouter;
+	uint8_t *begin = first - (entries - block);
+	put_metadata_event(begin + XR_BLOCK_START, XR_META_CUT, &cut, sizeof cut);
+	int err = cut.records || cut.since ? append_block(trace, copy_at(s, 0), begin, out, (struct xr_order){0}, cpu, trace->since) : 0;
+	xr_unmap(block, room);
+	return err;
+}
+
+/* Appends the end of a thread's records. Its open calls lasted at least until then. */
+static int append_end(struct xr_trace *trace, const struct xr_thread *t, const struct xr_chunk *c, uint8_t *scratch, uint64_t tsc)
+{
+	uint32_t edge = 0;
+	uint8_t *end = scratch + XR_BLOCK_START;
+	struct xr_switch wait;
+	if (xr_offcpu_waits(t, &wait))
+		end = put_metadata_event(end, XR_META_SWITCH, &wait, sizeof wait);
+	end = put_metadata_event(end, XR_META_EDGE, &edge, sizeof edge);
+	struct xr_order order = block_order(trace, c, tsc);
+	order.major++;
+	return append_block(trace, c, scratch, end, order, 0, tsc);
+}
+
+static int append_thread(struct xr_trace *trace, const struct copies *s, uint8_t *scratch, uint64_t *records, uint64_t *last)
 {
 	for (uint64_t i = s->n; i-- > 0;) {
 		const struct xr_chunk *c = copy_at(s, i);
@@ -891,37 +1131,70 @@ static int append_thread(struct xr_trace *trace, const struct copies *s, uint8_t
 		if (err)
 			return err;
 		*records += b.records;
+		if (b.last > *last)
+			*last = b.last;
 	}
 	return 0;
+}
+
+/* Makes room for the calls that a ring can have. Pages that are not used cost nothing. */
+static int make_room(struct opens *o, uint64_t nchunks)
+{
+	uint64_t n = nchunks * (XR_CHUNK_SIZE / 8);
+	if (n <= o->room)
+		return 1;
+	if (o->room) {
+		xr_unmap(o->calls, o->room * sizeof *o->calls);
+		xr_unmap(o->args, o->room * sizeof *o->args);
+	}
+	o->calls = xr_map(n * sizeof *o->calls);
+	o->args = xr_map(n * sizeof *o->args);
+	o->room = o->calls && o->args ? n : 0;
+	return o->room != 0;
 }
 
 static int append_threads(struct xr_trace *trace, uint64_t *records)
 {
 	struct copies copies = {0};
+	struct opens opens = {0};
 	struct scratch *owner;
 	uint8_t *scratch = take_scratch(&owner);
 	if (!scratch)
 		return -ENOMEM;
 	int err = 0;
 	for (uint64_t i = 0, n = nthreads(); !err && i < n; i++) {
-		err = copy_thread(thread_at(i), trace->since, &copies, &trace->torn);
+		struct xr_thread *t = thread_at(i);
+		int lives = t->state == XR_THREAD_LIVE;
+		uint64_t last = xr_rdtsc();
+		err = copy_thread(t, trace->since, &copies, &trace->torn);
+		int cut = !err && trace->cut && copies.n;
+		if (cut)
+			err = make_room(&opens, copies.cap) ? append_open(trace, t, &copies, &opens) : -ENOMEM;
 		if (!err)
-			err = append_thread(trace, &copies, scratch, records);
+			err = append_thread(trace, &copies, scratch, records, &last);
+		if (!err && cut && lives)
+			err = append_end(trace, t, copy_at(&copies, 0), scratch, last);
 	}
 	give_scratch(owner, scratch);
 	if (copies.chunks)
 		xr_unmap(copies.chunks, copies.cap * XR_CHUNK_SIZE);
+	if (opens.calls)
+		xr_unmap(opens.calls, opens.room * sizeof *opens.calls);
+	if (opens.args)
+		xr_unmap(opens.args, opens.room * sizeof *opens.args);
 	return err;
 }
 
 int64_t xr_snapshot(int fd, uint64_t since, struct xr_written *w)
 {
+	const uint64_t NEVER = INT64_MAX; /* asks for the metadata alone */
 	int err = xr_file_refusal(fd);
 	if (err)
 		return err;
 	xr_calibrated();
 	uint64_t signals = xr_block_signals();
 	struct xr_trace trace = {.fd = fd, .since = oldest(since)};
+	trace.cut = since == trace.since && since && since < NEVER;
 	uint64_t records = 0;
 	err = append_first(&trace);
 	if (!err)

@@ -40,6 +40,7 @@ void xr_budget_dump(uint64_t from, int complete, void (*put)(void *, const void 
 void xr_profile_dump(void (*put)(void *, const void *, uint64_t), void *to) { (void)put, (void)to; }
 void xr_profile_dump_off(void (*put)(void *, const void *, uint64_t), void *to) { (void)put, (void)to; }
 int xr_offcpu_on(void) { return 0; }
+int xr_offcpu_waits(const struct xr_thread *t, struct xr_switch *s) { (void)t, (void)s; return 0; }
 void xr_sums_dump(void (*put)(void *, const void *, uint64_t), void *to) { (void)put, (void)to; }
 void xr_put_offcpu(struct xr_text *t) { (void)t; }
 int xr_sums_any(void) { return 0; }
@@ -52,6 +53,7 @@ enum xr_unsafe xr_unsafe(const struct xr_object *o, uint64_t i) { (void)o, (void
 uint64_t xr_left_off(const struct xr_object *o, enum xr_unsafe why) { (void)o, (void)why; return 0; }
 uint64_t xr_gcc_functions(void) { return 0; }
 void xr_put_schedule(struct xr_text *t) { (void)t; }
+int xr_window_at(uint64_t tsc, struct xr_window *w) { (void)tsc, (void)w; return 1; }
 uint64_t xr_windows_from(const struct xr_trace *trace) { (void)trace; return 0; }
 void xr_put_windows(struct xr_text *t, struct xr_trace *trace) { (void)t, (void)trace; }
 void xr_gcc_dump(void (*put)(void *, const void *, uint64_t), void *to) { (void)put, (void)to; }

@@ -118,8 +118,8 @@ XRAY_INLINE int xray_stop(void)
 	return r ? r->stop() : XRAY_NO_RECORDER;
 }
 
-/* Writes the calls in memory since this time (0: all) to a file. An existing file is replaced,
- * and never seen half written. Other threads keep running. */
+/* Writes the calls in memory since this time (0: all) to a file, and those of all threads that are
+ * open then. An existing file is replaced, and never seen half written. Other threads keep running. */
 XRAY_INLINE int xray_snapshot(const char *path, uint64_t since)
 {
 	const struct xray_recorder *r = xray_recorder();

@@ -1,0 +1,90 @@
+package recorder
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xray-tools/xray/reader"
+)
+
+// The place and size of struct xr_offcpu in struct xr_thread, and its fields.
+const (
+	threadOffAt  = 2280
+	offSize      = 168
+	offLookedAt  = 0
+	offNSAt      = 8
+	offQueuedAt  = 72
+	offLeftAt    = 88
+	offKeptAt    = 120
+	offKeepsAt   = 160
+	keptQueuedAt = offKeptAt + 8
+	keptOursAt   = offKeptAt + 32
+)
+
+// waits returns how long a thread has been off the CPU since it was last checked, and the TSC up to which that
+// is so. switched is false if it does not wait now, or if that is unknown.
+func (l *Live) waits(t *ringThread) (now uint64, s reader.Switch, switched bool) {
+	if l.text.Process.OffCPU == "" || l.threadSize < threadOffAt+offSize {
+		return 0, s, false
+	}
+	b, err := l.image.read("a thread", t.address+threadOffAt, offSize)
+	cpu, queued, ok := l.sleeps(t.TID)
+	var wall unix.Timespec
+	if err != nil || !ok || unix.ClockGettime(unix.CLOCK_MONOTONIC_RAW, &wall) != nil {
+		return 0, s, false
+	}
+	now = rdtsc()
+	f := fields(b)
+	off, before := uint64(wall.Nano())-cpu, f.u64(offNSAt)
+	looked := f.u64(offLookedAt)
+	// A time namespace has other clocks.
+	if looked < l.since || off <= before || float64(off-before) > 1.01*float64(now-looked)*1e9/float64(max(1, l.text.Clock.Frequency)) {
+		return 0, s, false
+	}
+	s = reader.Switch{OffNS: off - before, QueuedNS: reader.UnknownNS}
+	if had := f.u64(offQueuedAt); had != reader.UnknownNS {
+		had += f.u64(offLeftAt)
+		s.QueuedNS = min(queued-min(queued, had), s.OffNS)
+	}
+	if f.u64(offKeepsAt) != 0 && f.u64(offKeptAt) != reader.UnknownNS {
+		s.OffNS += f.u64(offKeptAt)
+		s.RecorderNS = f.u64(keptOursAt)
+		if more := f.u64(keptQueuedAt); more == reader.UnknownNS || s.QueuedNS == reader.UnknownNS {
+			s.QueuedNS = reader.UnknownNS
+		} else {
+			s.QueuedNS += more
+		}
+	}
+	again, err := l.image.read("a thread", t.address+threadOffAt, offSize)
+	return now, s, err == nil && fields(again).u64(offLookedAt) == looked
+}
+
+// sleeps returns the CPU time of a thread and its time in run queues, if it sleeps.
+func (l *Live) sleeps(tid int32) (cpu, queued uint64, ok bool) {
+	if l.foreign {
+		return 0, 0, false // it has other thread IDs
+	}
+	dir := fmt.Sprintf("/proc/%d/task/%d/", l.process.PID, tid)
+	times, err := os.ReadFile(dir + "schedstat")
+	if err != nil {
+		return 0, 0, false
+	}
+	stat, err := os.ReadFile(dir + "stat")
+	_, state, found := strings.Cut(string(stat), ") ")
+	if err != nil || !found || !strings.HasPrefix(state, "S") && !strings.HasPrefix(state, "D") {
+		return 0, 0, false
+	}
+	part := strings.Fields(string(times))
+	if len(part) < 3 || part[2] == "0" {
+		return 0, 0, false
+	}
+	cpu, err = strconv.ParseUint(part[0], 10, 64)
+	if err == nil {
+		queued, err = strconv.ParseUint(part[1], 10, 64)
+	}
+	return cpu, queued, err == nil
+}
