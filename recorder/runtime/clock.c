@@ -155,7 +155,7 @@ static void probe_twice(uint64_t **cursor)
 
 uint64_t xr_probe_cost(void)
 {
-	enum { batches = 32, calls = 200 };
+	enum { batches = 8, calls = 200 };
 	static uint64_t cost, records[2 * calls];
 	uint64_t least = UINT64_MAX;
 	for (int i = 0; !cost && i < batches; i++) {

@@ -363,6 +363,8 @@ static int has_sleds(void)
 	return 0;
 }
 
+int xr_starts;
+
 static void start_as_asked(void)
 {
 	if (xr_options.filter)
@@ -404,7 +406,9 @@ __attribute__((constructor(101))) static void begin(void)
 	if (!xr_options.asked)
 		return;
 	xr_lock(XR_LOCK_CONTROL);
+	xr_starts = 1;
 	start_as_asked();
+	xr_starts = 0;
 	xr_unlock(XR_LOCK_CONTROL);
 	if ((xr_options.dump || xr_windows_on()) && (!xr_options.control || xr_equal(xr_options.control, "0")))
 		xr_options.control = "1"; /* the control thread writes dumps, and opens and closes windows */

@@ -46,6 +46,7 @@ struct finding {
 	uint32_t build_id_size;
 	uint64_t key;
 	int fd;
+	uint64_t nhead;        /* bytes of the file's beginning that head has */
 	uint64_t table, size;  /* the sled table: address, bytes */
 	uint64_t old_text, old_size; /* code of which BOLT has made copies: address, bytes */
 	struct xr_symbol_table symbols;
@@ -104,8 +105,24 @@ static void find_build_id(struct finding *f)
 	}
 }
 
+/* What discovery reads of one file after another: the beginning, which has most of it, and two parts. Larger
+ * parts are mapped. */
+static uint8_t head[4096], parts[2][1 << 13];
+
+static void *borrow(int which, uint64_t n) { return n <= sizeof parts[0] ? parts[which] : xr_map(n); }
+
+static void give_back(void *p, uint64_t n)
+{
+	if (n > sizeof parts[0])
+		xr_unmap(p, n);
+}
+
 static int read_at(struct finding *f, void *to, uint64_t n, uint64_t offset)
 {
+	if (offset <= f->nhead && n <= f->nhead - offset) {
+		xr_copy(to, head + offset, n);
+		return 0;
+	}
 	for (uint64_t done = 0; done < n;) {
 		int64_t k = xr_sys4(SYS_pread64, f->fd, (intptr_t)to + done, n - done, offset + done);
 		if (k == -EINTR)
@@ -122,13 +139,13 @@ static int same_bytes(struct finding *f, const void *p, uint64_t n, uint64_t off
 {
 	if (!n)
 		return 0;
-	void *copy = xr_map(n);
+	void *copy = borrow(0, n);
 	if (!copy)
 		return refuse(f, "no memory to read its file", 0);
 	int err = read_at(f, copy, n, offset);
 	if (!err && xr_memcmp(copy, p, n))
 		err = refuse(f, "its file is not the one that is mapped", 0);
-	xr_unmap(copy, n);
+	give_back(copy, n);
 	return err;
 }
 
@@ -170,10 +187,11 @@ static int search_sections(struct finding *f, const ElfW(Ehdr) *e, const ElfW(Sh
 	const ElfW(Shdr) *names = &sections[e->e_shstrndx];
 	if (names->sh_size == 0 || names->sh_size > MAX_NAMES)
 		return 0;
-	char *text = xr_map(names->sh_size + 1);
+	char *text = borrow(1, names->sh_size + 1);
 	if (!text)
 		return refuse(f, "no memory to read its file", 0);
 	int err = read_at(f, text, names->sh_size, names->sh_offset);
+	text[names->sh_size] = 0;
 	for (int i = 0; !err && i < e->e_shnum; i++) {
 		const ElfW(Shdr) *s = &sections[i];
 		if (!f->size && s->sh_name < names->sh_size && !xr_strncmp(text + s->sh_name, "xray_instr_map", 15) && s->sh_flags & SHF_ALLOC) {
@@ -185,7 +203,7 @@ static int search_sections(struct finding *f, const ElfW(Ehdr) *e, const ElfW(Sh
 			f->old_size = s->sh_size;
 		}
 	}
-	xr_unmap(text, names->sh_size + 1);
+	give_back(text, names->sh_size + 1);
 	return err;
 }
 
@@ -194,7 +212,7 @@ static int read_sections(struct finding *f, const ElfW(Ehdr) *e)
 	uint64_t size = e->e_shnum * sizeof(ElfW(Shdr));
 	if (!e->e_shoff || !size || e->e_shentsize != sizeof(ElfW(Shdr)) || e->e_shstrndx >= e->e_shnum)
 		return 0;
-	ElfW(Shdr) *sections = xr_map(size);
+	ElfW(Shdr) *sections = borrow(0, size);
 	if (!sections)
 		return refuse(f, "no memory to read its file", 0);
 	int err = read_at(f, sections, size, e->e_shoff);
@@ -202,7 +220,7 @@ static int read_sections(struct finding *f, const ElfW(Ehdr) *e)
 		err = search_sections(f, e, sections);
 	if (f->size)
 		find_symbols(f, e, sections);
-	xr_unmap(sections, size);
+	give_back(sections, size);
 	return err;
 }
 
@@ -211,6 +229,8 @@ static int read_sections(struct finding *f, const ElfW(Ehdr) *e)
 static int find_table(struct finding *f)
 {
 	ElfW(Ehdr) e;
+	int64_t n = xr_sys4(SYS_pread64, f->fd, (intptr_t)head, sizeof head, 0);
+	f->nhead = n > 0 ? n : 0;
 	int err = read_at(f, &e, sizeof e, 0);
 	if (!err)
 		err = check_identity(f, &e);

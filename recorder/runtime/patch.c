@@ -115,47 +115,26 @@ static void make_own(const struct xr_object *o, uint8_t *to)
 	const struct xr_sled *s = (const struct xr_sled *)o->sleds;
 	uint32_t id = o->first_id;
 	for (uint64_t i = 0; i < o->nsleds; i++, to += THUNK_SIZE) {
-		static const uint8_t thunk[THUNK_SIZE] = {
-			0x4c, 0x89, 0x54, 0x24, 0xf8, /* mov %r10, -8(%rsp) */
-			0x41, 0xba, 0, 0, 0, 0,       /* mov $word, %r10d */
-			0xe9, 0, 0, 0, 0,             /* jmp thunk */
-		};
 		id += i && xr_sled_function(&s[i]) != xr_sled_function(&s[i - 1]);
 		int which = thunk_of(o, &s[i], id - o->first_id);
 		uint32_t word = id << 4 | (which == ONCE ? 0 : words[s[i].kind]);
-		int32_t displacement = (which - (int32_t)i - 1) * THUNK_SIZE - 2 * PAGE;
-		xr_copy(to, thunk, THUNK_SIZE);
-		xr_copy(to + 7, &word, 4);
-		xr_copy(to + 12, &displacement, 4);
+		uint32_t displacement = (which - (int32_t)i - 1) * THUNK_SIZE - 2 * PAGE;
+		uint64_t code[2] = {
+			0xba41f82454894c | (uint64_t)word << 56,              /* mov %r10, -8(%rsp); mov $word, %r10d */
+			word >> 8 | 0xe9ull << 24 | (uint64_t)displacement << 32, /* jmp thunk */
+		};
+		__builtin_memcpy(to, code, THUNK_SIZE);
 	}
 }
 
-/* A file with the code of the thunks. A system can forbid making writable memory executable, but a
- * file can be mapped as executable from the start. */
-static int code_file(const struct xr_object *o)
+static void make_shared(uint8_t *to)
 {
-	uint64_t size = PAGE + size_of_own(o);
-	uint8_t *code = xr_map(size);
-	if (!code)
-		return -ENOMEM;
-	for (int i = 0; i < THUNKS; i++) {
+	for (int i = 0; i < THUNKS; i++, to += THUNK_SIZE) {
 		static const uint8_t thunk[] = {0xff, 0x25, 0, 0, 0, 0}; /* jmp *slot(%rip) */
-		uint8_t *to = code + i * THUNK_SIZE;
 		int32_t displacement = PAGE + i * 8 - (i * THUNK_SIZE + 6);
 		xr_copy(to, thunk, sizeof thunk);
 		xr_copy(to + 2, &displacement, 4);
 	}
-	make_own(o, code + PAGE);
-	enum { CLOEXEC = 1, EXEC = 16 };
-	int64_t fd = xr_sys2(SYS_memfd_create, (intptr_t)"xray-thunks", CLOEXEC | EXEC);
-	if (fd == -EINVAL)
-		fd = xr_sys2(SYS_memfd_create, (intptr_t)"xray-thunks", CLOEXEC);
-	if (fd >= 0 && xr_write(fd, code, size) != (int64_t)size) {
-		xr_close(fd);
-		fd = -ENOSPC;
-	}
-	xr_unmap(code, size);
-	return fd;
 }
 
 static int64_t map_at(uint64_t address, uint64_t size, int prot, int flags, int fd, uint64_t offset)
@@ -197,6 +176,58 @@ static uint64_t reserve_near(const struct xr_mapping *place, const struct xr_obj
 	return 0;
 }
 
+/* Writes the code of the thunks to memory, and makes it executable. */
+static int64_t write_code(const struct xr_object *o, uint64_t at)
+{
+	uint64_t size = size_of_thunks(o);
+	int64_t err = map_at(at, size, PROT_READ | PROT_WRITE, MAP_FIXED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	if (err < 0 && err > -4096)
+		return err;
+	make_shared((uint8_t *)at);
+	make_own(o, (uint8_t *)at + 2 * PAGE);
+	err = xr_sys3(SYS_mprotect, at, PAGE, PROT_READ | PROT_EXEC);
+	return err ? err : xr_sys3(SYS_mprotect, at + 2 * PAGE, size - 2 * PAGE, PROT_READ | PROT_EXEC);
+}
+
+/* The same by way of a file. A system can forbid making writable memory executable, but a file can be
+ * mapped as executable from the start. */
+static int64_t map_code(const struct xr_object *o, uint64_t at)
+{
+	uint64_t own = size_of_own(o), size = PAGE + own;
+	uint8_t *code = xr_map(size);
+	if (!code)
+		return -ENOMEM;
+	make_shared(code);
+	make_own(o, code + PAGE);
+	enum { CLOEXEC = 1, EXEC = 16 };
+	int64_t fd = xr_sys2(SYS_memfd_create, (intptr_t)"xray-thunks", CLOEXEC | EXEC), err = fd;
+	if (fd == -EINVAL)
+		err = fd = xr_sys2(SYS_memfd_create, (intptr_t)"xray-thunks", CLOEXEC);
+	if (fd >= 0)
+		err = xr_write(fd, code, size) == (int64_t)size ? 0 : -ENOSPC;
+	xr_unmap(code, size);
+	if (!err)
+		err = map_at(at, PAGE, PROT_READ | PROT_EXEC, MAP_FIXED, fd, 0);
+	if (err >= 0 || err < -4095)
+		err = map_at(at + 2 * PAGE, own, PROT_READ | PROT_EXEC, MAP_FIXED, fd, PAGE);
+	if (fd >= 0)
+		xr_close(fd);
+	if (err >= 0 || err < -4095)
+		err = map_at(at + PAGE, PAGE, PROT_READ | PROT_WRITE, MAP_FIXED | MAP_ANONYMOUS, -1, 0);
+	return err < 0 && err > -4096 ? err : 0;
+}
+
+/* Makes the thunks in reserved memory. Returns 0 or -errno. */
+static int64_t make_code(const struct xr_object *o, uint64_t at)
+{
+	int64_t err = write_code(o, at);
+	if (err)
+		return map_code(o, at);
+	/* Like code that comes from a file, it is not in core dumps. */
+	xr_sys3(SYS_madvise, at + 2 * PAGE, size_of_own(o), MADV_DONTDUMP);
+	return 0;
+}
+
 int xr_make_thunks(struct xr_object *o)
 {
 	if (o->thunks && are_near(o, o->thunks)) {
@@ -210,15 +241,8 @@ int xr_make_thunks(struct xr_object *o)
 	uint64_t at = reserve_near(&xr_mappings[o - xr_root.objects], o);
 	if (!at)
 		return -ENOMEM;
-	int fd = code_file(o);
-	int64_t err = fd < 0 ? fd : map_at(at, PAGE, PROT_READ | PROT_EXEC, MAP_FIXED, fd, 0);
-	if (err >= 0 || err < -4095)
-		err = map_at(at + 2 * PAGE, size - 2 * PAGE, PROT_READ | PROT_EXEC, MAP_FIXED, fd, PAGE);
-	if (fd >= 0)
-		xr_close(fd);
-	if (err >= 0 || err < -4095)
-		err = map_at(at + PAGE, PAGE, PROT_READ | PROT_WRITE, MAP_FIXED | MAP_ANONYMOUS, -1, 0);
-	if (err < 0 && err > -4096) {
+	int64_t err = make_code(o, at);
+	if (err < 0) {
 		xr_unmap((void *)at, size);
 		return err;
 	}
@@ -668,15 +692,26 @@ struct walk {
 	uint64_t i, function;
 	uint32_t id;
 	uint64_t end; /* 0: all */
-	unsigned budget; /* of the function, from xr_budget_wants */
+	/* Of the function: */
+	unsigned budget; /* from xr_budget_wants */
+	enum xr_unsafe unsafe;
+	int wanted;      /* by the recorder */
 	uint64_t first;  /* address of its first sled */
-	int repeats;     /* the sleds of the function are listed again: gold lists those of folded functions */
+	int repeats;     /* its sleds are listed again: gold lists those of folded functions */
 };
+
+static void enter_function(struct walk *w, const struct xr_sled *s)
+{
+	w->unsafe = xr_unsafe(w->o, w->id - w->o->first_id);
+	w->wanted = patched_on && !xr_log_records && xr_filter_wants(w->id);
+	w->budget = xr_budget_wants(w->id);
+	w->first = xr_sled_address(s);
+	w->repeats = 0;
+}
 
 static int next(struct walk *w, struct target *t)
 {
 	const struct xr_sled *s;
-	enum xr_unsafe unsafe;
 	do {
 		if (w->i == (w->end ? w->end : w->o->nsleds))
 			return 0;
@@ -687,21 +722,19 @@ static int next(struct walk *w, struct target *t)
 		else if (w->function && function != w->function)
 			w->id++;
 		if (function != w->function) {
-			w->budget = xr_budget_wants(w->id);
-			w->first = xr_sled_address(s);
-			w->repeats = 0;
+			enter_function(w, s);
 		} else if (xr_sled_address(s) == w->first) {
 			w->repeats = 1;
 		}
 		w->function = function;
 		w->i++;
-		unsafe = xr_unsafe(w->o, w->id - w->o->first_id);
 		/* Only if something else has changed a sled may others of its function be on. */
-	} while (w->repeats || (unsafe > XR_ONE_SIDED && unsafe != XR_CHANGED && (unsafe == XR_FOLDED || !is_event(s->kind))));
+	} while (w->repeats || (w->unsafe > XR_ONE_SIDED && w->unsafe != XR_CHANGED && (w->unsafe == XR_FOLDED || !is_event(s->kind))));
+	enum xr_unsafe unsafe = w->unsafe;
 
 	t->p = (uint8_t *)xr_sled_address(s);
 	t->shape = shapes[s->kind];
-	t->want = (patched_on && !xr_log_records && mode_wants(s->kind, unsafe) && xr_filter_wants(w->id) && budget_wants(w->budget, unsafe == XR_ONE_SIDED ? XR_SLED_ENTRY : s->kind)) ||
+	t->want = (w->wanted && mode_wants(s->kind, unsafe) && budget_wants(w->budget, unsafe == XR_ONE_SIDED ? XR_SLED_ENTRY : s->kind)) ||
 		  (xr_program_wants(w->id) && !s->call);
 	if (unsafe > XR_ONE_SIDED && !is_event(s->kind))
 		t->want = 0;
@@ -761,6 +794,9 @@ static int64_t take_pen(struct pen *pen, const struct xr_object *o, uint64_t fro
 	pen->fd = xr_open("/proc/self/mem", O_RDWR | O_CLOEXEC, 0);
 	return pen->fd < 0 ? err : 0;
 }
+
+/* Whether no other thread can execute code until all sleds are on. */
+static int alone;
 
 static void drop_pen(const struct pen *pen)
 {
@@ -859,10 +895,10 @@ static int visit(struct xr_object *o, struct work *work)
 			if (o->patched && !work->fresh) /* closed and reopened at the same address */
 				xr_mappings[o - xr_root.objects].absent = xr_last_scan;
 			write_tail(&work->pen, &t);
-			work->fresh = 1;
-		} else {
-			write_head(&work->pen, &t);
+			work->fresh = !alone;
 		}
+		if (c != FRESH || alone)
+			write_head(&work->pen, &t);
 	}
 	o->patched = patched;
 	return !changed;
@@ -1032,6 +1068,7 @@ static int can_switch(uint64_t i)
 static void patch_all(void)
 {
 	int writing = 0, fresh = 0;
+	alone = xr_starts && is_alone();
 	if (xr_limited)
 		prepare_budget();
 	for (uint64_t i = 0; i < xr_root.nobjects; i++) {
@@ -1049,8 +1086,9 @@ static void patch_all(void)
 		if (works[i].writing)
 			drop_pen(&works[i].pen);
 	}
-	if (writing)
+	if (writing && !alone)
 		barrier();
+	alone = 0;
 	for (uint64_t i = 0; i < xr_root.nobjects; i++)
 		note_recorded(&xr_root.objects[i]);
 	for (uint64_t i = 0; applied && xr_limited && i < xr_root.nobjects; i++)

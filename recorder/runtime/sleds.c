@@ -81,11 +81,12 @@ static int jump_follows(const uint8_t *sled)
 
 enum { MOST = 1 << 16 }; /* code of a function that is examined, in bytes */
 
-/* Which code of a function was reached, by offset, and from where to go on. */
+/* Which code of a function was reached, by offset, and from where to go on. All bits are 0 between two uses. */
 struct reached {
 	uint8_t bits[MOST / 8];
 	uint16_t open[MOST];
 };
+static struct reached *reached;
 
 static int reach(struct reached *r, uint64_t offset)
 {
@@ -110,10 +111,12 @@ enum { TO_ENTRY = 1, RETURNS = 2 };
 static int follow(const struct xr_sled *s, uint64_t n, const struct xr_sled *entry, uint64_t end)
 {
 	uint64_t at = xr_sled_address(entry), function = xr_sled_function(entry), nopen = 1;
-	struct reached *r = xr_map(sizeof *r);
 	int found = 0;
-	if (!r)
+	if (end <= at)
 		return 0;
+	if (!reached && !(reached = xr_map(sizeof *reached)))
+		return 0;
+	struct reached *r = reached;
 	if (end > at + MOST)
 		end = at + MOST;
 	r->open[0] = SLED;
@@ -135,28 +138,60 @@ static int follow(const struct xr_sled *s, uint64_t n, const struct xr_sled *ent
 			p += in.size;
 		}
 	}
-	xr_unmap(r, sizeof *r);
+	xr_zero(r->bits, (end - at) / 8 + 1);
 	return found;
+}
+
+/* Returns the bytes of v that are 0, as bytes of 0x80. Those above the lowest one may be wrong. */
+static uint64_t zeros(uint64_t v) { return (v - 0x0101010101010101) & ~v & 0x8080808080808080; }
+
+static int jumps_back_from(uint64_t function, uint64_t at, uint64_t from, int64_t displacement)
+{
+	return from + displacement - function <= at - function;
+}
+
+/* Returns whether bytes between the entry sled and end may be the displacement of a jump to the entry. Most
+ * functions have none, so most code need not be decoded. Looks at 8 bytes at a time. */
+static int may_jump_back(uint64_t function, uint64_t at, uint64_t end)
+{
+	enum { NEAR = 128, FAR = 4 /* bytes of a displacement */, SLACK = 64 };
+	uint64_t v, near = end < at + NEAR ? end : at + NEAR, expected = 0x0706050403020100;
+	if (at - function > SLACK)
+		return 1;
+	for (uint64_t p = at + SLED + 1; at != function && p < near; p++)
+		if (jumps_back_from(function, at, p + 1, *(const int8_t *)p))
+			return 1;
+	/* The byte with offset k leads to the entry if it is -k - 1. */
+	expected += (SLED + 1) * 0x0101010101010101;
+	for (uint64_t p = at + SLED + 1; at == function && p < near; p += 8, expected += 0x0808080808080808) {
+		__builtin_memcpy(&v, (const void *)p, 8);
+		if (zeros(~v ^ expected))
+			return 1;
+	}
+	/* The last byte of a long displacement is 0xff, because it is negative and the function is not that large. */
+	for (uint64_t p = at + SLED + FAR; p < end + FAR - 1; p += 8) {
+		__builtin_memcpy(&v, (const void *)p, 8);
+		for (uint64_t found = zeros(~v); found; found &= found - 1) {
+			uint64_t last = p + __builtin_ctzll(found) / 8;
+			int32_t far;
+			__builtin_memcpy(&far, (const void *)(last - FAR + 1), FAR);
+			if (jumps_back_from(function, at, last + 1, far))
+				return 1;
+		}
+	}
+	return 0;
 }
 
 /* Returns whether code of the function, before end, jumps to its entry. Then the sled is passed at each
  * turn of the loop, in the middle of the function. Code with a prologue does not jump before that. */
 static int is_loop(const struct xr_sled *s, uint64_t n, const struct xr_sled *entry, uint64_t end)
 {
-	uint64_t at = xr_sled_address(entry), function = xr_sled_function(entry), candidate = 0;
+	uint64_t at = xr_sled_address(entry);
 	const uint8_t *first = (const uint8_t *)at + SLED;
 	if (first[0] >> 3 == 0x50 >> 3 || (first[0] == 0x41 && first[1] >> 3 == 0x50 >> 3) ||
 	    (first[0] == 0x48 && (first[1] | 2) == 0x83 && first[2] == 0xec))
 		return 0;
-	/* Most functions have no bytes that may be such a displacement, so most code need not be decoded. */
-	for (uint64_t p = at + SLED + 1; !candidate && p < end; p++) {
-		int8_t near = *(const int8_t *)p;
-		int32_t far;
-		__builtin_memcpy(&far, (const void *)p, 4);
-		if (p + 1 + near - function <= at - function || p + 4 + far - function <= at - function)
-			candidate = p;
-	}
-	return candidate && follow(s, n, entry, end) & TO_ENTRY;
+	return may_jump_back(xr_sled_function(entry), at, end) && follow(s, n, entry, end) & TO_ENTRY;
 }
 
 static int is_exit(const struct xr_sled *s) { return s->kind == XR_SLED_EXIT || s->kind == XR_SLED_TAIL; }
@@ -251,6 +286,9 @@ void xr_examine(const struct xr_object *o)
 			xr_leave_off(o, i, XR_SHARES_EXIT);
 	}
 	find_moved(o);
+	if (reached)
+		xr_unmap(reached, sizeof *reached);
+	reached = NULL;
 	if (seen.bits)
 		xr_unmap(seen.bits, size);
 	if (shared.bits)
