@@ -121,16 +121,20 @@ func contains(r io.Reader, what []byte) (bool, error) {
 }
 
 // CheckPreload returns an error with the reason if the runtime cannot be preloaded into the
-// program.
+// program, or into one with the runtime, the functions that record calls of libc.
 func (p *Program) CheckPreload() error {
 	if !p.ELF {
 		return nil
 	}
+	what, flags := "the recorder", "flags"
+	if p.Linked {
+		what, flags = "what records calls of the C library", "flags --libcalls"
+	}
 	if p.Interpreter == "" {
-		return fmt.Errorf("%s is linked statically, so the recorder cannot be preloaded. Link the recorder in with the flags that `xray runtime flags` prints", p.Path)
+		return fmt.Errorf("%s is linked statically, so %s cannot be preloaded. Link it in with the flags that `xray runtime %s` prints", p.Path, what, flags)
 	}
 	if why := privileged(p.Path); why != "" {
-		return fmt.Errorf("%s %s, so the loader ignores preloaded libraries. Record a copy without that property, or link the recorder in with the flags that `xray runtime flags` prints", p.Path, why)
+		return fmt.Errorf("%s %s, so the loader ignores preloaded libraries. Record a copy without that property, or link %s in with the flags that `xray runtime %s` prints", p.Path, why, what, flags)
 	}
 	return nil
 }

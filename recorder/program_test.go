@@ -53,6 +53,10 @@ func TestInspect(t *testing.T) {
 	if err := static.CheckPreload(); err == nil || !strings.Contains(err.Error(), "linked statically") {
 		t.Errorf("static program: got error %v", err)
 	}
+	static.Linked = true
+	if err := static.CheckPreload(); err == nil || !strings.Contains(err.Error(), "what records calls of the C library cannot be preloaded") {
+		t.Errorf("static program with the recorder: got error %v", err)
+	}
 	linked := inspect(t, compileTo(t, "cc", `char root[4096] = "XRAY-RECORDER-1";`+emptyMain))
 	if !linked.Linked {
 		t.Errorf("program with the recorder: got %+v", linked)

@@ -18,16 +18,18 @@ import (
 
 // A situation is a program in which a recorder may do harm, and how to build it.
 type situation struct {
-	name   string // of the source, which is in testdata or in the recorder's, and more
-	clang  []int  // versions; by default 14 and 22
-	flags  []string
-	args   []string
-	file   string // what it needs besides a compiler
-	root   bool
-	linked bool                    // with the recorder
-	more   map[string]int64        // calls that the program does not count
-	kept   []string                // functions that are never pruned
-	build  func(*testing.T) string // if no clang compiles it
+	name    string // of the source, which is in testdata or in the recorder's, and more
+	clang   []int  // versions; by default 14 and 22
+	flags   []string
+	args    []string
+	file    string // what it needs besides a compiler
+	preload bool   // the file
+	root    bool
+	linked  bool                    // with the recorder
+	more    map[string]int64        // calls that the program does not count
+	absent  []string                // functions that are left off
+	kept    []string                // functions that are never pruned
+	build   func(*testing.T) string // if no clang compiles it
 }
 
 var lld = []string{"--ld-path=ld.lld-22"}
@@ -55,6 +57,9 @@ var situations = []situation{
 	{name: "altstack.c O0", flags: []string{"-O0"}, args: []string{"300"}},
 	{name: "altstack.c linked", flags: []string{"-O2"}, args: []string{"600"}, linked: true},
 	{name: "heap.c", flags: []string{"-O2"}},
+	{name: "heap.c tcmalloc", flags: []string{"-O2"}, file: "/usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4", preload: true},
+	{name: "heap.c jemalloc", flags: []string{"-O2"}, file: "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2", preload: true},
+	{name: "reexec.c", flags: []string{"-O2"}},
 	// What programs forbid, and do to their descriptors and users
 	{name: "sealed.c", flags: []string{"-O2", "-lseccomp"}, file: "/usr/include/seccomp.h"},
 	{name: "descriptors.c each", flags: []string{"-O2"}, args: []string{"each"}},
@@ -68,8 +73,11 @@ var situations = []situation{
 	{name: "preserve.c", clang: []int{18, 19, 20, 22}, flags: []string{"-O2"}},
 	{name: "preserve.c O0", flags: []string{"-O0"}},
 	{name: "plain.cc linked", flags: []string{"-O2"}, linked: true},
+	{name: "plain.cc static", clang: []int{14, 19, 22}, flags: []string{"-O2", "-static"}, linked: true},
+	{name: "plain.cc static-pie", clang: []int{14, 19, 22}, flags: []string{"-O2", "-static-pie"}, linked: true},
 	{name: "entries.c only", clang: []int{14, 19, 22}, flags: []string{"-O2", "-fxray-instrumentation-bundle=function-entry"}},
-	{name: "folded.cc all", clang: []int{22}, flags: slices.Concat([]string{"-O2", "-fbasic-block-sections=all", "-ffunction-sections", "-Wl,--icf=all"}, lld)},
+	{name: "entries.c exits", clang: []int{14, 19, 22}, flags: []string{"-O2", "-fxray-instrumentation-bundle=function-exit"}},
+	{name: "folded.cc all", clang: []int{22}, flags: slices.Concat([]string{"-O2", "-fbasic-block-sections=all", "-ffunction-sections", "-Wl,--icf=all"}, lld), absent: []string{"rising", "falling"}},
 	{name: "folded.cc functions", clang: []int{22}, flags: slices.Concat([]string{"-O2", "-ffunction-sections", "-Wl,--icf=all"}, lld)},
 	{name: "folded.cc", clang: []int{22}, flags: []string{"-O2", "-ffunction-sections"}},
 }
@@ -159,6 +167,10 @@ func TestSituations(t *testing.T) {
 					program = s.buildC(t, all[i])
 				}
 				for _, m := range modes {
+					static := slices.ContainsFunc(s.flags, func(flag string) bool { return strings.HasPrefix(flag, "-static") })
+					if static && m.name == "libcalls" {
+						continue // it would have to be linked in
+					}
 					s.check(t, m, program)
 				}
 			})
@@ -169,7 +181,10 @@ func TestSituations(t *testing.T) {
 func (s situation) check(t *testing.T, m mode, program string) {
 	t.Helper()
 	command := append([]string{program}, s.args...)
-	want, _ := run(t, command...)
+	if s.preload {
+		m.within = []string{"env", "LD_PRELOAD=" + s.file}
+	}
+	want, _ := run(t, slices.Concat(m.within, command)...)
 	if want.status >= 126 {
 		t.Fatalf("the program fails unrecorded: %+v", want)
 	}
@@ -182,12 +197,19 @@ func (s situation) check(t *testing.T, m mode, program string) {
 	for name, n := range s.more {
 		calls[name] += n
 	}
+	recorded := accounted(t, traces...)
+	for _, name := range s.absent {
+		if recorded[name] != 0 {
+			t.Errorf("%s: %d calls of %s, which shares a sled", m.name, recorded[name], name)
+		}
+		delete(calls, name)
+	}
 	if m.name == "prune" {
 		maps.DeleteFunc(calls, func(name string, _ int64) bool { return !slices.Contains(s.kept, name) })
 	} else if !m.exact {
 		return
 	}
-	if d := differences(calls, accounted(t, traces...)); d != "" {
+	if d := differences(calls, recorded); d != "" {
 		t.Errorf("%s: %s\n%s", m.name, d, stderr)
 	}
 }

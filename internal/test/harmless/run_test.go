@@ -35,6 +35,7 @@ type mode struct {
 	exact bool // account shows all calls that were made
 	// commands of ctl are sent in turn while the program runs.
 	commands [][]string
+	within   []string // a program that runs xray
 }
 
 var modes = []mode{
@@ -89,7 +90,7 @@ func record(t *testing.T, m mode, program ...string) (o outcome, stderr string, 
 	if m.commands != nil {
 		switching.Go(func() { sendCommands(t, pattern, m.commands, ended) })
 	}
-	command := slices.Concat([]string{elftest.Xray(t), "record", "-q", "-o", pattern}, m.flags, []string{"--"}, program)
+	command := slices.Concat(m.within, []string{elftest.Xray(t), "record", "-q", "-o", pattern}, m.flags, []string{"--"}, program)
 	o, stderr = run(t, command...)
 	close(ended)
 	switching.Wait()
@@ -99,7 +100,7 @@ func record(t *testing.T, m mode, program ...string) (o outcome, stderr string, 
 // traceFiles returns the traces that a pattern for xray record -o has led to.
 func traceFiles(t *testing.T, pattern string) []string {
 	t.Helper()
-	traces, err := filepath.Glob(strings.ReplaceAll(pattern, "%p", "*"))
+	traces, err := filepath.Glob(strings.ReplaceAll(pattern, "%p", "*") + "*") // a process that executes others has several
 	if err != nil {
 		t.Fatal(err)
 	}
