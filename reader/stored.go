@@ -18,6 +18,8 @@ type NamedFunction struct {
 	Address Address `json:"address"`            // as linked
 	Object  string  `json:"object,omitempty"`   // path of the program or shared object
 	BuildID string  `json:"build_id,omitempty"` // of the object; lowercase hex
+	// Others lists the linkage names of other functions at the address.
+	Others []string `json:"others,omitempty"`
 	// Continues lists functions that this one may tail-call.
 	Continues []FuncID `json:"continues,omitempty"`
 }

@@ -5,13 +5,17 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"io"
+	"maps"
 	"math"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/internal/texttab"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/symbolize"
 )
 
 // A datum is one value for programs.
@@ -307,9 +311,32 @@ func (d *Doc) writeJSON(w io.Writer) error {
 	if d.Late != nil {
 		j.strings("caveats", d.Late())
 	}
+	if others := d.others(); others != nil {
+		j.node(others)
+	}
 	j.close('}')
 	j.w.WriteByte('\n')
 	return j.w.Flush()
+}
+
+// others is a table of the functions of the report that other functions share the address of, or nil.
+func (d *Doc) others() Node {
+	type sharing struct {
+		id     reader.FuncID
+		others []string
+	}
+	var list []sharing
+	for _, id := range slices.Sorted(maps.Keys(d.known)) {
+		if others := symbolize.Others(d.Names, id); len(others) > 0 {
+			list = append(list, sharing{id, others})
+		}
+	}
+	if list == nil {
+		return nil
+	}
+	return Table("same_address", list,
+		Function("function", func(s *sharing) reader.FuncID { return s.id }),
+		NamePath("others", func(s *sharing) []string { return s.others }))
 }
 
 func (j *jsonWriter) line() {

@@ -2,11 +2,43 @@ package symbolize
 
 import (
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/xray-tools/xray/reader"
 )
+
+// Others returns the names of the other functions at the address of a function: linkers fold equal
+// functions into one, so it is not known which of them was called.
+func Others(n Names, id reader.FuncID) []string {
+	f, ok := n.(finder)
+	if !ok {
+		return nil
+	}
+	t, own := f.find(id)
+	if t == nil {
+		return nil
+	}
+	if i, ok := t.m.index(own); ok {
+		return t.others(i)
+	}
+	return nil
+}
+
+// WithOthers returns names that are followed by the number of other functions at the address. See
+// [Others]. n consists of the Names of this package. It is safe for concurrent use.
+func WithOthers(n Names) Names {
+	if n == nil {
+		return nil
+	}
+	of := &distinct{Names: n, namesakes: func() map[string]namesakes { return nil }}
+	if d, ok := n.(*distinct); ok {
+		of.Names, of.namesakes = d.Names, d.namesakes
+	}
+	of.others = make(map[reader.FuncID]int)
+	return of
+}
 
 // Distinct returns names that tell functions of one name apart: " [OBJECT]" follows the name of a
 // function that several objects have, and " [FILE]" that of one which several source files of an
@@ -21,6 +53,23 @@ func Distinct(n Names) Names {
 type distinct struct {
 	Names
 	namesakes func() map[string]namesakes // by linkage name; only of functions that have some
+	mu        sync.Mutex
+	others    map[reader.FuncID]int // at the same address; nil to say nothing of these
+}
+
+// othersOf returns the number of other functions at the address of a function.
+func (d *distinct) othersOf(id reader.FuncID) int {
+	if d.others == nil {
+		return 0
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n, known := d.others[id]
+	if !known {
+		n = len(Others(d.Names, id))
+		d.others[id] = n
+	}
+	return n
 }
 
 // namesakes says where functions of one name are.
@@ -122,6 +171,11 @@ func (d *distinct) qualify(s Symbol, id reader.FuncID, file func() string) Symbo
 	}
 	if len(where) > 0 {
 		s.Name += " [" + strings.Join(where, " ") + "]"
+	}
+	if n := d.othersOf(id); n == 1 {
+		s.Name += " and 1 other at this address"
+	} else if n > 1 {
+		s.Name += " and " + strconv.Itoa(n) + " others at this address"
 	}
 	return s
 }

@@ -24,11 +24,14 @@ func NewStored(functions []reader.NamedFunction, style Style) *Stored {
 		o := Object{Path: f.Object, BuildID: f.BuildID}
 		t := objects[o]
 		if t == nil {
-			t = &Table{object: o, opts: Options{Style: style}, m: &Map{}, linked: true}
+			t = &Table{object: o, opts: Options{Style: style}, m: &Map{}, linked: true, folded: map[int][]string{}}
 			objects[o] = t
 			s.tables = append(s.tables, t)
 		}
 		t.m.Functions = append(t.m.Functions, Function{ID: f.ID, Address: uint64(f.Address)})
+		if len(f.Others) > 0 {
+			t.folded[len(t.linkage)] = f.Others
+		}
 		t.linkage = append(t.linkage, f.Name)
 		t.stored = append(t.stored, debuginfo.Location{File: f.File, Line: f.Line, Column: f.Column})
 		s.of[f.ID] = t

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"sync/atomic"
 
@@ -50,6 +51,7 @@ type Table struct {
 	linked  bool                     // linkage has linkage names; those of a YAML map may be demangled
 	names   []atomic.Pointer[string] // demangled on first use
 	stored  []debuginfo.Location     // from the trace; nil otherwise
+	folded  map[int][]string         // from the trace: other linkage names of an address
 
 	file  *os.File          // nil for YAML maps
 	debug *debuginfo.Binary // nil if there is no ELF file
@@ -321,6 +323,28 @@ func (t *Table) demangled(i int) string {
 		t.names[i].Store(&name)
 	}
 	return name
+}
+
+// others returns the names of the other functions at the address of m.Functions[i], as the source has
+// them: constructors of one class are not others, nor are names that differ by what LLVM adds.
+func (t *Table) others(i int) []string {
+	linkage := t.folded[i]
+	if t.debug != nil {
+		linkage = t.debug.Folded(i)
+	}
+	if len(linkage) == 0 {
+		return nil
+	}
+	known := map[string]bool{t.demangled(i): true}
+	var others []string
+	for _, l := range linkage {
+		if name := t.shown(localName(l)); !known[name] {
+			known[name] = true
+			others = append(others, name)
+		}
+	}
+	slices.Sort(others)
+	return others
 }
 
 // demangleAll demangles all names on all cores.

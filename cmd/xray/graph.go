@@ -196,9 +196,9 @@ func (c *graphing) run(s *session.Session) error {
 	view.Notes = s.Caveats(run)
 	return s.WriteForm(c.output.Path, run, func(w io.Writer) error {
 		if c.output.Format == "dot" {
-			return found.WriteDOT(w, s.FullNames(), view)
+			return found.WriteDOT(w, symbolize.WithOthers(s.FullNames()), view)
 		}
-		left, err := found.WriteSVG(w, s.FullNames(), view)
+		left, err := found.WriteSVG(w, symbolize.WithOthers(s.FullNames()), view)
 		reportLeftOutEdges(s.Streams, left)
 		return err
 	})

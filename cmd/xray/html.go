@@ -18,6 +18,7 @@ import (
 	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/symbolize"
 )
 
 func (a *app) htmlCommand() *cobra.Command {
@@ -46,7 +47,7 @@ and --to.`,
 			if err != nil {
 				return err
 			}
-			err = s.WriteData(output, func(w io.Writer) error { return page.Write(w, s.FullNames()) })
+			err = s.WriteData(output, func(w io.Writer) error { return page.Write(w, symbolize.WithOthers(s.FullNames())) })
 			s.Summary(run.Stats)
 			p.sources.Tell()
 			return err

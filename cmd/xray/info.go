@@ -49,7 +49,7 @@ results misleading, and say what to do about it. Start here with a new trace.`,
 }
 
 func describe(s *session.Session, found *survey.Report, names symbolize.Names) infoOutput {
-	return infoOutput{Session: s, Report: found, findings: slices.Concat(found.Findings(s.Trace, s.Names), leftOffFindings(s), missingFindings(s)), names: names}
+	return infoOutput{Session: s, Report: found, findings: slices.Concat(found.Findings(s.Trace, symbolize.WithOthers(s.Names)), leftOffFindings(s), missingFindings(s)), names: names}
 }
 
 // infoOutput describes a survey.

@@ -416,12 +416,13 @@ func leftOffFindings(s *session.Session) []survey.Finding {
 		return nil
 	}
 	const most = 10 // functions named
+	known := symbolize.WithOthers(s.Names)
 	var all []survey.Finding
 	for i := range objects {
 		for _, l := range objects[i].LeftOff {
 			var names []string
 			for _, n := range l.Functions[:min(len(l.Functions), most)] {
-				names = append(names, symbolize.Label(s.Names, objects[i].First+reader.FuncID(n)-1))
+				names = append(names, symbolize.Label(known, objects[i].First+reader.FuncID(n)-1))
 			}
 			if int(l.Count) > len(names) {
 				names = append(names, label.Grouped(uint64(int(l.Count)-len(names)))+" more")

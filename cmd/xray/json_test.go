@@ -41,7 +41,7 @@ var reportRuns = []string{
 // and associations.
 var rareKeys = map[string][]string{
 	// Traces that record when threads were off CPU.
-	"account": {"on_cpu_ns", "blocked_ns", "queued_ns", "total_blocked_ns", "total_queued_ns", "recorder_ns", "total_recorder_ns", "interrupted_ns", "total_interrupted_ns",
+	"account": {"same_address", "others", "on_cpu_ns", "blocked_ns", "queued_ns", "total_blocked_ns", "total_queued_ns", "recorder_ns", "total_recorder_ns", "interrupted_ns", "total_interrupted_ns",
 		// Recordings within a budget.
 		"all_calls", "margin", "all_total_ns", "total_margin_ns", "counted", "estimated"},
 	"io":    {"blocked_ns", "queued_ns"},

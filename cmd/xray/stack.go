@@ -125,7 +125,7 @@ func (c *stacking) run(s *session.Session) error {
 				view.Notes = append(view.Notes, "In the base: "+note)
 			}
 		}
-		return s.WriteForm(c.output.Path, run, func(w io.Writer) error { return found.WriteSVG(w, s.FullNames(), view) })
+		return s.WriteForm(c.output.Path, run, func(w io.Writer) error { return found.WriteSVG(w, symbolize.WithOthers(s.FullNames()), view) })
 	}
 	return s.Report(&c.output, run, func(names symbolize.Names) []report.Node {
 		return found.Body(names, stack.View{Metric: metric, Top: c.top})

@@ -24,6 +24,7 @@ import (
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
+	"github.com/xray-tools/xray/symbolize"
 )
 
 func (a *app) viewCommand() *cobra.Command {
@@ -62,7 +63,7 @@ site may access this device, allow it.`,
 			s.Summary(run.Stats)
 			var data bytes.Buffer
 			z := gzip.NewWriter(&data)
-			if err := errors.Join(page.Write(z, s.FullNames()), z.Close()); err != nil {
+			if err := errors.Join(page.Write(z, symbolize.WithOthers(s.FullNames())), z.Close()); err != nil {
 				return err
 			}
 			p.sources.Tell()

@@ -70,6 +70,9 @@ func Occurring(t *reader.Trace, shards int) ([]reader.FuncID, error) {
 	return list, nil
 }
 
+// maxOthers limits the names of functions at the address of another.
+const maxOthers = 100
+
 // Functions looks up functions by ID. names should return mangled names. tails has the functions'
 // tail calls, and may be nil. Functions omits unknown functions and IDs that do not fit in an FDR
 // log. It also omits the IDs that these become when an FDR log truncates them.
@@ -87,6 +90,8 @@ func Functions(names symbolize.Names, tails *symbolize.TailCalls, ids []reader.F
 			continue
 		}
 		f := reader.NamedFunction{ID: id, Name: s.Name, File: s.File, Address: reader.Address(s.Address)}
+		f.Others = symbolize.Others(names, id)
+		f.Others = f.Others[:min(len(f.Others), maxOthers)]
 		if s.Line <= math.MaxInt32 && s.Column <= math.MaxInt32 {
 			f.Line, f.Column = int32(s.Line), int32(s.Column)
 		}

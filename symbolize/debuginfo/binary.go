@@ -59,10 +59,11 @@ type Binary struct {
 	symbols  []*ELF  // files with symbol tables: a debug file first, then elf
 	lines    *ELF    // file with line tables
 
-	functions []uint64 // as given
-	linkage   []string // by index in functions
-	keys      []uint64 // functions, sorted and distinct
-	ends      []uint64 // ends of functions, by index in keys
+	functions []uint64         // as given
+	linkage   []string         // by index in functions
+	folded    map[int][]string // other names by index in functions
+	keys      []uint64         // functions, sorted and distinct
+	ends      []uint64         // ends of functions, by index in keys
 
 	info      func() *debugInfo
 	locate    sync.Once
@@ -118,7 +119,7 @@ func (b *Binary) Close() error {
 
 // findNames finds the symbols of all functions.
 func (b *Binary) findNames() error {
-	b.linkage = make([]string, len(b.functions))
+	b.linkage, b.folded = make([]string, len(b.functions)), make(map[int][]string)
 	b.keys = b.functions
 	if !ascending(b.keys) {
 		b.keys = slices.Clone(b.keys)
@@ -142,7 +143,11 @@ func (b *Binary) findNames() error {
 		}
 	}
 	for i := range b.functions {
-		b.linkage[i] = found[b.keyIndex(i)].name
+		f := &found[b.keyIndex(i)]
+		b.linkage[i] = f.name
+		if len(f.others) > 0 {
+			b.folded[i] = f.others
+		}
 		if b.linkage[i] == "" {
 			b.linkage[i] = b.nameFromDebug(b.functions[i])
 		}
@@ -173,6 +178,9 @@ func (b *Binary) keyIndex(i int) int {
 // Linkage returns the linkage names of the functions, "" for those without a symbol and without
 // debug information. The caller must not change the list.
 func (b *Binary) Linkage() []string { return b.linkage }
+
+// Folded returns the linkage names of the other functions at the address of functions[i].
+func (b *Binary) Folded(i int) []string { return b.folded[i] }
 
 // Refused returns errors about debug files that were found but do not match, if names or lines
 // are missing because of this. Reading locations can add more.

@@ -87,6 +87,8 @@ type found struct {
 	name  string
 	start uint64 // of the symbol
 	end   uint64 // of the function; 0 if unknown
+	// others are the names of the other functions at the address: the linker folds equal functions.
+	others []string
 }
 
 // findSymbols finds the symbols of addresses, which must be sorted and distinct: the symbol at
@@ -114,6 +116,7 @@ func (o *ELF) findIn(table *elf.Section, addresses []uint64, result []found) err
 	// the previous address and this one.
 	exact := make([]candidate, len(addresses))
 	before := make([]candidate, len(addresses))
+	var functions []uint64 // offsets of names of functions at an address, above indexes
 	index := indexAddresses(addresses)
 	evenCode := o.f.Machine == elf.EM_ARM || o.f.Machine == elf.EM_MIPS
 	err := o.symbols(table, func(s symbol) {
@@ -135,6 +138,9 @@ func (o *ELF) findIn(table *elf.Section, addresses []uint64, result []found) err
 		case ok:
 			if exact[i].better(s) {
 				exact[i] = candidate{s, true}
+			}
+			if s.kind != elf.STT_NOTYPE && s.kind != elf.STT_OBJECT && result[i].name == "" {
+				functions = append(functions, uint64(s.name)<<32|uint64(i))
 			}
 		case i < len(addresses) && s.size != 0:
 			c := &before[i]
@@ -181,8 +187,31 @@ func (o *ELF) findIn(table *elf.Section, addresses []uint64, result []found) err
 		}
 		result[i].name = name
 	}
+	return o.findOthers(table, functions, exact, result)
+}
+
+// findOthers sets the names of the functions at an address that findIn did not choose. functions has
+// the offsets of the names of all functions above indexes.
+func (o *ELF) findOthers(table *elf.Section, functions []uint64, chosen []candidate, result []found) error {
+	slices.Sort(functions)
+	names := stringTable{o: o, s: o.f.Sections[table.Link]}
+	for _, packed := range slices.Compact(functions) {
+		i := uint32(packed)
+		if f := &result[i]; uint32(packed>>32) != chosen[i].name && f.name != "" && len(f.others) < maxOthers {
+			name, err := names.at(packed >> 32)
+			if err != nil {
+				return err
+			}
+			if name != "" && name != f.name {
+				f.others = append(f.others, name)
+			}
+		}
+	}
 	return nil
 }
+
+// maxOthers limits the names that are kept for an address.
+const maxOthers = 10_000
 
 // stringTable reads strings at ascending offsets through a small window. String tables are much
 // larger than the strings that are read.

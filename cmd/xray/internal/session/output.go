@@ -72,17 +72,24 @@ func (o *Output) TellsCaveats() bool { return o.format() != report.CSV }
 // Short reports whether to shorten names: in formats for people, unless --names gives a style.
 // Flags match full and short names.
 func (o *Output) Short(style string) bool {
+	return o.forPeople() && style == ""
+}
+
+func (o *Output) forPeople() bool {
 	switch o.format() {
 	case report.Text, report.Markdown, report.HTML:
-		return style == ""
+		return true
 	}
 	return false
 }
 
 // ShownNames returns the names that a report shows.
 func (s *Session) ShownNames(o *Output) symbolize.Names {
-	if o.Short(s.style) {
-		return symbolize.Distinct(symbolize.Shortened(s.Names))
+	switch {
+	case o.Short(s.style):
+		return symbolize.WithOthers(symbolize.Distinct(symbolize.Shortened(s.Names)))
+	case o.forPeople():
+		return symbolize.WithOthers(s.FullNames())
 	}
 	return s.FullNames()
 }

@@ -119,7 +119,10 @@ func (s *Session) ChooseFuncs(flag, text string) (func(reader.FuncID) bool, erro
 		return nil, err
 	}
 	byID := s.Names != nil && strings.Contains(text, "#")
-	matches := func(id reader.FuncID) bool { return symbolize.Matches(re, symbolize.Label(s.Names, id)) }
+	matches := func(id reader.FuncID) bool {
+		return symbolize.Matches(re, symbolize.Label(s.Names, id)) ||
+			slices.ContainsFunc(symbolize.Others(s.Names, id), func(name string) bool { return symbolize.Matches(re, name) })
+	}
 	if strings.Contains(text, "[") {
 		// It may name the object or the file that reports show for functions of one name.
 		plain, full := matches, s.FullNames()
