@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 )
 
@@ -52,6 +53,9 @@ const (
 	FunctionOn  BudgetState = 1
 	// FunctionCut means that the ends of its open calls are not recorded either.
 	FunctionCut BudgetState = 2
+	// FunctionPartly means that some threads do not record their calls, until it is on again. The recorder
+	// notes it for functions whose calls belong together, such as those that lock and unlock.
+	FunctionPartly BudgetState = 3
 )
 
 // Limited reports whether the recording had a budget.
@@ -76,13 +80,39 @@ func addClamped(a, b uint64) uint64 {
 	return a + b
 }
 
-// String returns off, on, or cut, or the number of an unknown state.
+// Missing returns the times, in order, in which calls of some of these functions may be missing: from the
+// first TSC of each row up to the second.
+func (b *Budget) Missing(of func(FuncID) bool) (times [][2]uint64) {
+	missing := make(map[FuncID]bool)
+	for _, c := range b.Changes {
+		before := len(missing)
+		switch {
+		case !of(c.Func):
+			continue
+		case c.To == FunctionOn:
+			delete(missing, c.Func)
+		default:
+			missing[c.Func] = true
+		}
+		switch {
+		case before == 0 && len(missing) > 0:
+			times = append(times, [2]uint64{c.TSC, math.MaxUint64})
+		case before > 0 && len(missing) == 0:
+			times[len(times)-1][1] = c.TSC
+		}
+	}
+	return times
+}
+
+// String returns off, on, partly on, or cut, or the number of an unknown state.
 func (s BudgetState) String() string {
 	switch s {
 	case FunctionOff:
 		return "off"
 	case FunctionOn:
 		return "on"
+	case FunctionPartly:
+		return "partly on"
 	case FunctionCut:
 		return "cut"
 	}

@@ -1,6 +1,8 @@
 package reader
 
 import (
+	"math"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -25,5 +27,18 @@ func TestBudgetComesBack(t *testing.T) {
 		if known := want.To > 0; r.Budget.Known() != known || !r.Budget.Limited() {
 			t.Errorf("known: %v, limited: %v", r.Budget.Known(), r.Budget.Limited())
 		}
+	}
+}
+
+// Functions that are off, partly on or cut have missing calls until they are on again.
+func TestMissing(t *testing.T) {
+	b := Budget{Changes: []BudgetChange{
+		{TSC: 5, Func: 9, To: FunctionOff}, {TSC: 10, Func: 1, To: FunctionPartly}, {TSC: 20, Func: 2, To: FunctionOff},
+		{TSC: 25, Func: 2, To: FunctionCut}, {TSC: 30, Func: 1, To: FunctionOn}, {TSC: 40, Func: 2, To: FunctionOn},
+		{TSC: 50, Func: 1, To: FunctionOff},
+	}}
+	want := [][2]uint64{{10, 40}, {50, math.MaxUint64}}
+	if got := b.Missing(func(fn FuncID) bool { return fn < 9 }); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }

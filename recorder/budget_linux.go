@@ -32,20 +32,21 @@ type budget struct {
 
 	// Used only by the goroutine that runs the rounds:
 	slots     []budgetSlot
-	processes []*budgetProcess // by index in the arena; nil for none
-	own       float64          // CPU time of the processes so far without the cost of recording, ns
-	call      float64          // cost of recording a call, ns
-	writing   float64          // part of call for writing the trace, if the process does that itself
-	balance   float64          // cost allowed so far minus cost spent, ns
-	tokens    float64          // cost that looks and switching may have at this point, ns
-	length    time.Duration    // of the next look
-	lookCost  float64          // of the latest look, ns
-	switching float64          // cost of switching the sleds of a process, ns
-	lookSpent uint32           // limits reached by the end of the latest look, including those of bursts
-	burstFrom int              // function at which the next burst begins
-	burst     []uint32         // the functions of the latest burst
-	readAt    uint64           // TSC when the counts were last read
-	overAt    uint64           // TSC of the end
+	processes []*budgetProcess  // by index in the arena; nil for none
+	own       float64           // CPU time of the processes so far without the cost of recording, ns
+	call      float64           // cost of recording a call, ns
+	writing   float64           // part of call for writing the trace, if the process does that itself
+	balance   float64           // cost allowed so far minus cost spent, ns
+	tokens    float64           // cost that looks and switching may have at this point, ns
+	length    time.Duration     // of the next look
+	lookCost  float64           // of the latest look, ns
+	switching float64           // cost of switching the sleds of a process, ns
+	lookSpent uint32            // limits reached by the end of the latest look, including those of bursts
+	burstFrom int               // function at which the next burst begins
+	burst     []uint32          // the functions of the latest burst
+	readAt    uint64            // TSC when the counts were last read
+	overAt    uint64            // TSC of the end
+	groups    map[uint32]string // functions that are switched together
 
 	mu        sync.Mutex
 	functions []budgetFunction // by ID
@@ -63,10 +64,12 @@ type budget struct {
 type budgetFunction struct {
 	called bool
 	off    bool
-	top    uint64 // calls made by the thread with the most calls
-	limit  uint64
-	rate   float64  // 0 until it is known
-	fresh  lookedAt // calls since rate was last updated, while the function is on
+	// Of functions in groups: some threads have reached its limit, and that since the latest round.
+	partly, reached bool
+	top             uint64 // calls made by the thread with the most calls
+	limit           uint64
+	rate            float64  // 0 until it is known
+	fresh           lookedAt // calls since rate was last updated, while the function is on
 	// Durations of recorded calls in ticks. Older calls count less.
 	calls, squares float64
 	burst          struct{ calls, sum, squares float64 } // durations of calls recorded in looks
@@ -79,13 +82,13 @@ type budgetFunction struct {
 	watched, made float64
 }
 
-// information is how much a recorded call is worth: the root mean square of the durations. It gives
-// weight to functions that are sometimes slow, wait, or hold locks.
-func (f *budgetFunction) information() float64 {
-	if f.calls == 0 {
+// rootMeanSquare of durations is how much a recorded call is worth. It gives weight to functions that are
+// sometimes slow, wait, or hold locks.
+func rootMeanSquare(squares, calls float64) float64 {
+	if calls == 0 {
 		return 0
 	}
-	return math.Sqrt(f.squares / f.calls)
+	return math.Sqrt(squares / calls)
 }
 
 // budgetSlot is the state of a thread's slot.
@@ -238,7 +241,7 @@ const (
 func newBudget(m budgetMemory, share float64) *budget {
 	return &budget{
 		memory: m, share: share, ended: make(chan struct{}), call: 25, length: shortestLook, lookCost: 300e3, switching: 300e3,
-		estimates: make(map[uint32]*budgetProcess),
+		estimates: make(map[uint32]*budgetProcess), groups: make(map[uint32]string),
 	}
 }
 
@@ -397,6 +400,18 @@ func (b *budget) learnCost(r *reader.Recording) {
 	}
 }
 
+// learnGroups finds out which functions are switched together.
+func (b *budget) learnGroups(r *reader.Recording) {
+	nameCalls(r)
+	for _, o := range r.Objects {
+		for i, name := range o.Names {
+			if group := callGroups[name]; group != "" {
+				b.groups[uint32(o.First)+uint32(i)] = group
+			}
+		}
+	}
+}
+
 // hasRun reports whether a process has used CPU time since the latest round.
 func (p *budgetProcess) hasRun() bool { return p.cpuNow() > p.cpu }
 
@@ -462,6 +477,12 @@ func (b *budget) readSlot(words func(func(id, calls uint64)), s *budgetSlot, c *
 		c.calls[uint32(id)] += calls - before
 		c.recorded += float64(recorded)
 		c.skipped += float64(calls - before - recorded)
+		if !f.off && calls-before > recorded && b.groups[uint32(id)] != "" {
+			if f.reached = true; !f.partly {
+				f.partly = true
+				b.change(uint32(id), reader.FunctionPartly, b.readAt)
+			}
+		}
 		if b.history != nil && !f.off && calls-before > recorded {
 			b.history.skip(skippedCalls{uint32(id), b.readAt, now, calls - before - recorded})
 		}
@@ -479,6 +500,7 @@ func upTo[T any](list []T, index uint64) []T {
 // measure evaluates the calls that were counted since the previous round. It returns the CPU time
 // since then, excluding the cost of recording, in ns.
 func (b *budget) measure() (progress float64) {
+	before := b.readAt
 	of := b.read((*budgetProcess).hasRun)
 	calls := make([]uint64, len(b.functions))
 	noticing := b.takeNoticing()
@@ -504,6 +526,11 @@ func (b *budget) measure() (progress float64) {
 	}
 	for id := range b.functions {
 		f := &b.functions[id]
+		if f.partly && !f.reached {
+			f.partly = false
+			b.change(uint32(id), reader.FunctionOn, before)
+		}
+		f.reached = false
 		if f.off || !f.called {
 			f.fresh = lookedAt{}
 			continue
@@ -559,55 +586,92 @@ func (b *budget) extrapolate(p *budgetProcess, c *countedCalls, ns float64) {
 
 // choose decides which functions to record, and reports whether sleds have to be switched.
 func (b *budget) choose(now time.Time, progress float64) (changed bool) {
-	type candidate struct {
-		id uint32
-		ranking.Function
-	}
-	var list []candidate
 	// Excess cost, for example at the start, reduces the budget in the following seconds.
 	used, room := 0.0, b.share*recordShare
 	room = max(room/8, room+min(0, b.balance)/repayTime)
-	for id := range b.functions {
-		switch f := &b.functions[id]; {
-		case f.called && f.limit == unlimited:
-			used += f.rate * b.call
-		case f.called && !(f.off && (f.looks.n == 0 || now.Before(f.back))):
-			value := f.information()
-			if !f.off {
-				value *= stayingAdvance
-			}
-			list = append(list, candidate{uint32(id), ranking.Function{Cost: 1, Value: value}}) // both per call
-		}
+	list, always := b.candidates(now)
+	for _, id := range always {
+		used += b.functions[id].rate * b.call
 	}
-	// The function with the highest value per call comes first.
-	slices.SortFunc(list, func(x, y candidate) int {
-		return cmp.Or(ranking.Compare(y.Function, x.Function), cmp.Compare(x.id, y.id))
-	})
 	for _, c := range list {
-		id := c.id
-		f := &b.functions[id]
-		cost := f.rate * b.call
+		cost := c.rate * b.call
 		most := room
-		if f.off {
+		if c.off {
 			most *= returningMargin
 		}
-		fits := used+cost <= most
+		fits := !c.waits && used+cost <= most
 		if fits {
 			used += cost
 		}
-		switch {
-		case fits && f.off:
-			b.switchFunction(id, true, now)
-			changed = true
-		case !fits && !f.off && (progress > 0 || f.top >= f.limit):
-			b.switchFunction(id, false, now)
-			changed = true
-		}
-		if !f.off {
-			b.renewLimit(id)
+		for _, id := range c.ids {
+			f := &b.functions[id]
+			switch {
+			case fits && f.off:
+				b.switchFunction(id, true, now)
+				changed = true
+			case !fits && !f.off && (progress > 0 || c.off || f.top >= f.limit):
+				b.switchFunction(id, false, now)
+				changed = true
+			}
+			if !f.off {
+				b.renewLimit(id)
+			}
 		}
 	}
 	return changed
+}
+
+// budgetCandidate is a function, or several that are switched together.
+type budgetCandidate struct {
+	ids   []uint32
+	off   bool    // some of them are off
+	waits bool    // it cannot be switched on yet
+	rate  float64 // of all
+	ranking.Function
+}
+
+// candidates returns the functions that have been called, the most valuable per call first, and apart
+// from them those without limits.
+func (b *budget) candidates(now time.Time) (list []*budgetCandidate, always []uint32) {
+	groups := make(map[string]*budgetCandidate)
+	for id := range b.functions {
+		f := &b.functions[id]
+		waits := f.off && (f.looks.n == 0 || now.Before(f.back))
+		group := b.groups[uint32(id)]
+		switch {
+		case !f.called:
+			continue
+		case f.limit == unlimited:
+			always = append(always, uint32(id))
+			continue
+		case waits && group == "":
+			continue
+		}
+		c := groups[group]
+		if c == nil {
+			c = new(budgetCandidate)
+			list = append(list, c)
+			if group != "" {
+				groups[group] = c
+			}
+		}
+		c.ids = append(c.ids, uint32(id))
+		c.off, c.waits, c.rate = c.off || f.off, c.waits || waits, c.rate+f.rate
+	}
+	for _, c := range list {
+		calls, squares := 0.0, 0.0
+		for _, id := range c.ids {
+			calls, squares = calls+b.functions[id].calls, squares+b.functions[id].squares
+		}
+		c.Function = ranking.Function{Cost: 1, Value: rootMeanSquare(squares, calls)} // both per call
+		if !c.off {
+			c.Value *= stayingAdvance
+		}
+	}
+	slices.SortFunc(list, func(x, y *budgetCandidate) int {
+		return cmp.Or(ranking.Compare(y.Function, x.Function), cmp.Compare(x.ids[0], y.ids[0]))
+	})
+	return list, always
 }
 
 // renewLimit raises the limit of a recorded function before its threads reach it. It does nothing
@@ -643,15 +707,21 @@ func (b *budget) switchFunction(id uint32, on bool, now time.Time) {
 			p.assume(int(id), f.usualRate())
 		}
 	}
+	to := reader.FunctionOff
+	if on {
+		to = reader.FunctionOn
+	}
+	f.partly = false
+	b.change(id, to, rdtsc())
+}
+
+// change notes that a function was switched.
+func (b *budget) change(id uint32, to reader.BudgetState, tsc uint64) {
 	if b.history != nil && len(b.changes) == maxChanges {
 		b.changes = slices.Delete(b.changes, 0, maxChanges/2)
 	}
 	if len(b.changes) < maxChanges {
-		to := reader.FunctionOff
-		if on {
-			to = reader.FunctionOn
-		}
-		b.changes = append(b.changes, reader.BudgetChange{TSC: rdtsc(), Func: reader.FuncID(id), To: to})
+		b.changes = append(b.changes, reader.BudgetChange{TSC: tsc, Func: reader.FuncID(id), To: to})
 	}
 }
 
@@ -716,7 +786,7 @@ func (b *budget) chooseBurst() {
 	for range b.functions {
 		b.burstFrom = (b.burstFrom + 1) % len(b.functions)
 		f := &b.functions[b.burstFrom]
-		if f.looked == 0 {
+		if f.looked == 0 || b.groups[uint32(b.burstFrom)] != "" {
 			continue
 		}
 		left -= min(burstCalls, f.rate*float64(b.length)) * b.call

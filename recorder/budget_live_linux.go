@@ -173,6 +173,7 @@ func (m *budgetLive) follow(b *budget, control *line) {
 	p.cpu = p.cpuNow()
 	b.processes, b.estimates[0] = []*budgetProcess{p}, p
 	b.learnCost(m.about)
+	b.learnGroups(m.about)
 	// If the process was forked from one with a budget, some functions are already off.
 	for _, o := range m.about.Objects {
 		for id := o.First; o.State == "ready" && o.Holds(id) && id < maxLimits; id++ {
@@ -392,6 +393,10 @@ func (b *budget) offBetween(from, to uint64) map[uint32]uint64 {
 	until, seen := make(map[uint32]uint64), make(map[uint32]bool)
 	for _, c := range slices.Backward(b.changes) {
 		id := uint32(c.Func)
+		if c.To == reader.FunctionPartly {
+			delete(until, id)
+			continue
+		}
 		seen[id] = true
 		if c.To == reader.FunctionOn {
 			until[id] = math.MaxUint64

@@ -102,6 +102,7 @@ func (a budgetArena) find(b *budget) {
 		text, _ := a.text(i)
 		if r, err := reader.ParseRecording(text); err == nil {
 			b.learnCost(r)
+			b.learnGroups(r)
 		}
 	}
 }

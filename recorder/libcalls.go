@@ -187,6 +187,27 @@ func functionNames(path string) []string {
 	return names
 }
 
+// callGroups has the functions of libc whose calls belong together: if the trace has only some of them,
+// locks seem to be held, or memory to be used, by who no longer does.
+var callGroups = func() map[string]string {
+	groups := make(map[string]string)
+	for group, names := range map[string]string{
+		"mutex": "pthread_mutex_lock pthread_mutex_trylock pthread_mutex_timedlock pthread_mutex_clocklock pthread_mutex_unlock " +
+			"pthread_cond_wait pthread_cond_timedwait pthread_cond_clockwait",
+		"rwlock": "pthread_rwlock_rdlock pthread_rwlock_tryrdlock pthread_rwlock_timedrdlock pthread_rwlock_clockrdlock pthread_rwlock_wrlock " +
+			"pthread_rwlock_trywrlock pthread_rwlock_timedwrlock pthread_rwlock_clockwrlock pthread_rwlock_unlock",
+		"spin":   "pthread_spin_lock pthread_spin_trylock pthread_spin_unlock",
+		"mtx":    "mtx_lock mtx_trylock mtx_timedlock mtx_unlock cnd_wait cnd_timedwait",
+		"malloc": "malloc calloc realloc free posix_memalign aligned_alloc memalign valloc pvalloc reallocarray",
+		"mmap":   "mmap mmap64 munmap mremap",
+	} {
+		for name := range strings.FieldsSeq(names) {
+			groups[name] = group
+		}
+	}
+	return groups
+}()
+
 var wrapped = regexp.MustCompile(`\x00__wrap_(\w+)`)
 
 // writeWrap writes the linker's options for the functions of an object file. It takes their names from

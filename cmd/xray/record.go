@@ -50,6 +50,20 @@ func (c *callFlag) add(f *pflag.FlagSet) {
 	f.Lookup("libcalls").NoOptDefVal = recorder.DefaultCallSets
 }
 
+// addLibcalls adds --libcalls and --no-libcalls.
+func (r *recordingFlags) addLibcalls(f *pflag.FlagSet) {
+	r.libcalls.add(f)
+	f.BoolVar(&r.noLibcalls, "no-libcalls", false, "do not record C library calls, which is the default")
+}
+
+// callSets returns the sets of libc functions to record.
+func (r *recordingFlags) callSets() ([]recorder.CallSet, error) {
+	if r.noLibcalls && r.libcalls != "" {
+		return nil, cli.Usagef("--libcalls cannot be used with --no-libcalls")
+	}
+	return r.libcalls.sets()
+}
+
 func (c callFlag) sets() ([]recorder.CallSet, error) {
 	if c == "" {
 		return nil, nil
@@ -157,7 +171,7 @@ own standard output goes to standard error.`,
 	f.StringVarP(&r.pid, "pid", "p", "", "record the running process `PID`")
 	cli.AddDuration(f, &r.duration, "duration", "with -p, stop after `TIME`")
 	f.BoolVarP(&r.quiet, "quiet", "q", false, "print only errors")
-	r.libcalls.add(f)
+	r.addLibcalls(f)
 	addCompiler(cmd, &r.cc)
 	cli.Spellings(f, map[string]string{"threshold": "prune"})
 	return cmd
@@ -171,7 +185,7 @@ func (r *recordFlags) check(a *app) error {
 	if _, err := r.filter(a); err != nil {
 		return err
 	}
-	if _, err := r.libcalls.sets(); err != nil {
+	if _, err := r.callSets(); err != nil {
 		return err
 	}
 	if _, err := r.sched.interrupts(); err != nil {
@@ -348,7 +362,7 @@ func (a *app) prepare(ctx context.Context, r *recordFlags, args []string) (*laun
 // to l.objects.
 func (a *app) preload(ctx context.Context, l *launch, program *recorder.Program, r *recordFlags, options *recorder.Options) ([]string, error) {
 	env := os.Environ()
-	sets, err := r.libcalls.sets()
+	sets, err := r.callSets()
 	if err != nil || program.Linked && len(sets) == 0 {
 		return env, err
 	}

@@ -166,7 +166,7 @@ func (r *recordingFlags) applyFilter(ctx context.Context, a *app, p *recorder.Pr
 
 // loadCalls loads the objects that record functions of libc into a process, and returns their paths.
 func (r *recordingFlags) loadCalls(ctx context.Context, a *app, p *recorder.Process) (paths []string, err error) {
-	sets, err := r.libcalls.sets()
+	sets, err := r.callSets()
 	if err != nil || len(sets) == 0 {
 		return nil, err
 	}

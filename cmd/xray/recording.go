@@ -27,6 +27,7 @@ type recordingFlags struct {
 	function       string
 	exclude        string
 	libcalls       callFlag
+	noLibcalls     bool
 	cc             string    // C compiler for the recorder
 	within         cli.Share // budget of a running process's CPU time; the client that sets it decides which functions are recorded
 	session.DebugFlags

@@ -111,7 +111,7 @@ that have the recorder in them.`,
 	w.addWindow(f)
 	cli.AddBudget(f, &w.budget, "limit the overhead to about `PERCENT` of the process's CPU time: record all calls of --root and the most informative others")
 	w.addFilter(f)
-	w.libcalls.add(f)
+	w.addLibcalls(f)
 	addCompiler(cmd, &w.cc)
 	f.BoolVarP(&w.quiet, "quiet", "q", false, "print only errors")
 	cli.Spellings(f, map[string]string{"threshold": "prune", "func-filter": "func"})
@@ -148,7 +148,7 @@ func (w *watching) check(args []string) error {
 	if _, err := w.filter(w.app); err != nil {
 		return err
 	}
-	if _, err := w.libcalls.sets(); err != nil {
+	if _, err := w.callSets(); err != nil {
 		return err
 	}
 	var err error

@@ -72,6 +72,9 @@ func (s *sweep) overtake(h *hold, now uint64) {
 
 // release ends the hold of an unlock.
 func (s *sweep) release(th *thread, o *op) {
+	if s.isMissing(th, o.fn) {
+		return
+	}
 	class := s.function(o.fn).Class
 	fits := func(addr uint64, logged bool, c string) bool {
 		if o.logged && logged {
@@ -97,7 +100,7 @@ func (s *sweep) release(th *thread, o *op) {
 		}
 	}
 	if o.logged {
-		if l := s.locks[key{addr: o.addr, logged: true}]; l != nil && len(l.holders) > 0 {
+		if l := s.locks[key{process: s.processOf(th), addr: o.addr, logged: true}]; l != nil && len(l.holders) > 0 {
 			s.handed++
 			s.drop(l.holders[0], o.time)
 			return

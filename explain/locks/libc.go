@@ -23,20 +23,22 @@ var libc = map[string]Function{
 	"pthread_spin_trylock": {Role: TryLock, Class: "pthread_spin"},
 	"pthread_spin_unlock":  {Role: Unlock, Class: "pthread_spin"},
 
-	"pthread_cond_wait":      {Role: Condition, OfLock: true},
-	"pthread_cond_timedwait": {Role: Condition, OfLock: true},
-	"pthread_cond_clockwait": {Role: Condition, OfLock: true},
+	"pthread_cond_wait":      {Role: Condition, OfLock: true, Class: "pthread_mutex"},
+	"pthread_cond_timedwait": {Role: Condition, OfLock: true, Class: "pthread_mutex"},
+	"pthread_cond_clockwait": {Role: Condition, OfLock: true, Class: "pthread_mutex"},
 
 	"sem_wait":      {Role: Lock, Class: "sem", Unheld: true},
 	"sem_timedwait": {Role: Lock, Class: "sem", Unheld: true},
 	"sem_clockwait": {Role: Lock, Class: "sem", Unheld: true},
 
+	"pthread_barrier_wait": {Role: Lock, Class: "barrier", Unheld: true},
+
 	"mtx_lock":      {Role: Lock, Class: "mtx"},
 	"mtx_timedlock": {Role: Lock, Class: "mtx"},
 	"mtx_trylock":   {Role: TryLock, Class: "mtx"},
 	"mtx_unlock":    {Role: Unlock, Class: "mtx"},
-	"cnd_wait":      {Role: Condition, OfLock: true},
-	"cnd_timedwait": {Role: Condition, OfLock: true},
+	"cnd_wait":      {Role: Condition, OfLock: true, Class: "mtx"},
+	"cnd_timedwait": {Role: Condition, OfLock: true, Class: "mtx"},
 }
 
 // Libc describes a function of the C library by its name. It returns false for others.

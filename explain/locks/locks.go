@@ -7,8 +7,8 @@
 //
 // # Terms
 //
-// A lock is an address that lock functions log as their first argument. If they log none,
-// all calls of a lock function count as one lock.
+// A lock is an address, in one process, that lock functions log as their first argument. If they log
+// none, all calls of a lock function in a process count as one lock.
 //
 // A wait is a call of a lock function. If lock functions call each other, the innermost one
 // that logs its argument counts. If none does, the outermost counts. A lock function that
@@ -20,7 +20,8 @@
 // A hold lasts from the end of a wait to the end of the call that releases the lock. If no
 // unlock function of the same class is ever called, it lasts to the end of the function
 // that called the lock function; constructors are skipped. While a thread waits for a
-// condition, it does not hold the lock that it took last.
+// condition, it does not hold the lock that it took last. A recorder with a budget may leave out
+// the call that releases a lock. So holds are unknown while calls of the class may be missing.
 //
 // A convoy is a time in which at least two threads wait for a lock.
 package locks
@@ -73,6 +74,9 @@ type Options struct {
 	Thread   func(reader.Thread) bool
 	From, To uint64
 	Clock    reader.Clock
+	// Processes has for each file the number of the first file of the same process. nil means that
+	// each file is of another process.
+	Processes []int
 	// Short is calls.Options.Short.
 	Short uint64
 	// Shards is the number of goroutines that decode. 0 means GOMAXPROCS. No result depends
@@ -112,6 +116,7 @@ func Analyze(t *reader.Trace, opts Options) (*Report, *calls.Stats, error) {
 		return nil, nil, err
 	}
 	s := newSweep(&opts, found)
+	s.findHoles(t)
 	if s.first, s.last = stats.First, stats.Last; !s.any(Lock, TryLock) {
 		return s.report(), stats, nil
 	}

@@ -2,6 +2,7 @@ package locks
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/xray-tools/xray/internal/label"
@@ -17,20 +18,21 @@ type View struct {
 	// Top is the number of locks shown, and Paths the number of call paths of each. 0 means
 	// all.
 	Top, Paths int
-	// Variable returns the name of the variable at an address, or "". It may be nil.
-	Variable func(address uint64) string
+	// Variable returns the name of the variable at an address of the process of a file, or "". It may be nil.
+	Variable func(file int32, address uint64) string
 }
 
 // describer describes a report.
 type describer struct {
 	*Report
-	names symbolize.Names
-	view  View
+	names   symbolize.Names
+	view    View
+	several bool // the locks are of several processes
 }
 
 // Body describes the report. Names are for words in cells and sentences.
 func (r *Report) Body(names symbolize.Names, v View) []report.Node {
-	d := &describer{r, names, v}
+	d := &describer{r, names, v, slices.ContainsFunc(r.Locks, func(l LockReport) bool { return l.Process != r.Locks[0].Process })}
 	body := []report.Node{
 		report.Paragraph(d.head()),
 		report.Facts(r,
@@ -84,22 +86,23 @@ func (l *LockReport) address() string { return "0x" + strconv.FormatUint(l.Addre
 
 // name returns the name of a lock.
 func (d *describer) name(l *LockReport) string {
+	name := "any of " + label.Func(d.names, l.Func)
 	if l.Logged {
-		return d.addressed(l)
+		name = d.addressed(l)
 	}
-	return "any of " + label.Func(d.names, l.Func)
+	if d.several {
+		name += fmt.Sprintf(" in process %d", l.Process.Process)
+	}
+	return name
 }
 
-// addressed returns the name of a lock that is identified by its address: its variable, or else the
-// function that took it first, and the address.
+// addressed returns the name of a lock that is identified by its address.
 func (d *describer) addressed(l *LockReport) string {
-	if name := d.variable(l); name != "" {
-		return name
-	}
+	first := reader.FuncID(0)
 	if n := len(l.First); n > 0 && d.view.Variable != nil {
-		return label.Func(d.names, l.First[n-1]) + ": " + l.address()
+		first = l.First[n-1]
 	}
-	return l.address()
+	return label.Lock(d.names, d.variable(l), first, l.Address)
 }
 
 // variable returns the name of the variable that is a lock, or "".
@@ -107,7 +110,7 @@ func (d *describer) variable(l *LockReport) string {
 	if d.view.Variable == nil || !l.Logged {
 		return ""
 	}
-	return d.view.Variable(l.Address)
+	return d.view.Variable(l.Process.File, l.Address)
 }
 
 // numbered is a lock and its position, from 1.
@@ -130,6 +133,7 @@ func (d *describer) locks() report.Node {
 		}).ForPeople(),
 		report.Count("lock", func(l *numbered) uint64 { return l.number }).ForPrograms(),
 		report.String("address", func(l *numbered) string { return l.address() }).Missing(func(l *numbered) bool { return !l.Logged }).ForPrograms(),
+		report.Count("process", func(l *numbered) uint64 { return uint64(l.Process.Process) }).When(d.several),
 		report.String("variable", func(l *numbered) string { return d.variable(l.LockReport) }).ForPrograms(),
 		report.Count("taken", func(l *numbered) uint64 { return l.taken() }),
 		report.Count("tried", func(l *numbered) uint64 { return l.Tries }).ForPrograms(),

@@ -41,8 +41,10 @@ type LockReport struct {
 	Logged  bool   // the lock is identified by its address
 	// First is the call path of the first function that took it, or nil.
 	First []reader.FuncID
-	Func  reader.FuncID // the lock function that took it first
-	Waits Times         // one for each acquisition by a lock function
+	// Process is the process, in its first file.
+	Process reader.Thread
+	Func    reader.FuncID // the lock function that took it first
+	Waits   Times         // one for each acquisition by a lock function
 	// Queuing is the part of the waits in which the thread could run and waited for a
 	// processor; only if Report.Wakers.
 	Queuing quantile.Sum
@@ -162,7 +164,7 @@ func (s *sweep) report() *Report {
 		sums[l] = l.waits.Sum()
 	}
 	slices.SortStableFunc(list, func(a, b *lock) int {
-		return cmp.Or(sums[b].Compare(sums[a]), cmp.Compare(b.waits.Count(), a.waits.Count()), cmp.Compare(a.addr, b.addr), cmp.Compare(a.fn, b.fn))
+		return cmp.Or(sums[b].Compare(sums[a]), cmp.Compare(b.waits.Count(), a.waits.Count()), cmp.Compare(a.process.file, b.process.file), cmp.Compare(a.process.id, b.process.id), cmp.Compare(a.addr, b.addr), cmp.Compare(a.fn, b.fn))
 	})
 	for i, l := range list {
 		l.number = i
@@ -181,7 +183,7 @@ func (s *sweep) report() *Report {
 
 func (s *sweep) lockReport(l *lock) LockReport {
 	out := LockReport{
-		Address: l.addr, Logged: l.logged, First: s.frames(l.first), Func: l.fn, Tries: l.tries, Waits: times(&l.waits), Holds: times(&l.holds),
+		Address: l.addr, Logged: l.logged, First: s.frames(l.first), Process: reader.Thread{File: l.process.file, Process: l.process.id}, Func: l.fn, Tries: l.tries, Waits: times(&l.waits), Holds: times(&l.holds),
 		Contended: s.contended(l), WaitPaths: s.pathReports(l.waitPaths), HoldPaths: s.pathReports(l.holdPaths),
 		Longest: l.longest, Convoys: l.convoys, Queuing: l.queuing,
 	}

@@ -1,6 +1,7 @@
 package locks
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -10,11 +11,29 @@ import (
 	"github.com/xray-tools/xray/reader/sched"
 )
 
-// key identifies a lock: by address, or by function if there is none.
+// key identifies a lock of a process: by address, or by function if there is none.
 type key struct {
-	addr   uint64
-	logged bool
-	fn     reader.FuncID // 0 if logged
+	process process
+	addr    uint64
+	logged  bool
+	fn      reader.FuncID // 0 if logged
+}
+
+// process is a process: its first file, and its ID.
+type process struct{ file, id int32 }
+
+// hole is the beginning or the end of a time in which a recorder with a budget may have left out calls of
+// functions of a class.
+type hole struct {
+	tsc uint64
+	classIn
+	begins bool
+}
+
+// classIn is a class of lock functions in a file.
+type classIn struct {
+	file  int32
+	class string
 }
 
 // sweep processes what threads do to locks, in time order.
@@ -36,6 +55,9 @@ type sweep struct {
 	gaps   uint64 // holds without a recorded end
 	orphan uint64 // locks released without a recorded holder
 	handed uint64 // locks released by another thread
+	// holes are those to come, by time, and missing those that have begun and not ended.
+	holes   []hole
+	missing map[classIn]bool
 	// byID numbers the threads. woke has the open call of a thread when it woke another.
 	// Both only with Options.Wakers.
 	byID map[reader.Thread]int
@@ -128,7 +150,7 @@ const (
 func newSweep(opts *Options, f *finder) *sweep {
 	s := &sweep{
 		opts: opts, functions: make(map[reader.FuncID]Function), unlocks: make(map[string]bool), locks: make(map[key]*lock),
-		free: make(map[reader.FuncID]*quantile.Sample), edges: make(map[edgeKey]*Edge),
+		free: make(map[reader.FuncID]*quantile.Sample), edges: make(map[edgeKey]*Edge), missing: make(map[classIn]bool),
 	}
 	if opts.Wakers != nil {
 		s.byID = make(map[reader.Thread]int)
@@ -175,16 +197,79 @@ func (s *sweep) inTime(start uint64) bool {
 	return start >= s.opts.From && (s.opts.To == 0 || start < s.opts.To)
 }
 
+// processOf returns the process of a thread.
+func (s *sweep) processOf(th *thread) process {
+	file := th.id.File
+	if int(file) < len(s.opts.Processes) {
+		file = int32(s.opts.Processes[file])
+	}
+	return process{file, th.id.Process}
+}
+
+// findHoles finds the times in which calls may be missing.
+func (s *sweep) findHoles(t *reader.Trace) {
+	classes := make(map[string]bool)
+	for _, f := range s.functions {
+		if f.Role != None {
+			classes[f.Class] = true
+		}
+	}
+	for file := range t.Files() {
+		r := t.Recording(file)
+		if r == nil || len(r.Budget.Changes) == 0 {
+			continue
+		}
+		for class := range classes {
+			for _, times := range r.Budget.Missing(func(fn reader.FuncID) bool {
+				f := s.functions[fn]
+				return f.Role != None && f.Class == class
+			}) {
+				at := classIn{int32(file), class}
+				s.holes = append(s.holes, hole{times[0], at, true}, hole{times[1], at, false})
+			}
+		}
+	}
+	slices.SortFunc(s.holes, func(a, b hole) int {
+		return cmp.Or(cmp.Compare(a.tsc, b.tsc), cmp.Compare(a.file, b.file), cmp.Compare(a.class, b.class))
+	})
+}
+
+// passHole begins or ends a time in which calls may be missing. Who holds a lock then is not known.
+func (s *sweep) passHole(h hole) {
+	s.missing[h.classIn] = h.begins
+	if !h.begins {
+		return
+	}
+	for _, th := range s.threads {
+		if th == nil || th.id.File != h.file {
+			continue
+		}
+		th.tries = slices.DeleteFunc(th.tries, func(o op) bool { return s.function(o.fn).Class == h.class })
+		for _, held := range slices.Clone(th.holds) {
+			if held.class == h.class {
+				s.gaps++
+				s.forget(held, h.tsc)
+			}
+		}
+	}
+}
+
+// isMissing reports whether calls of the class of a function may be missing at present.
+func (s *sweep) isMissing(th *thread, fn reader.FuncID) bool {
+	return len(s.missing) > 0 && s.missing[classIn{th.id.File, s.function(fn).Class}]
+}
+
 // lockOf returns the lock of an op.
 func (s *sweep) lockOf(o *op) *lock {
-	k := key{addr: o.addr, logged: o.logged}
+	of := s.processOf(s.threads[o.thread])
+	k := key{process: of, addr: o.addr, logged: o.logged}
 	if !o.logged {
-		k = key{fn: o.fn}
+		k = key{process: of, fn: o.fn}
 	}
 	l := s.locks[k]
 	if l == nil && o.logged && len(s.list) >= s.opts.Limit {
 		s.dropped = true
-		k = key{fn: o.fn}
+		k = key{process: of, fn: o.fn}
 		l = s.locks[k]
 	}
 	if l == nil {
@@ -200,6 +285,9 @@ func (s *sweep) lockOf(o *op) *lock {
 
 // do processes the next op.
 func (s *sweep) do(o *op) {
+	for ; len(s.holes) > 0 && s.holes[0].tsc <= o.time; s.holes = s.holes[1:] {
+		s.passHole(s.holes[0])
+	}
 	th := s.threads[o.thread]
 	for _, h := range th.holds {
 		if !h.suspended && !h.recursive {
@@ -216,6 +304,9 @@ func (s *sweep) do(o *op) {
 	case opAcquire:
 		s.acquire(th, o)
 	case opTry:
+		if s.isMissing(th, o.fn) {
+			break
+		}
 		if th.tries = append(th.tries, *o); len(th.tries) > maxTries {
 			th.tries = slices.Delete(th.tries, 0, 1)
 		}
@@ -228,6 +319,9 @@ func (s *sweep) do(o *op) {
 			}
 		}
 	case opSuspend:
+		if s.isMissing(th, o.fn) {
+			break
+		}
 		if h := s.suspended(th, o); h != nil {
 			s.endHold(h, o.time)
 			h.suspended = true
@@ -385,7 +479,8 @@ func (s *sweep) acquire(th *thread, o *op) {
 			s.opts.Waited(s.waited(w, o.path, o.fn, ticks))
 		}
 	}
-	if !w.busy {
+	missing := s.isMissing(th, o.fn)
+	if !w.busy && !missing {
 		free := s.free[o.fn]
 		if free == nil {
 			free = new(quantile.Sample)
@@ -393,7 +488,7 @@ func (s *sweep) acquire(th *thread, o *op) {
 		}
 		free.Add(ticks)
 	}
-	if !o.noHold {
+	if !o.noHold && !missing {
 		s.hold(th, w, o)
 	}
 }

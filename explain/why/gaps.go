@@ -47,13 +47,14 @@ func (e *evidence) pathOf(l *lead) map[reader.FuncID]bool {
 
 // gapsOf returns the longest holes of the calls that a lead dominates. fn waits in them, if
 // its role says so.
-func (e *evidence) gapsOf(l *lead, cause int, fn reader.FuncID, role Role) []gap {
+func (e *evidence) gapsOf(l *lead, cause int, fn reader.FuncID, role Role, processOf func(reader.Thread) process) []gap {
 	var gaps []gap
 	for _, i := range l.dominated {
+		process := processOf(e.slow[i].id)
 		if h, ok := e.holeOf(l, i); ok {
 			g := gap{start: h.start, end: h.end, thread: e.slow[i].thread, cause: cause}
 			if role == Locks {
-				g.lock = key(fn, max(h.lock, l.lock))
+				g.lock = key(process, fn, max(h.lock, l.lock))
 			}
 			gaps = append(gaps, g)
 		}

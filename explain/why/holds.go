@@ -9,19 +9,62 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// lockKey identifies a lock by its address, or if the trace has none, by the function that
+// lockKey identifies a lock of a process by its address, or if the trace has none, by the function that
 // takes it. One of the two is 0.
 type lockKey struct {
+	process process
 	fn      reader.FuncID
 	address uint64
 }
 
-// key returns the key of a lock that a function takes.
-func key(fn reader.FuncID, address uint64) lockKey {
-	if address != 0 {
-		return lockKey{address: address}
+// process is a process: its first file, and its ID.
+type process struct{ file, id int32 }
+
+// processOf returns the process of a thread.
+func (o *Options) processOf(t reader.Thread) process {
+	if int(t.File) < len(o.Processes) {
+		t.File = int32(o.Processes[t.File])
 	}
-	return lockKey{fn: fn}
+	return process{t.File, t.Process}
+}
+
+// key returns the key of a lock that a function takes.
+func key(of process, fn reader.FuncID, address uint64) lockKey {
+	if address != 0 {
+		return lockKey{process: of, address: address}
+	}
+	return lockKey{process: of, fn: fn}
+}
+
+// missing has for each file the times in which a recorder with a budget may have left out calls that take
+// or release locks. Then it is not known who holds a lock.
+type missing map[int32][][2]uint64
+
+func missingIn(src calls.Source, role func(reader.FuncID) Role) missing {
+	t, ok := src.(*reader.Trace)
+	if !ok {
+		return nil
+	}
+	m := make(missing)
+	for file := range t.Files() {
+		if r := t.Recording(file); r != nil && len(r.Budget.Changes) > 0 {
+			m[int32(file)] = r.Budget.Missing(func(fn reader.FuncID) bool { return role(fn) != Runs })
+		}
+	}
+	return m
+}
+
+// overlap reports whether calls of a file may be missing between two times.
+func (m missing) overlap(file int32, from, to uint64) bool {
+	times := m[file]
+	i := sort.Search(len(times), func(i int) bool { return times[i][1] > from })
+	return i < len(times) && times[i][0] <= to
+}
+
+// firstTaken is when a lock was taken first, and by which function.
+type firstTaken struct {
+	tsc uint64
+	fn  reader.FuncID
 }
 
 // waits are the gaps in which threads waited for one lock, by start.
@@ -96,6 +139,9 @@ type blamedInside struct {
 // holds finds the holders of the locks that others wait for. It needs paths.
 type holds struct {
 	waits   map[lockKey]*waits
+	process func(reader.Thread) process
+	missing missing
+	first   map[lockKey]firstTaken // of the locks in waits that have addresses
 	role    func(reader.FuncID) Role
 	unlocks bool // functions with sleds release locks
 	roles   []Role
@@ -105,9 +151,9 @@ type holds struct {
 	spent   map[blamedInside]int64
 }
 
-func newHolds(byLock map[lockKey]*waits, role func(reader.FuncID) Role, unlocks bool) *holds {
-	return &holds{waits: byLock, role: role, unlocks: unlocks,
-		covered: make(map[blamed]uint64), spent: make(map[blamedInside]int64)}
+func newHolds(byLock map[lockKey]*waits, opts *Options, missing missing, unlocks bool) *holds {
+	return &holds{waits: byLock, process: opts.processOf, missing: missing, role: opts.Role, unlocks: unlocks,
+		first: make(map[lockKey]firstTaken), covered: make(map[blamed]uint64), spent: make(map[blamedInside]int64)}
 }
 
 // Calls takes the next calls of a thread.
@@ -203,6 +249,9 @@ func (w *hold) cover(thread int, end uint64) {
 
 // end ends a hold. Its scope is the innermost function that was open all the time.
 func (h *holds) end(b *calls.Batch, w *hold, end uint64) {
+	if h.missing.overlap(b.Thread.File, w.start, end) {
+		return
+	}
 	w.cover(b.Index, end)
 	if len(w.ticks) == 0 {
 		return
@@ -227,7 +276,10 @@ func (h *holds) end(b *calls.Batch, w *hold, end uint64) {
 
 // take begins a hold. If the thread already has the lock, its unlock was not recorded.
 func (h *holds) take(b *calls.Batch, open []hold, c *calls.Call, address uint64) []hold {
-	k := key(c.Func, address)
+	k := key(h.process(b.Thread), c.Func, address)
+	if f, ok := h.first[k]; address != 0 && h.waits[k] != nil && (!ok || c.Start < f.tsc) {
+		h.first[k] = firstTaken{c.Start, h.taker(b, c)}
+	}
 	if i := slices.IndexFunc(open, func(w hold) bool { return w.lockKey == k }); i >= 0 {
 		h.end(b, &open[i], c.Start)
 		open = slices.Delete(open, i, i+1)
@@ -238,6 +290,14 @@ func (h *holds) take(b *calls.Batch, open []hold, c *calls.Call, address uint64)
 	return append(open, hold{
 		lockKey: k, waits: h.waits[k], start: c.Start + c.Duration, path: c.Path, depth: c.Depth, least: c.Depth,
 	})
+}
+
+// taker returns the function that takes a lock, which may do so by other functions.
+func (h *holds) taker(b *calls.Batch, c *calls.Call) reader.FuncID {
+	path := b.Paths.Parent(c.Path)
+	for ; path != 0 && h.roles[path] == Locks; path = b.Paths.Parent(path) {
+	}
+	return b.Paths.Func(path)
 }
 
 // maxHolds is how many locks of a thread are followed at a time. More are probably released
@@ -262,6 +322,11 @@ func (h *holds) give(b *calls.Batch, open []hold, c *calls.Call, address uint64)
 
 // Merge adds what other found.
 func (h *holds) Merge(other *holds) {
+	for k, f := range other.first {
+		if own, ok := h.first[k]; !ok || f.tsc < own.tsc {
+			h.first[k] = f
+		}
+	}
 	for k, ticks := range other.covered {
 		h.covered[k] += ticks
 	}

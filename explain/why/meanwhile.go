@@ -90,7 +90,8 @@ func (o others) Merge(other others) {
 // found is what other threads did.
 type found struct {
 	holders map[*lead]*Holder
-	rest    *Holder // while no cause explains the lost time
+	taken   map[*lead]reader.FuncID // the function that took the lock first
+	rest    *Holder                 // while no cause explains the lost time
 }
 
 // fewGaps is the number of gaps below which nothing is reported about the rest.
@@ -98,7 +99,7 @@ const fewGaps = 5
 
 // meanwhile finds what other threads did while slow calls lost time.
 func (x *explainer) meanwhile(d *durations, e *evidence) (found, error) {
-	f := found{holders: make(map[*lead]*Holder)}
+	f := found{holders: make(map[*lead]*Holder), taken: make(map[*lead]reader.FuncID)}
 	var leads []*lead
 	var gaps []gap
 	var victims []map[int][]span
@@ -113,7 +114,7 @@ func (x *explainer) meanwhile(d *durations, e *evidence) (found, error) {
 		if !e.mayWait(l) {
 			continue
 		}
-		gaps = append(gaps, e.gapsOf(l, len(leads), fn, role)...)
+		gaps = append(gaps, e.gapsOf(l, len(leads), fn, role, x.opts.processOf)...)
 		leads = append(leads, l)
 		victims = append(victims, e.victims(l))
 		if l.waits != Slower {
@@ -147,12 +148,13 @@ func (x *explainer) meanwhile(d *durations, e *evidence) (found, error) {
 	if want.Paths && x.opts.MaxPaths > 0 {
 		want.Budget = calls.NewPathBudget(x.opts.MaxPaths)
 	}
+	missing := missingIn(x.src, x.opts.Role)
 	o, _, err := run(x, want, func() others {
 		m := *proto
 		m.seen = make([]seenInGap, len(gaps))
 		o := others{meanwhile: &m}
 		if want.Paths {
-			o.holds = newHolds(byLock, x.opts.Role, d.unlocks)
+			o.holds = newHolds(byLock, &x.opts, missing, d.unlocks)
 		}
 		if len(wakeUps) > 0 {
 			o.wakers = &wakers{list: wakeUps, open: make([]openAt, len(wakeUps)), role: x.opts.Role}
@@ -163,6 +165,11 @@ func (x *explainer) meanwhile(d *durations, e *evidence) (found, error) {
 		return f, err
 	}
 	if o.holds != nil {
+		for _, g := range gaps {
+			if first, ok := o.holds.first[g.lock]; ok && g.copy == 0 && g.cause < len(leads) {
+				f.taken[leads[g.cause]] = first.fn
+			}
+		}
 		for i, l := range leads {
 			if h := o.holds.holder(i, gaps); h != nil {
 				f.holders[l] = h

@@ -17,6 +17,8 @@ import (
 type phrases struct {
 	*Report
 	names symbolize.Names
+	// variable is View.Variable.
+	variable func(file int32, address uint64) string
 }
 
 const (
@@ -289,16 +291,27 @@ func (c *Cause) likelihood() string {
 // chance formats a probability.
 func chance(p float64) string { return label.ShortExponent(fmt.Sprintf("%.1g", p)) }
 
-// path returns the names on a path from the root. The last one includes the lock's address,
-// if that is not 0.
-func (t *phrases) path(path []reader.FuncID, lock uint64) []string {
+// lock returns the name of the lock that a cause waits for, or "".
+func (t *phrases) lock(c *Cause) string {
+	if c.Lock == 0 {
+		return ""
+	}
+	variable := ""
+	if t.variable != nil && len(c.Exemplars) > 0 {
+		variable = t.variable(c.Exemplars[0].Thread.File, c.Lock)
+	}
+	return label.Lock(t.names, variable, c.Taker, c.Lock)
+}
+
+// path returns the names on a path from the root. The last one includes the lock's name, if there is one.
+func (t *phrases) path(path []reader.FuncID, lock string) []string {
 	names := make([]string, len(path))
 	for i, fn := range path {
 		names[i] = t.label(fn)
 	}
 	names[0] = t.rootLabel()
-	if lock != 0 {
-		names[len(names)-1] += " (" + address(lock) + ")"
+	if lock != "" {
+		names[len(names)-1] += " (" + lock + ")"
 	}
 	return names
 }

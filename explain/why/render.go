@@ -21,12 +21,14 @@ type View struct {
 	Files string
 	// Full are the names by which commands find functions. nil means those of the report.
 	Full symbolize.Names
+	// Variable returns the name of the variable at an address of the process of a file, or "". It may be nil.
+	Variable func(file int32, address uint64) string
 }
 
 // Body describes the report. The decomposition adds up to the excess. The numbers of
 // exemplars are those of [Exemplar.Number].
 func (r *Report) Body(names symbolize.Names, view View) []report.Node {
-	p := &phrases{r, names}
+	p := &phrases{r, names, view.Variable}
 	var body []report.Node
 	if chosen := p.chosen(); chosen != "" {
 		body = append(body, report.Paragraph(chosen))
@@ -192,6 +194,7 @@ func (p *phrases) causeColumns() []report.Column[cause] {
 		report.String("kind", func(c *cause) string { return c.Kind.String() }).ForPrograms(),
 		report.Function("function", func(c *cause) reader.FuncID { return c.Func }).ForPrograms(),
 		report.String("address", func(c *cause) string { return address(c.Lock) }).Missing(func(c *cause) bool { return c.Lock == 0 }).ForPrograms(),
+		report.String("lock_name", func(c *cause) string { return p.lock(c.Cause) }).Missing(func(c *cause) bool { return c.Lock == 0 }).ForPrograms(),
 		report.Number("p", func(c *cause) float64 { return c.Chance }).Missing(func(c *cause) bool { return !c.ByChance }).ForPrograms(),
 		report.Share("blocked", func(c *cause) float64 { return c.Blocked }).When(p.Preempted != nil).ForPrograms(),
 		optional("most_in", func(c *cause) reader.FuncID { return c.Most }),
@@ -227,7 +230,7 @@ func path[T any](p *phrases, f func(*T) []reader.FuncID) report.Column[T] {
 	if p.Root != 0 {
 		return report.Path("path", f)
 	}
-	return report.NamePath("path", func(t *T) []string { return p.path(f(t), 0) })
+	return report.NamePath("path", func(t *T) []string { return p.path(f(t), "") })
 }
 
 // paths are the call paths of a cause. For people, a lock's address is part of the path,
@@ -250,7 +253,7 @@ func (p *phrases) paths(c *Cause, people bool) *report.TableNode {
 	}
 	where := path(p, func(c *CausePath) []reader.FuncID { return c.Path })
 	if people {
-		where = report.NamePath("path", func(x *CausePath) []string { return p.path(x.Path, c.Lock) })
+		where = report.NamePath("path", func(x *CausePath) []string { return p.path(x.Path, p.lock(c)) })
 	}
 	return report.Table("paths", list,
 		report.Share("share", func(c *CausePath) float64 { return c.Share }).ForPrograms(),

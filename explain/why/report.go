@@ -60,6 +60,7 @@ type Cause struct {
 	Kind         Kind
 	Func         reader.FuncID
 	Lock         uint64           // address; 0 if unknown
+	Taker        reader.FuncID    // the function that took the lock first; 0 if unknown
 	Share        float64          // of the excess
 	Low, High    float64          // 95 % interval of Share
 	Blocked      float64          // share of its time in which the thread was blocked; 0 if the trace has no off-CPU times
@@ -231,7 +232,7 @@ func (e *explainer) fill(r *Report, c *cohorts, ev *evidence, f found) {
 	for _, l := range ev.leads {
 		if l.named {
 			r.Rest -= l.share * ev.total / lost
-			r.Causes = append(r.Causes, e.cause(l, c, ev, f.holders[l]))
+			r.Causes = append(r.Causes, e.cause(l, c, ev, &f))
 		}
 	}
 	r.Meanwhile = f.rest
@@ -314,9 +315,10 @@ func (r *Report) Shown(n int) (list []*Exemplar, causes []int) {
 // exemplarsOfCause is the maximum number of exemplars of a cause.
 const exemplarsOfCause = 3
 
-func (e *explainer) cause(l *lead, c *cohorts, ev *evidence, h *Holder) Cause {
+func (e *explainer) cause(l *lead, c *cohorts, ev *evidence, f *found) Cause {
+	h := f.holders[l]
 	k := Cause{
-		Kind: l.kind, Func: l.fn, Lock: l.lock, Share: l.share * ev.total / (ev.total + ev.foreignSum),
+		Kind: l.kind, Func: l.fn, Lock: l.lock, Taker: f.taken[l], Share: l.share * ev.total / (ev.total + ev.foreignSum),
 		Blocked: l.blocked, blocks: l.kind == Blocked,
 		Dominates: len(l.dominated), Chance: l.chance, ByChance: ev.byChance(l), Holder: h,
 		Associations: ev.associate(l, c), Exemplars: ev.exemplars(l.dominated, l.x, &c.middle),

@@ -50,6 +50,19 @@ func Func(names symbolize.Names, fn reader.FuncID) string {
 	return name
 }
 
+// Lock returns the name of a lock: the variable that it is, or else the function that took it first, if
+// known, and its address.
+func Lock(names symbolize.Names, variable string, first reader.FuncID, address uint64) string {
+	at := "0x" + strconv.FormatUint(address, 16)
+	switch {
+	case variable != "":
+		return variable
+	case first != 0:
+		return Func(names, first) + ": " + at
+	}
+	return at
+}
+
 // Path returns the functions of a path, the outermost first. If there are more than limit,
 // and it is not 0, the outer ones are omitted.
 func Path(names symbolize.Names, path []reader.FuncID, limit int) string {

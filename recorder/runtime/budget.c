@@ -173,7 +173,7 @@ void xr_budget_admit(const struct xr_object *o)
 			id++;
 		if (id >= XR_LIMITS)
 			return;
-		if (s[i].always || s[i].call)
+		if (s[i].always)
 			xr_limits[id] = XR_UNLIMITED;
 		else if (!xr_limits[id])
 			xr_limits[id] = XR_TRIAL;

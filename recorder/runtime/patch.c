@@ -42,7 +42,8 @@ void xr_no_call(void), xr_once(void), xr_record_once(void), xr_record_once_nocpu
 	xr_record_arg(void), xr_record_arg_nocpu(void), xr_record_arg_rseq(void),
 	xr_prune(void), xr_prune_nocpu(void), xr_prune_rseq(void), xr_count(void), xr_profile(void), xr_depth_enter(void),
 	xr_depth_exit(void), xr_depth_arg(void), xr_depth_keep(void), xr_budget_enter(void), xr_budget_exit(void),
-	xr_budget_arg(void), xr_budget_keep(void), __xray_CustomEvent(void), __xray_TypedEvent(void);
+	xr_budget_arg(void), xr_budget_keep(void), xr_budget_call_arg(void), xr_budget_call_args(void),
+	xr_budget_call_descriptor(void), xr_budget_call_exit(void), xr_budget_call_result(void), __xray_CustomEvent(void), __xray_TypedEvent(void);
 
 typedef void (*trampoline)(void);
 
@@ -56,8 +57,8 @@ static trampoline targets[THUNKS] = {NOTHING_AT_ALL}, recording[THUNKS] = {NOTHI
  * argument, exits of functions that are never pruned, and then the thunks from CALL on. */
 trampoline xr_depth_next[4 + XR_CALLS];
 
-/* The same for recording within a budget, without libc functions, which are always recorded. */
-trampoline xr_budget_next[4];
+/* The same for recording within a budget. */
+trampoline xr_budget_next[4 + XR_CALLS];
 
 /* The trampolines of the entry and the exit of calls without duration. */
 trampoline xr_once_next[2];
@@ -274,6 +275,10 @@ static const trampoline depth_calls[XR_CALLS] = {
 	xr_depth_call_arg, xr_depth_call_args, xr_depth_call_descriptor, xr_depth_call_exit, xr_depth_call_result,
 };
 
+static const trampoline budget_calls[XR_CALLS] = {
+	xr_budget_call_arg, xr_budget_call_args, xr_budget_call_descriptor, xr_budget_call_exit, xr_budget_call_result,
+};
+
 void xr_set_targets(void)
 {
 	static const struct {
@@ -362,7 +367,10 @@ int xr_set_mode(enum xr_mode mode)
 	else if (mode != XR_OFF)
 		to[ONCE] = xr_once;
 	if (xr_limited && (mode == XR_RECORD || mode == XR_PRUNE)) {
-		xr_copy(xr_budget_next, (trampoline[]){to[ENTER], to[EXIT], to[ARG], to[KEEP]}, sizeof xr_budget_next);
+		const trampoline next[] = {to[ENTER], to[EXIT], to[ARG], to[KEEP]};
+		xr_copy(xr_budget_next, next, sizeof next);
+		xr_copy(&xr_budget_next[4], &to[CALL], XR_CALLS * sizeof *to);
+		xr_copy(&to[CALL], budget_calls, sizeof budget_calls);
 		to[ENTER] = xr_budget_enter;
 		to[EXIT] = xr_budget_exit;
 		to[ARG] = xr_budget_arg;

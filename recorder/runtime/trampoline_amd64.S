@@ -547,6 +547,13 @@ slow:
 	BUDGET_EXIT xr_budget_exit, 8
 	BUDGET_EXIT xr_budget_keep, 24
 
+	/* Functions of libc. */
+	BUDGET_ENTER xr_budget_call_arg, XR_ENTER_ARG, 32
+	BUDGET_ENTER xr_budget_call_args, XR_ENTER_ARG, 40
+	BUDGET_ENTER xr_budget_call_descriptor, XR_ENTER_ARG, 48
+	BUDGET_EXIT xr_budget_call_exit, 56
+	BUDGET_EXIT xr_budget_call_result, 64
+
 #include "libcalls_amd64.h"
 
 	/* Events. Their sleds pass the payload in argument registers, in the middle of a function, with any

@@ -5,9 +5,11 @@ package real
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/xray-tools/xray/internal/test/elftest"
@@ -80,4 +82,42 @@ func checkLocks(t *testing.T, s *session, least uint64) {
 	if moved < 10_000 {
 		t.Errorf("got only %d bytes read and written", moved)
 	}
+}
+
+// TestLibcallsCost prints how much --libcalls adds to the CPU time of recordings, outside budgets and within
+// them, and how many calls of the C library there are. Like TestCost, it needs -cost.
+func TestLibcallsCost(t *testing.T) {
+	if *costRounds < 1 {
+		t.Skip("set -cost N to measure")
+	}
+	var table strings.Builder
+	table.WriteString("| program | load | recorded | with --libcalls | million calls of libc a second | unrecorded | 3% | 5% | 3% with --libcalls | 5% with --libcalls |\n|---|---|--:|--:|--:|--:|--:|--:|--:|--:|\n")
+	eachLoad(t, func(l load) bool { return l.cost }, func(t *testing.T, p program, l load) {
+		src := p.build(t, instrumented)
+		seconds, calls := map[string][]float64{}, map[string]float64{}
+		for range *costRounds {
+			for _, flags := range []string{"--no-libcalls", "--libcalls"} {
+				c := measure(t, l, run{src: src, record: []string{"--limit", "4G", flags}})
+				seconds[flags], calls[flags] = append(seconds[flags], c.seconds), c.calls
+			}
+			seconds[""] = append(seconds[""], measure(t, l, run{src: src, times: *budgetTimes}).seconds)
+			for _, budget := range budgets {
+				for _, flags := range []string{"--no-libcalls", "--libcalls"} {
+					c := measure(t, l, run{src: src, times: *budgetTimes, record: []string{"--budget", budget, flags}})
+					seconds[budget+flags] = append(seconds[budget+flags], c.seconds)
+				}
+			}
+		}
+		plain, base := median(seconds["--no-libcalls"]), median(seconds[""])
+		fmt.Fprintf(&table, "| %s | %s | %.2f s | %.3f | %.2f | %.2f s |", p.name, l.name, plain, median(seconds["--libcalls"])/plain,
+			(calls["--libcalls"]-calls["--no-libcalls"])/plain/1e6, base)
+		for _, flags := range []string{"--no-libcalls", "--libcalls"} {
+			for _, budget := range budgets {
+				fmt.Fprintf(&table, " %.2f |", median(seconds[budget+flags])/base)
+			}
+		}
+		table.WriteString("\n")
+		t.Logf("CPU seconds: %v", seconds)
+	})
+	fmt.Print(table.String())
 }

@@ -234,24 +234,22 @@ func lastID(t *symbolize.Table) reader.FuncID {
 
 // DataAt returns the name of the variable at an address in the memory of a recorded process, or "" if
 // it is not known.
-func (s *Session) DataAt(address uint64) string {
+func (s *Session) DataAt(file int32, address uint64) string {
 	objects, _, err := s.Trace.Objects()
 	if err != nil {
 		return ""
 	}
-	for file := range s.Trace.Files() {
-		r := s.Trace.Recording(file)
-		if r == nil {
-			continue
-		}
-		for _, own := range r.Objects {
-			for i := range objects {
-				if own.Count == 0 || objects[i].First != own.First || objects[i].Count == 0 {
-					continue
-				}
-				if name := s.Table(i).DataAt(address - uint64(own.Bias)); name != "" {
-					return name
-				}
+	r := s.Trace.Recording(int(file))
+	if r == nil {
+		return ""
+	}
+	for _, own := range r.Objects {
+		for i := range objects {
+			if own.Count == 0 || objects[i].First != own.First || objects[i].Count == 0 {
+				continue
+			}
+			if name := s.Table(i).DataAt(address - uint64(own.Bias)); name != "" {
+				return name
 			}
 		}
 	}
