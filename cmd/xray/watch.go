@@ -59,7 +59,7 @@ type watching struct {
 
 func (a *app) watchCommand() *cobra.Command {
 	w := &watching{
-		app: a, over: "p99.9", limits: watch.Limits{Keep: 100, Usual: 20, Disk: 1 << 30},
+		app: a, over: "auto", limits: watch.Limits{Keep: 100, Usual: 20, Disk: 1 << 30},
 		margin: time.Millisecond, memory: 256 << 20, ring: 4 << 20, known: make(map[int]bool),
 	}
 	cmd := &cobra.Command{
@@ -68,6 +68,10 @@ func (a *app) watchCommand() *cobra.Command {
 		Long: `Record a process into memory. Whenever a call of a --root function takes longer than
 --over, write a trace of all threads during that call to the directory FILE. Threads only
 record. watch reads their memory from outside the process.
+
+Without --over, a call is slow if it takes longer than the p99 of recent calls of its
+function, and longer than all but three of the function's calls in the last minute. That
+is about four traces per minute. The first 10 seconds and 100 calls only set the scale.
 
 watch also keeps traces of usual calls for comparison. To explain the slow calls, run
 "xray why FILE". The file _index.jsonl has one line of JSON per trace.
@@ -94,7 +98,7 @@ that have the recorder in them.`,
 	f.StringVarP(&w.pid, "pid", "p", "", "watch the running process `PID`")
 	f.StringVar(&w.wait, "wait-for", "", "wait for a process whose program is called `NAME` and watch it; when it exits, wait for the next one")
 	f.StringArrayVar(&w.roots, "root", nil, "select the outermost calls of functions that match `REGEXP`; repeatable")
-	f.StringVar(&w.over, "over", w.over, "treat calls as slow by `RULE`: longer than a time (20ms) or a percentile of recent calls (p99.9)")
+	f.StringVar(&w.over, "over", w.over, "treat calls as slow by `RULE`: longer than a time (20ms) or a percentile of recent calls (p99.9); auto selects the longest calls, about four per minute")
 	f.StringVarP(&w.output, "output", "o", "", "write traces to the directory `FILE`")
 	cli.AddCount(f, &w.limits.Keep, "traces", "", 0, "keep the traces of the `N` slowest calls; 0 keeps all")
 	f.BoolVar(&w.limits.Latest, "latest", false, "with --traces, keep the latest slow calls instead of the slowest")
@@ -159,9 +163,11 @@ func (w *watching) check(args []string) error {
 	}
 	w.options = watch.Options{Root: strings.Join(w.roots, "|"), Margin: w.margin, Every: w.every, Written: w.written, Failed: w.notWritten}
 	w.root = regexp.MustCompile(w.options.Root)
-	if w.options.Quantile, err = parseQuantile(w.over); err != nil {
+	if w.over == "auto" {
+		w.options.Quantile, w.options.Longest = 0.99, true
+	} else if w.options.Quantile, err = parseQuantile(w.over); err != nil {
 		if w.options.Over, err = time.ParseDuration(w.over); err != nil || w.options.Over <= 0 {
-			return cli.Usagef("--over: %q is neither a time (20ms) nor a percentile (p99.9)", w.over)
+			return cli.Usagef("--over: %q is neither a time (20ms), nor a percentile (p99.9), nor auto", w.over)
 		}
 	}
 	if w.options.Over == 0 && !(w.options.Quantile > 0 && w.options.Quantile < 1) {
@@ -551,7 +557,11 @@ func (w *watching) process(ctx context.Context, p *recorder.Process) (err error)
 	options.Name = func(id reader.FuncID) string { return names[id] }
 	watcher := watch.New(live, w.folder, options)
 	w.setWatched()
-	w.say("watching %s (%s): traces of %s over %s go to %s", p, filepath.Base(status.Exe), w.options.Root, w.over, w.output)
+	what := fmt.Sprintf("%s over %s", w.options.Root, w.over)
+	if w.options.Longest {
+		what = "the longest calls of " + w.options.Root
+	}
+	w.say("watching %s (%s): traces of %s go to %s", p, filepath.Base(status.Exe), what, w.output)
 	err = watcher.Run(ctx)
 	if isGone(p) || ctx.Err() != nil {
 		err = nil // the end of a process looks like an error of reading

@@ -30,6 +30,7 @@ type Options struct {
 	Root     string        // the regular expression that chose the roots
 	Over     time.Duration // calls that take longer are slow; or
 	Quantile float64       // calls above this quantile are slow
+	Longest  bool          // with Quantile, only the longest calls of each minute are
 	Margin   time.Duration // before and after the slow call in a trace
 	Every    time.Duration // write a trace at most this often; 0 means no limit
 	// Name returns the name of a function.
@@ -160,7 +161,7 @@ func (w *Watcher) ready(state *recorder.LiveState, newest uint64) (to uint64, re
 func (w *Watcher) ended(c recorder.RootCall) {
 	w.Stats.Calls++
 	duration := c.End - c.Start
-	if w.isSlow(c.Func, duration) {
+	if w.isSlow(c.Func, duration, c.End) {
 		w.Stats.Slow++
 		if !w.folder.Wants(w.nanos(duration)) || w.options.Every > 0 && len(w.waiting) == 0 && time.Since(w.last) < w.options.Every {
 			w.Stats.Skipped++
@@ -175,25 +176,104 @@ func (w *Watcher) ended(c recorder.RootCall) {
 }
 
 // isSlow counts a call, and reports whether it is slow.
-func (w *Watcher) isSlow(fn reader.FuncID, ticks uint64) bool {
+func (w *Watcher) isSlow(fn reader.FuncID, ticks, end uint64) bool {
 	d := w.durations[fn]
 	if d == nil {
 		d = &durations{}
 		w.durations[fn] = d
 	}
 	slow := ticks > w.ticks(w.options.Over)
-	if w.options.Quantile > 0 {
+	switch {
+	case w.options.Longest:
+		w.limitLongest(d, end)
+		slow = d.sample.Count()+d.before.Count() >= leastCalls && end >= d.first+w.ticks(longestWarmUp) && ticks > d.limit
+		d.longest.add(end/w.ticks(time.Second), ticks)
+	case w.options.Quantile > 0:
 		slow = d.enough(w.options.Quantile) && ticks > d.above(w.options.Quantile)
 	}
 	d.add(ticks)
 	return slow
 }
 
+// limitLongest sets the duration above which a call that ends at a TSC is one of the longest of the minute.
+func (w *Watcher) limitLongest(d *durations, end uint64) {
+	if d.first == 0 {
+		d.first = end
+	}
+	d.limit = max(d.quantile(w.options.Quantile), d.longest.limit(end/w.ticks(time.Second)))
+}
+
+const (
+	// perMinute is the number of slow calls per minute with Options.Longest.
+	perMinute = 4
+	// longestWarmUp is how long no call is slow, because too little is known.
+	longestWarmUp = 10 * time.Second
+)
+
+// longest has the longest calls of a function in each second of the last minute.
+type longest struct {
+	seconds [60][perMinute]uint64 // the longest first
+	now     uint64                // the latest second
+	least   uint64                // the shortest of the longest ones in all of them
+}
+
+// at moves to a second.
+func (l *longest) at(second uint64) {
+	if second <= l.now {
+		return
+	}
+	for s := max(l.now, second-min(second, 60)) + 1; s <= second; s++ {
+		l.seconds[s%60] = [perMinute]uint64{}
+	}
+	l.now = second
+	l.update()
+}
+
+func (l *longest) update() {
+	var top [perMinute]uint64
+	for i := range l.seconds {
+		for _, ticks := range l.seconds[i] {
+			insert(&top, ticks)
+		}
+	}
+	l.least = top[perMinute-1]
+}
+
+// insert adds a duration to the longest ones.
+func insert(top *[perMinute]uint64, ticks uint64) {
+	for i := range top {
+		if ticks > top[i] {
+			ticks, top[i] = top[i], ticks
+		}
+	}
+}
+
+// limit returns the duration above which a call that ends now is one of the longest.
+func (l *longest) limit(second uint64) uint64 {
+	l.at(second)
+	return l.least
+}
+
+func (l *longest) add(second, ticks uint64) {
+	// A call of another thread may have ended in the second before.
+	second = min(max(second, l.now-min(l.now, 59)), l.now)
+	insert(&l.seconds[second%60], ticks)
+	if ticks > l.least {
+		l.update()
+	}
+}
+
 // durations are those of the recent calls of a function.
 type durations struct {
 	sample, before quantile.Sample // the calls before are those of the previous sample
-	limit, next    uint64          // a quantile, and the number of calls at which to compute it again
+	value, next    uint64          // a quantile, and the number of calls at which to compute it again
+	limit          uint64          // calls that take longer are slow
+	first          uint64          // TSC of the first call's end
+	longest        longest
 }
+
+// leastCalls is the number of calls below which none is slow by a quantile.
+const leastCalls = 100
 
 // mostCalls is the number of calls after which a new sample begins, so that it follows changes in the
 // program.
@@ -216,15 +296,21 @@ func (d *durations) latest() *quantile.Sample {
 
 // enough reports whether there are enough calls for a quantile: ten above it, and a hundred in all.
 func (d *durations) enough(q float64) bool {
-	return float64(d.latest().Count())*(1-q) >= 10 && d.latest().Count() >= 100
+	return float64(d.latest().Count())*(1-q) >= 10 && d.latest().Count() >= leastCalls
 }
 
-// above returns a quantile. It recomputes it when the number of calls has grown by an eighth.
+// above sets the limit to a quantile.
 func (d *durations) above(q float64) uint64 {
-	if n := d.sample.Count(); n >= d.next {
-		d.limit, d.next = d.latest().Quantile(q), n+n/8+1
-	}
+	d.limit = d.quantile(q)
 	return d.limit
+}
+
+// quantile returns a quantile. It recomputes it when the number of calls has grown by an eighth.
+func (d *durations) quantile(q float64) uint64 {
+	if n := d.sample.Count(); n >= d.next && d.latest().Count() > 0 {
+		d.value, d.next = d.latest().Quantile(q), n+n/8+1
+	}
+	return d.value
 }
 
 // watched is what a trace says about the calls of a function.

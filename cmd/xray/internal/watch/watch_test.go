@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -205,5 +207,32 @@ func TestWatcherUsual(t *testing.T) {
 	}
 	if len(entries) != 2 || !entries[0].Slow || entries[1].Slow {
 		t.Errorf("%+v", entries)
+	}
+}
+
+// By default, the longest calls of each minute are slow, at any frequency and whatever their durations.
+func TestWatcherLongest(t *testing.T) {
+	for _, perSecond := range []uint64{1, 10, 300} {
+		s := &script{}
+		random := rand.New(rand.NewPCG(1, 2))
+		round := func(at, duration uint64) {
+			s.rounds = append(s.rounds, []recorder.RootCall{call(at, at+duration)})
+			s.now = append(s.now, at+duration)
+		}
+		const minutes = 5
+		for i := range minutes * 60 * perSecond {
+			at := 1 + i*1e6/perSecond
+			round(at, 60+uint64(40*random.ExpFloat64()))
+			if i == minutes*60*perSecond/2 {
+				round(at+250, 100_000)
+			}
+		}
+		w, entries := run(t, s, Limits{}, Options{Quantile: 0.99, Longest: true})
+		if n := w.Stats.Traces; n > minutes*perMinute*3/2 || perSecond > 1 && n < minutes*perMinute/2 {
+			t.Errorf("%d calls per second: %d traces in %d minutes", perSecond, n, minutes)
+		}
+		if !slices.ContainsFunc(entries, func(e Entry) bool { return e.DurationNS == 100_000_000 }) {
+			t.Errorf("%d calls per second: no trace of the longest call", perSecond)
+		}
 	}
 }
