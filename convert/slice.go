@@ -427,16 +427,25 @@ func (s *Slicer) begin(t *slicedThread) {
 	}
 }
 
-// endLoop ends the innermost calls that have gone on in tail calls if those cannot include the function that
-// is entered: tail calls that form a loop are calls next to each other.
+// endLoop ends calls that have gone on in tail calls if those cannot include the function that is entered: tail
+// calls that form a loop are calls next to each other.
 func (t *slicedThread) endLoop(fn reader.FuncID) {
 	n := len(t.open)
 	for i := n - 1; i >= 0 && t.open[i].gone; i-- {
-		if t.open[i].fn == fn || n-i == mostGone {
-			t.cut(i)
-			t.gone -= n - i
-			return
+		if t.open[i].fn != fn && n-i < mostGone {
+			continue
 		}
+		first := i // the calls that have gone on in it end, too
+		for first > 0 && t.open[first-1].gone {
+			first--
+		}
+		rest := slices.Clone(t.open[i+1:])
+		t.cut(first)
+		for _, r := range rest {
+			t.push(r)
+		}
+		t.gone -= i + 1 - first
+		return
 	}
 }
 

@@ -129,7 +129,7 @@ func drawTrace(t *rapid.T) []*reader.Block {
 				open = open[:len(open)-1]
 			case op == 10:
 				add(reader.Custom, 0, []byte("event"))
-			case op > 10 && last > 0 && b.Events[len(b.Events)-1].Kind != reader.Custom:
+			case op > 10 && last > 0:
 				tsc += rapid.Uint64Range(0, 90).Draw(t, "off")
 				// Parts of other times are rounded twice if a slice is cut again.
 				off := rapid.SampledFrom([]uint64{0, tsc - last}).Draw(t, "part")

@@ -183,15 +183,23 @@ func (o *openCalls) function(word uint32, tsc uint64) {
 	}
 }
 
-// endLoop ends the calls that have gone on in tail calls if those cannot include the function that is entered:
-// tail calls that form a loop are calls next to each other.
+// endLoop ends calls that have gone on in tail calls if those cannot include the function that is entered: tail
+// calls that form a loop are calls next to each other.
 func (o *openCalls) endLoop(fn reader.FuncID) {
 	n := len(o.calls)
 	for i := n - 1; i >= 0 && o.calls[i].gone; i-- {
-		if o.calls[i].fn == fn || n-i == mostGone {
-			o.calls = o.calls[:i]
-			return
+		if o.calls[i].fn != fn && n-i < mostGone {
+			continue
 		}
+		first := i // the calls that have gone on in it end, too
+		for first > 0 && o.calls[first-1].gone {
+			first--
+		}
+		o.calls = slices.Delete(o.calls, first, i+1)
+		for k := range o.calls[first:] {
+			o.calls[first+k].saved = nil
+		}
+		return
 	}
 }
 

@@ -143,8 +143,12 @@ func readTrace(t *testing.T, path string) found {
 			}
 			if entering[b.Thread] > 0 {
 				entering[b.Thread]--
-				f.earlier++
-				stacks[b.Thread] = append(stacks[b.Thread], e.Func)
+				if stack := stacks[b.Thread]; e.Kind.IsExit() {
+					stacks[b.Thread] = stack[:len(stack)-1]
+				} else {
+					f.earlier++
+					stacks[b.Thread] = append(stack, e.Func)
+				}
 				continue
 			}
 			f.records++

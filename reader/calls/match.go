@@ -575,10 +575,9 @@ func (s *shard) custom(th *thread, e *reader.Event, side *sideTables, i int, bef
 				return nil // it was, at least in part, before the window
 			}
 			if th.awaits && s.opts.OffCPU != nil {
-				return s.keepSwitched(th, &sw, before)
+				return s.keepSwitched(th, &sw, th.lasting(before))
 			}
-			s.gap(th, &sw, before, never)
-			th.span.since = 0
+			s.gap(th, &sw, th.lasting(before), never)
 			return nil
 		}
 		th.span.since = 0

@@ -91,30 +91,40 @@ type frameWait struct {
 	self, total Off
 }
 
-// gap handles a switch event, or the part of it until a time. from is the time of the record before.
+// lasting is from when to when a switch lasted: from the record before, or if it is 0 from an unknown time. The
+// thread was cut at the time cut, before which the switch does not count.
+type lasting struct{ from, cut, to uint64 }
+
+// lasting returns how long a switch lasted that ends now, if the record before it is at a time.
+func (th *thread) lasting(before uint64) lasting {
+	l := lasting{from: before, to: th.last}
+	if th.span.since != 0 && before == th.span.at {
+		l.from, l.cut = th.span.since, before
+	}
+	th.span.since = 0
+	return l
+}
+
+// gap handles a switch event, or the part of it until a time.
 //
 // The times of gaps go to a list of the open calls that have any. The list is empty or short. The
 // hot loop ignores it: settle examines the calls that the loop ended.
-func (s *shard) gap(th *thread, sw *reader.Switch, from, until uint64) {
+func (s *shard) gap(th *thread, sw *reader.Switch, l lasting, until uint64) {
 	if s.opts.OffCPU == nil {
 		return
 	}
 	s.settle(th)
-	cut := uint64(0)
-	if th.span.since != 0 && from == th.span.at {
-		from, cut = th.span.since, from
-	}
 	top := s.stack.top()
 	g := Gap{
-		From: from, To: th.last, Known: sw.OffNS != reader.UnknownNS,
+		From: l.from, To: l.to, Known: sw.OffNS != reader.UnknownNS,
 		Voluntary: sw.Voluntary, Involuntary: sw.Involuntary, MinorFaults: sw.MinorFaults, MajorFaults: sw.MajorFaults,
 		Func: top.fn(), Path: top.path, Depth: uint32(s.stack.depth),
 	}
 	if g.Known {
 		// The kernel's clocks and the TSC may differ by a little.
 		off := s.opts.OffCPU.Ticks(sw.OffNS)
-		if from == 0 {
-			g.From = th.last - min(off, th.last)
+		if l.from == 0 {
+			g.From = l.to - min(off, l.to)
 		}
 		off = min(off, g.To-g.From)
 		if g.QueueKnown = sw.QueuedNS != reader.UnknownNS; g.QueueKnown {
@@ -122,10 +132,10 @@ func (s *shard) gap(th *thread, sw *reader.Switch, from, until uint64) {
 		}
 		g.Recorder = min(s.opts.OffCPU.Ticks(sw.RecorderNS), off-g.Queued)
 		g.Blocked = off - g.Queued - g.Recorder
-	} else if from == 0 {
+	} else if l.from == 0 {
 		g.From = g.To
 	}
-	g.clip(cut, until)
+	g.clip(l.cut, until)
 	s.stats.Off.add(&g)
 	s.batch.Gaps = append(s.batch.Gaps, g)
 	if s.stack.depth > 0 && g.Off != (Off{}) {

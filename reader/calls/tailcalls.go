@@ -9,7 +9,7 @@ import "github.com/xray-tools/xray/reader"
 // switched is a switch that was noticed while a call awaited the next record.
 type switched struct {
 	reader.Switch
-	from, to uint64 // times of the record before, and of its own
+	lasting
 }
 
 // maxSwitched is more than a recorder notes between two records.
@@ -60,9 +60,9 @@ func (s *shard) popContinued(th *thread, end End) error {
 }
 
 // keepSwitched keeps a switch until it is known which call was innermost then.
-func (s *shard) keepSwitched(th *thread, sw *reader.Switch, from uint64) error {
+func (s *shard) keepSwitched(th *thread, sw *reader.Switch, l lasting) error {
 	r := th.rarely()
-	r.switched = append(r.switched, switched{*sw, from, th.last})
+	r.switched = append(r.switched, switched{*sw, l})
 	if len(r.switched) == maxSwitched {
 		return s.stopAwaiting(th)
 	}
@@ -74,12 +74,9 @@ func (s *shard) passSwitched(th *thread) {
 	if th.rare == nil || len(th.rare.switched) == 0 {
 		return
 	}
-	last := th.last
 	for i := range th.rare.switched {
 		sw := &th.rare.switched[i]
-		th.last = sw.to
-		s.gap(th, &sw.Switch, sw.from, never)
+		s.gap(th, &sw.Switch, sw.lasting, never)
 	}
-	th.last = last
 	th.rare.switched = th.rare.switched[:0]
 }

@@ -76,7 +76,7 @@ func (s *shard) reach(th *thread, e *reader.Event, side *sideTables, i, rest int
 	if switched && th.last != 0 {
 		last := th.last
 		th.last = now
-		s.gap(th, &sw, last, th.span.edge)
+		s.gap(th, &sw, th.lasting(last), th.span.edge)
 	}
 	s.stats.Events -= uint64(rest)
 	s.stats.Cut += uint64(s.stack.depth)

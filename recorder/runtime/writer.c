@@ -926,14 +926,27 @@ static void end_gone(struct opens *o)
 	o->awaits = 0;
 }
 
-/* Tail calls that form a loop are calls next to each other. */
+/* Ends calls that have gone on in tail calls if those cannot include the function that is entered: tail calls that
+ * form a loop are calls next to each other. */
 static void end_loop(struct opens *o, uint32_t fn)
 {
-	for (uint64_t i = o->n; i && o->calls[i - 1].fn & CALL_GONE; i--)
-		if (o->calls[i - 1].fn == (fn | CALL_GONE) || o->n - i == MOST_GONE - 1) {
-			end_calls(o, i - 1);
-			return;
+	for (uint64_t i = o->n; i-- && o->calls[i].fn & CALL_GONE;) {
+		if (o->calls[i].fn != (fn | CALL_GONE) && o->n - i < MOST_GONE)
+			continue;
+		uint64_t first = i, from = i + 1; /* the calls that have gone on in it end, too */
+		while (first && o->calls[first - 1].fn & CALL_GONE)
+			first--;
+		uint64_t arg = from < o->n ? o->calls[from].arg : o->nargs, shift = arg - o->calls[first].arg;
+		for (; from < o->n; first++, from++) {
+			o->calls[first] = o->calls[from];
+			o->calls[first].arg -= shift;
 		}
+		for (; arg < o->nargs; arg++)
+			o->args[arg - shift] = o->args[arg];
+		o->n = first;
+		o->nargs -= shift;
+		return;
+	}
 }
 
 static void follow_function(struct opens *o, uint32_t word)

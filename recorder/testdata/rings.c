@@ -220,7 +220,7 @@ static void call(struct thread *th, int depth, uint64_t *left, int odd)
 		events++;
 		pass(th);
 	}
-	put_function(th, id, XR_EXIT);
+	put_function(th, id, odd && rnd(20) == 0 ? XR_TAIL : XR_EXIT);
 }
 
 static struct thread *threads;
