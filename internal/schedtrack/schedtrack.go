@@ -209,14 +209,16 @@ func (t *Tracker) waking(e *tracefs.Event) {
 	})
 }
 
-// comm returns the name of the task that ran at an event.
+// comm returns the name of the task that ran at an event. If the event does not have it, it is the one that
+// the task had when it was switched in.
 func (t *Tracker) comm(e *tracefs.Event) (comm tracefs.Comm) {
+	if comm = e.TaskComm; comm != (tracefs.Comm{}) {
+		return comm
+	}
 	if c := t.cpu(min(e.CPU, maxCPU-1)); c.is && c.tid == e.Task {
 		return c.comm
 	}
-	if comm = e.TaskComm; comm == (tracefs.Comm{}) {
-		copy(comm[:], t.NameOf(e.Task))
-	}
+	copy(comm[:], t.NameOf(e.Task))
 	return comm
 }
 

@@ -115,6 +115,20 @@ func TestKeeps(t *testing.T) {
 	}
 }
 
+// A task may change its name while it runs. Some events have the new name, and the next switch has it.
+func TestNewName(t *testing.T) {
+	tr := newTracker()
+	tr.Follow(7, 7)
+	script(t, tr, `10 0 switch 20 hog R 8 prog
+		20 0 wake 8 7 prog`)
+	tr.Add(&tracefs.Event{Time: 30, Kind: tracefs.Waking, Task: 8, TaskComm: comm("new"), Other: 7, OtherComm: comm("p")})
+	script(t, tr, `40 0 switch 8 new S 7 prog`)
+	want := []string{"20 prog(7/8) wakes prog(7/7)", "30 new(7/8) wakes p(7/7)", "40 cpu0 new(7/8) S prog(7/7)"}
+	if diff := cmp.Diff(want, taken(tr, 7)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // A copy has the events from a time on, and leaves them.
 func TestCopy(t *testing.T) {
 	tr := newTracker()
