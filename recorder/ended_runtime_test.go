@@ -3,9 +3,12 @@
 package recorder
 
 import (
+	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -27,9 +30,29 @@ func TestManyThreads(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	slots := uint32(0)
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
+	slots, waited := uint32(0), false
+	count := func() {
+		for _, a := range ob.arenas {
+			slots = max(slots, a.slots())
+		}
+	}
+	// While the test has its lock, the observer writes nothing. So threads must wait for it in the end.
+	ob.mu.Lock()
+	for len(ob.arenas) == 0 {
+		ob.mu.Unlock()
+		time.Sleep(time.Millisecond)
+		ob.mu.Lock()
+	}
+	for ; !waited && slots < 2000; time.Sleep(time.Millisecond) {
+		count()
+		waited = sleeps(cmd.Process.Pid)
+	}
+	ob.mu.Unlock()
+	if !waited {
+		t.Errorf("%d rings were taken, and no thread has waited for one that is free", slots)
+	}
 	for running := true; running; {
 		select {
 		case err := <-ended:
@@ -40,9 +63,7 @@ func TestManyThreads(t *testing.T) {
 		case <-time.After(time.Millisecond):
 		}
 		ob.mu.Lock()
-		for _, a := range ob.arenas {
-			slots = max(slots, a.slots())
-		}
+		count()
 		ob.mu.Unlock()
 	}
 	observed, err := settle()
@@ -57,6 +78,15 @@ func TestManyThreads(t *testing.T) {
 	if n := f.calls[1]; n != threads*calls || len(f.recording.Threads) != threads {
 		t.Errorf("got %d calls and %d threads", n, len(f.recording.Threads))
 	}
+}
+
+// sleeps reports whether a thread of a process is in nanosleep.
+func sleeps(pid int) bool {
+	paths, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/syscall", pid))
+	return slices.ContainsFunc(paths, func(path string) bool {
+		text, _ := os.ReadFile(path)
+		return bytes.HasPrefix(text, []byte("35 "))
+	})
 }
 
 // Records that are lost with the rings of ended threads are counted.
