@@ -3,7 +3,9 @@
  * of the new program, and the recorder in that program takes them out again before main. So the program
  * sees the environment that it was given.
  *
- * In a child of vfork, the parent's memory is in use: only the stack and new mappings are written. */
+ * In a child of vfork, the parent's memory is in use: only the stack, new mappings and what is atomic are
+ * written. Signal handlers on small stacks execute programs, too, so all of this runs on a stack of the
+ * recorder's. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <elf.h>
@@ -18,6 +20,7 @@
 #include "arena.h"
 #include "internal.h"
 #include "options.h"
+#include "ring.h"
 #include "syscall.h"
 #include "text.h"
 
@@ -167,12 +170,14 @@ static void look_at(int dir, const char *path, int flags, struct program *p)
 	}
 }
 
-/* The environment for a program. Its memory is room, or mapped if that is too small. */
-struct environment {
-	char **list;
-	void *mapped;
+/* A program that is about to be executed. */
+struct execution {
+	int dir;
+	const char *path;
+	int flags, in_path;
+	char *const *envp;
+	void *mapped; /* memory of envp, or null */
 	uint64_t size;
-	char room[2048];
 };
 
 static const char *value_of(char *const *list, const char *name, int *at)
@@ -276,30 +281,30 @@ static void put_escaped(struct xr_text *t, const char *s)
 }
 
 /* Makes the environment with which the program loads the recorder. */
-static char *const *prepare(char *const *given, const struct program *p, struct environment *e)
+static void prepare(struct execution *e, const struct program *p)
 {
+	char *const *given = e->envp;
 	const char *own = xr_options.own;
 	int preload_at, options_at, n = 0;
-	e->mapped = NULL;
 	const char *preload = value_of(given, "LD_PRELOAD", &preload_at), *options = value_of(given, "XRAY_RECORDER", &options_at);
 	if (p->kind != LIKE_THIS || !own || (options && !xr_equal(options, own)) ||
 	    (options && lists_all(preload, xr_options.preload) && !*p->sanitizer))
-		return given;
+		return;
 	while (given && given[n])
 		n++;
 	uint64_t pointers = (n + 3) * sizeof *given, texts = 3 * xr_strlen(own) + 4 * (preload ? xr_strlen(preload) : 0) + 256;
+	char **list = xr_map(pointers + texts);
+	if (!list)
+		return;
+	e->mapped = list;
 	e->size = pointers + texts;
-	char *room = e->size > sizeof e->room ? e->mapped = xr_map(e->size) : e->room;
-	if (!room)
-		return given;
-	e->list = (char **)room;
-	struct xr_text t = xr_text_in(room + pointers, texts);
+	struct xr_text t = xr_text_in((char *)list + pointers, texts);
 	if (n)
-		xr_copy(e->list, given, n * sizeof *given);
-	e->list[preload_at < 0 ? n++ : preload_at] = (char *)t.p;
+		xr_copy(list, given, n * sizeof *given);
+	list[preload_at < 0 ? n++ : preload_at] = (char *)t.p;
 	put_preload(&t, preload, xr_options.preload, p->sanitizer);
 	xr_put(&t, "", 1);
-	e->list[options_at < 0 ? n++ : options_at] = (char *)t.p + t.n;
+	list[options_at < 0 ? n++ : options_at] = (char *)t.p + t.n;
 	xr_put_text(&t, "XRAY_RECORDER=");
 	uint64_t first = t.n;
 	xr_put_text(&t, own);
@@ -309,14 +314,9 @@ static char *const *prepare(char *const *given, const struct program *p, struct 
 		put_escaped(&t, preload);
 	}
 	xr_put(&t, "", 1);
-	e->list[n] = NULL;
-	return t.cut || t.n - first > XR_MAX_OPTIONS ? given : e->list;
-}
-
-static void discard(struct environment *e)
-{
-	if (e->mapped)
-		xr_unmap(e->mapped, e->size);
+	list[n] = NULL;
+	if (!t.cut && t.n - first <= XR_MAX_OPTIONS)
+		e->envp = list;
 }
 
 static int follows(void) { return xr_options.preload && xr_options.follow && !xr_sealed; }
@@ -372,51 +372,88 @@ static void look_in_path(const char *file, struct program *p)
 	}
 }
 
-#define EXECUTE(look, call) \
-	struct environment e; \
-	struct program p = {.kind = UNKNOWN}; \
-	find_exec(); \
-	e.mapped = NULL; \
-	if (follows()) { \
-		look; \
-		envp = prepare(envp, &p, &e); \
-	} \
-	int r = call; \
-	int saved = errno; \
-	discard(&e); \
-	errno = saved; \
-	return r
+static uint64_t look_and_prepare(uint64_t execution, uint64_t b, uint64_t c, uint64_t d)
+{
+	struct execution *e = (struct execution *)execution;
+	struct program p = {.kind = UNKNOWN};
+	(void)b, (void)c, (void)d;
+	if (e->in_path)
+		look_in_path(e->path, &p);
+	else
+		look_at(e->dir, e->path, e->flags, &p);
+	prepare(e, &p);
+	return 1;
+}
+
+/* Memory of the environment of a program that a child of vfork has executed. The child shares it with its
+ * parent, and cannot unmap it. */
+static __thread struct {
+	void *p;
+	uint64_t size;
+} left __attribute__((tls_model("initial-exec")));
+
+static void discard_left(void)
+{
+	void *p = left.p;
+	left.p = NULL;
+	if (p)
+		xr_unmap(p, left.size);
+}
+
+static void begin(struct execution *e)
+{
+	find_exec();
+	discard_left();
+	if (follows())
+		xr_inside(look_and_prepare, (uintptr_t)e, 0, 0, 0);
+	left.size = e->size;
+	left.p = e->mapped;
+}
+
+static int end(int r)
+{
+	int saved = errno;
+	discard_left();
+	errno = saved;
+	return r;
+}
+
+/* The call takes its environment from e. */
+#define EXECUTE(call, ...) \
+	struct execution e = {.envp = envp, __VA_ARGS__}; \
+	begin(&e); \
+	return end(call)
 
 EXPORT int execve(const char *path, char *const *argv, char *const *envp)
 {
-	EXECUTE(look_at(AT_FDCWD, path, 0, &p), real_execve(path, argv, envp));
+	EXECUTE(real_execve(path, argv, e.envp), .dir = AT_FDCWD, .path = path);
 }
 
 EXPORT int execvpe(const char *file, char *const *argv, char *const *envp)
 {
-	EXECUTE(look_in_path(file, &p), real_execvpe(file, argv, envp));
+	EXECUTE(real_execvpe(file, argv, e.envp), .path = file, .in_path = 1);
 }
 
 EXPORT int fexecve(int fd, char *const *argv, char *const *envp)
 {
-	EXECUTE(look_at(fd, "", AT_EMPTY_PATH, &p), real_fexecve(fd, argv, envp));
+	EXECUTE(real_fexecve(fd, argv, e.envp), .dir = fd, .path = "", .flags = AT_EMPTY_PATH);
 }
 
 EXPORT int execveat(int dir, const char *path, char *const *argv, char *const *envp, int flags)
 {
-	EXECUTE(look_at(dir, path, flags, &p), real_execveat ? real_execveat(dir, path, argv, envp, flags) : (errno = ENOSYS, -1));
+	EXECUTE(real_execveat ? real_execveat(dir, path, argv, e.envp, flags) : (errno = ENOSYS, -1), .dir = dir, .path = path, .flags = flags);
 }
 
 EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
 		       char *const *argv, char *const *envp)
 {
-	EXECUTE(look_at(AT_FDCWD, path, 0, &p), real_spawn(pid, path, actions, attributes, argv, envp));
+	EXECUTE(real_spawn(pid, path, actions, attributes, argv, e.envp), .dir = AT_FDCWD, .path = path);
 }
 
 EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
 			char *const *argv, char *const *envp)
 {
-	EXECUTE(look_in_path(file, &p), real_spawnp(pid, file, actions, attributes, argv, envp));
+	EXECUTE(real_spawnp(pid, file, actions, attributes, argv, e.envp), .path = file, .in_path = 1);
 }
 
 EXPORT int execv(const char *path, char *const *argv) { return execve(path, argv, environ); }
