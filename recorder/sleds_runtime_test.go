@@ -4,11 +4,14 @@ package recorder
 
 import (
 	"maps"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/xray-tools/xray/internal/test/elftest"
 	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
@@ -116,6 +119,54 @@ func TestFunctionsThatNeverReturn(t *testing.T) {
 		if got := entries(t, program, traces); got["work"] != 1000 || got["serve"] != 1 {
 			t.Errorf("%s: calls %v, want 1000 of work and 1 of serve", clang, got)
 		}
+	}
+}
+
+// A function is left off if its entry is the head of a loop that goes on in the code behind a table of
+// jumps, or in another part of the function.
+func TestLoopHeads(t *testing.T) {
+	t.Parallel()
+	testenv.Need(t, "ld.lld-22", "llvm-profdata-22")
+	l := library(t)
+	const loop = "their entry is the head of a loop"
+	profile := func(t *testing.T) string {
+		dir := t.TempDir()
+		cmd := exec.Command(buildProgram(t, "clang-22", "heads.c", "-O2", "-fprofile-generate", "-pthread"))
+		cmd.Env = append(os.Environ(), "LLVM_PROFILE_FILE="+filepath.Join(dir, "raw"))
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		elftest.Run(t, "llvm-profdata-22", "merge", "-o", filepath.Join(dir, "profile"), filepath.Join(dir, "raw"))
+		return "-fprofile-use=" + filepath.Join(dir, "profile")
+	}
+	split := []string{"-O2", "-fsplit-machine-functions", "-ffunction-sections", "--ld-path=ld.lld-22"}
+	for _, build := range []struct {
+		clang   string
+		flags   []string
+		profile bool
+		left    []string
+	}{
+		{"clang-14", []string{"-Os", "-fno-pie", "-no-pie"}, false, []string{"pass", "walk", "await"}},
+		{"clang-22", []string{"-Os", "-fno-pie", "-no-pie"}, false, []string{"pass", "walk", "await"}},
+		{"clang-22", split, true, []string{"await"}},
+	} {
+		t.Run(build.clang+" "+build.flags[0], func(t *testing.T) {
+			t.Parallel()
+			flags := append([]string{"-fxray-instruction-threshold=1", "-pthread"}, build.flags...)
+			if build.profile {
+				flags = append(flags, profile(t))
+			}
+			program := buildProgram(t, build.clang, "heads.c", flags...)
+			out, stderr, traces := recordProgram(t, &l, "mode=record", program, "turns")
+			if left := leftOff(t, program, traces[0]); stderr != "" || !maps.EqualFunc(left, map[string][]string{loop: build.left}, slices.Equal) {
+				t.Errorf("left off %v, want %v\n%s", left, build.left, stderr)
+			}
+			want := counted(t, out)
+			maps.DeleteFunc(want, func(name string, _ int64) bool { return slices.Contains(build.left, name) })
+			if got := entries(t, program, traces); !maps.Equal(got, want) {
+				t.Errorf("got calls %v, want %v as the program counted", got, want)
+			}
+		})
 	}
 }
 

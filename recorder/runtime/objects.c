@@ -485,7 +485,7 @@ static int add(struct finding *f, int is_program)
 		xr_filter_object(o);
 		xr_program_admit(o);
 		if (o->nsleds)
-			xr_examine(o);
+			xr_examine(o, f->info);
 		int err = o->nsleds ? xr_make_thunks(o) : 0;
 		if (err)
 			xr_refuse(o, "no free memory near it", err);

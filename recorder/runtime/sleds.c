@@ -1,4 +1,8 @@
 /* Finds the functions whose sleds cannot be switched, from the code around the sleds. */
+#define _GNU_SOURCE
+#include <elf.h>
+#include <link.h>
+
 #include "code.h"
 #include "objects.h"
 #include "syscall.h"
@@ -41,9 +45,9 @@ uint64_t xr_left_off(const struct xr_object *o, enum xr_unsafe why)
 	return n;
 }
 
-/* A set of sleds, by address. */
+/* A set of sleds, by address, which are in order from first to end. */
 struct set {
-	uint64_t first;
+	uint64_t first, end;
 	uint8_t *bits;
 };
 
@@ -59,7 +63,7 @@ static int put(struct set *s, uint64_t address)
 static int has(const struct set *s, uint64_t address)
 {
 	uint64_t i = (address - s->first) / 2;
-	return s->bits[i / 8] >> i % 8 & 1;
+	return address - s->first < s->end - s->first && s->bits[i / 8] >> i % 8 & 1;
 }
 
 static int is_entry(const struct xr_sled *s) { return s->kind == XR_SLED_ENTRY || s->kind == XR_SLED_ARG; }
@@ -79,19 +83,46 @@ static int jump_follows(const uint8_t *sled)
 	return *p == 0xe9 || *p == 0xeb || *p >> 4 == 7 || (*p == 0x0f && p[1] >> 4 == 8) || (*p == 0xff && (p[1] >> 3 & 7) == 4);
 }
 
-enum { MOST = 1 << 16 }; /* code of a function that is examined, in bytes */
+enum { MOST = 1 << 16 }; /* code of a function that is examined in one place, in bytes */
 
-/* Which code of a function was reached, by offset, and from where to go on. All bits are 0 between two uses. */
-struct reached {
-	uint8_t bits[MOST / 8];
-	uint16_t open[MOST];
+/* An object, and what is needed to examine its functions. */
+struct code {
+	const struct xr_object *o;
+	const struct dl_phdr_info *info;
+	uint64_t first, last;  /* addresses of the segment with sleds, but for its last bytes */
+	struct set seen, shared, entries;
+	int no_exits;          /* so jumps may be tail calls */
+	struct reached {
+		struct window {
+			uint64_t first, used; /* and how many bytes behind it were reached */
+			uint8_t bits[MOST / 8]; /* all 0 between two uses */
+		} windows[4];
+		unsigned nwindows, nopen;
+		uint64_t open[4096];
+	} *reached;            /* which code of a function was reached, and from where to go on */
 };
-static struct reached *reached;
 
-static int reach(struct reached *r, uint64_t offset)
+/* Notes that an address is reached. Returns whether that is new, and it can be examined. */
+static int reach(struct code *c, uint64_t at)
 {
-	int was = r->bits[offset / 8] >> offset % 8 & 1;
-	r->bits[offset / 8] |= 1 << offset % 8;
+	struct reached *r = c->reached;
+	unsigned i = 0;
+	if (at < c->first || at >= c->last)
+		return 0;
+	while (i < r->nwindows && at - r->windows[i].first >= MOST)
+		i++;
+	if (i == sizeof r->windows / sizeof *r->windows)
+		return 0;
+	struct window *w = &r->windows[i];
+	if (i == r->nwindows) {
+		r->nwindows++;
+		w->first = i ? at - MOST / 2 : at;
+		w->used = 0;
+	}
+	uint64_t offset = at - w->first;
+	int was = w->bits[offset / 8] >> offset % 8 & 1;
+	w->bits[offset / 8] |= 1 << offset % 8;
+	w->used = offset >= w->used ? offset + 1 : w->used;
 	return !was;
 }
 
@@ -106,40 +137,93 @@ static int is_behind_tail(const struct xr_sled *s, uint64_t n, uint64_t at)
 /* What code leads to. */
 enum { TO_ENTRY = 1, RETURNS = 2 };
 
-/* Follows the code from behind the entry sled, but for jumps through tables. Functions without sleds may
- * lie before end. Their jumps to the entry are calls, and so is a jump directly behind a tail exit. */
-static int follow(const struct xr_sled *s, uint64_t n, const struct xr_sled *entry, uint64_t end)
+/* The function that is followed. */
+struct function {
+	const struct xr_sled *sleds;
+	uint64_t n, first, at, end; /* its sleds, its address, that of the entry sled, and of the next function */
+	int found;
+};
+
+/* Follows a jump of the function. Only tail calls leave it, and those have sleds. */
+static void go_to(struct code *c, struct function *f, uint64_t target)
 {
-	uint64_t at = xr_sled_address(entry), function = xr_sled_function(entry), nopen = 1;
-	int found = 0;
-	if (end <= at)
+	struct reached *r = c->reached;
+	int far = target < f->at || target >= f->end;
+	if (target - f->first <= f->at - f->first)
+		f->found |= TO_ENTRY;
+	else if (r->nopen < sizeof r->open / sizeof *r->open && !(far && (c->no_exits || has(&c->entries, target))))
+		r->open[r->nopen++] = target;
+}
+
+/* Follows a jump through a table of addresses, or of distances from the table. What is behind the table leads
+ * out of the function. */
+static void go_by_table(struct code *c, struct function *f, const uint8_t *jump, uint64_t distances)
+{
+	enum { ENTRIES = 1024 };
+	uint64_t addresses = 0;
+	jump += *jump == 0x3e; /* notrack */
+	jump += *jump >> 4 == 4;
+	if (jump[0] != 0xff || (jump[1] >> 3 & 7) != 4)
+		return;
+	if (jump[1] == 0x24 && (jump[2] & 7) == 5) { /* jmp *table(, %register, 8) */
+		int32_t table;
+		__builtin_memcpy(&table, jump + 3, 4);
+		addresses = table;
+	}
+	for (unsigned i = 0; i < ENTRIES && (addresses || distances); i++) {
+		uint64_t at = addresses ? addresses + 8 * i : distances + 4 * i, target;
+		int32_t distance;
+		if (!xr_segment_at(c->info, PF_R, at, 8))
+			break;
+		__builtin_memcpy(&distance, (const void *)at, 4);
+		__builtin_memcpy(&target, (const void *)at, 8);
+		if (!addresses)
+			target = distances + distance;
+		if (target - f->first >= f->end - f->first)
+			break;
+		go_to(c, f, target);
+	}
+}
+
+/* Follows the code from behind the entry sled. Functions without sleds may lie before end. Their jumps to the
+ * entry are calls, and so is a jump directly behind a tail exit. */
+static int follow(struct code *c, struct function *f)
+{
+	if (f->end <= f->at || (!c->reached && !(c->reached = xr_map(sizeof *c->reached))))
 		return 0;
-	if (!reached && !(reached = xr_map(sizeof *reached)))
-		return 0;
-	struct reached *r = reached;
-	if (end > at + MOST)
-		end = at + MOST;
-	r->open[0] = SLED;
-	while (nopen) {
-		for (uint64_t p = at + r->open[--nopen]; p < end && reach(r, p - at);) {
-			struct xr_instruction in = xr_instruction_at((const uint8_t *)p);
+	struct reached *r = c->reached;
+	r->nwindows = 0;
+	r->open[0] = f->at + SLED;
+	r->nopen = 1;
+	f->found = 0;
+	while (r->nopen) {
+		uint64_t p = r->open[--r->nopen], table = 0;
+		int near = p >= f->at && p < f->end;
+		while ((!near || p < f->end) && reach(c, p)) {
+			const uint8_t *code = (const uint8_t *)p;
+			struct xr_instruction in = xr_instruction_at(code);
 			if (!in.size)
 				break;
-			if (in.target && !is_behind_tail(s, n, p)) {
-				if (in.target - function <= at - function)
-					found |= TO_ENTRY;
-				else if (in.target > at && in.target < end)
-					r->open[nopen++] = in.target - at;
+			if (code[0] >> 3 == 0x48 >> 3 && code[1] == 0x8d && (code[2] & 0xc7) == 5) { /* lea table(%rip) */
+				int32_t displacement;
+				__builtin_memcpy(&displacement, code + 3, 4);
+				table = p + in.size + displacement;
 			}
-			if (*(const uint8_t *)p == 0xc3)
-				found |= RETURNS;
+			int tail = (in.target || in.ends) && is_behind_tail(f->sleds, f->n, p);
+			if (in.target && !tail)
+				go_to(c, f, in.target);
+			else if (in.ends && !tail)
+				go_by_table(c, f, code, table);
+			if (*code == 0xc3)
+				f->found |= RETURNS;
 			if (in.ends)
 				break;
 			p += in.size;
 		}
 	}
-	xr_zero(r->bits, (end - at) / 8 + 1);
-	return found;
+	for (unsigned i = 0; i < r->nwindows; i++)
+		xr_zero(r->windows[i].bits, (r->windows[i].used + 7) / 8);
+	return f->found;
 }
 
 /* Returns the bytes of v that are 0, as bytes of 0x80. Those above the lowest one may be wrong. */
@@ -182,31 +266,60 @@ static int may_jump_back(uint64_t function, uint64_t at, uint64_t end)
 	return 0;
 }
 
-/* Returns whether code of the function, before end, jumps to its entry. Then the sled is passed at each
- * turn of the loop, in the middle of the function. Code with a prologue does not jump before that. */
-static int is_loop(const struct xr_sled *s, uint64_t n, const struct xr_sled *entry, uint64_t end)
+/* Returns whether code before end may jump to another part of the function, or through a table. */
+static int may_lead_elsewhere(const struct code *c, const struct function *f)
 {
-	uint64_t at = xr_sled_address(entry);
-	const uint8_t *first = (const uint8_t *)at + SLED;
+	enum { JUMP = 0xe9, LONG = 0x0f, INDIRECT = 0xff };
+	const uint64_t each = 0x0101010101010101;
+	uint64_t v, behind;
+	for (uint64_t p = f->at + SLED; p < f->end; p += 8) {
+		__builtin_memcpy(&v, (const void *)p, 8);
+		__builtin_memcpy(&behind, (const void *)(p + 1), 8);
+		uint64_t jumps = zeros(v ^ JUMP * each), longs = zeros(v ^ LONG * each) & zeros((behind ^ 0x80 * each) & 0xf0 * each);
+		uint64_t indirect = zeros(v ^ INDIRECT * each) & (zeros(behind ^ 0x24 * each) | zeros((behind ^ 0xe0 * each) & 0xf8 * each));
+		if (!(jumps | longs | indirect))
+			continue;
+		for (uint64_t k = p; k < p + 8 && k < f->end; k++) {
+			const uint8_t *code = (const uint8_t *)k;
+			int size = code[0] == JUMP ? 5 : code[0] == LONG && code[1] >> 4 == 8 ? 6 : 0;
+			int32_t far = 0;
+			if (size)
+				__builtin_memcpy(&far, code + size - 4, 4);
+			uint64_t to = k + size + far;
+			int leads = size ? !c->no_exits && to - f->first >= f->end - f->first && to - c->first < c->last - c->first
+					 : code[0] == INDIRECT && (code[1] == 0x24 || code[1] >> 3 == 0xe0 >> 3);
+			if (leads && !is_behind_tail(f->sleds, f->n, k))
+				return 1;
+		}
+	}
+	return 0;
+}
+
+/* Returns whether code of the function jumps to its entry. Then the sled is passed at each turn of the loop, in
+ * the middle of the function. Code with a prologue does not jump before that. */
+static int is_loop(struct code *c, struct function *f)
+{
+	const uint8_t *first = (const uint8_t *)f->at + SLED;
 	if (first[0] >> 3 == 0x50 >> 3 || (first[0] == 0x41 && first[1] >> 3 == 0x50 >> 3) ||
 	    (first[0] == 0x48 && (first[1] | 2) == 0x83 && first[2] == 0xec))
 		return 0;
-	return may_jump_back(xr_sled_function(entry), at, end) && follow(s, n, entry, end) & TO_ENTRY;
+	return (may_jump_back(f->first, f->at, f->end) || may_lead_elsewhere(c, f)) && follow(c, f) & TO_ENTRY;
 }
 
 static int is_exit(const struct xr_sled *s) { return s->kind == XR_SLED_EXIT || s->kind == XR_SLED_TAIL; }
 
 /* Returns whether a function without exit sleds returns. Otherwise it has none because it never does: it
  * ends in a call, and what is behind that may be another function, without sleds. */
-static int returns(const struct xr_object *o, const struct xr_sled *s, uint64_t n, const struct xr_sled *entry, uint64_t end)
+static int returns(struct code *c, struct function *f)
 {
-	uint64_t unwind = xr_mappings[o - xr_root.objects].unwind;
-	uint64_t next = unwind ? xr_next_unwind((const uint8_t *)unwind, xr_sled_address(entry)) : end;
-	return follow(s, n, entry, next < end ? next : end) & RETURNS;
+	uint64_t unwind = xr_mappings[c->o - xr_root.objects].unwind;
+	uint64_t next = unwind ? xr_next_unwind((const uint8_t *)unwind, f->at) : f->end;
+	f->end = next < f->end ? next : f->end;
+	return follow(c, f) & RETURNS;
 }
 
 /* Examines a function that has n sleds. end is where the next one with sleds begins. */
-static enum xr_unsafe examine(const struct xr_object *o, const struct xr_sled *s, uint64_t n, struct set *seen, struct set *shared, uint64_t end, int no_exits)
+static enum xr_unsafe examine(struct code *c, const struct xr_sled *s, uint64_t n, uint64_t end)
 {
 	const struct xr_sled *entry = NULL, *out = NULL;
 	enum xr_unsafe why = XR_SAFE;
@@ -216,12 +329,12 @@ static enum xr_unsafe examine(const struct xr_object *o, const struct xr_sled *s
 		if (is_exit(&s[k]))
 			out = &s[k];
 	}
-	if (entry && has(seen, xr_sled_address(entry)))
+	if (entry && has(&c->seen, xr_sled_address(entry)))
 		return XR_FOLDED;
 	for (uint64_t k = 0; k < n; k++) {
 		const uint8_t *p = (const uint8_t *)xr_sled_address(&s[k]);
-		if (!is_event(&s[k]) && put(seen, (uintptr_t)p)) {
-			put(shared, (uintptr_t)p);
+		if (!is_event(&s[k]) && put(&c->seen, (uintptr_t)p)) {
+			put(&c->shared, (uintptr_t)p);
 			why = XR_SHARES_EXIT;
 		}
 		if (s[k].kind == XR_SLED_EXIT && *p == 0xc2)
@@ -231,9 +344,12 @@ static enum xr_unsafe examine(const struct xr_object *o, const struct xr_sled *s
 	}
 	if (why)
 		return why;
-	if (entry && !entry->call && is_loop(s, n, entry, end))
+	if (!entry)
+		return out ? XR_ONE_SIDED : XR_SAFE;
+	struct function f = {.sleds = s, .n = n, .first = xr_sled_function(entry), .at = xr_sled_address(entry), .end = end};
+	if (!entry->call && is_loop(c, &f))
 		return XR_IS_LOOP;
-	return (out && !entry) || (entry && !out && (no_exits || returns(o, s, n, entry, end))) ? XR_ONE_SIDED : XR_SAFE;
+	return !out && (c->no_exits || returns(c, &f)) ? XR_ONE_SIDED : XR_SAFE;
 }
 
 /* BOLT copies functions without their sleds. Symbols lead to the copies. It leaves other functions where they
@@ -255,26 +371,43 @@ static void find_moved(const struct xr_object *o)
 		xr_unmap(bits, size / 8 + 1);
 }
 
-void xr_examine(const struct xr_object *o)
+static struct set make_set(const struct xr_object *o)
+{
+	return (struct set){o->text_first, o->text_end, xr_map((o->text_end - o->text_first) / 16 + 1)};
+}
+
+static void drop_set(const struct set *s)
+{
+	if (s->bits)
+		xr_unmap(s->bits, (s->end - s->first) / 16 + 1);
+}
+
+void xr_examine(const struct xr_object *o, const struct dl_phdr_info *info)
 {
 	const struct xr_sled *s = (const struct xr_sled *)o->sleds;
-	uint64_t size = (o->text_end - o->text_first) / 16 + 1, last = xr_mappings[o - xr_root.objects].seg_end - 24;
-	struct set seen = {o->text_first, xr_map(size)}, shared = {o->text_first, xr_map(size)};
-	int conflicts = 0, no_exits = 1;
-	for (uint64_t k = 0; no_exits && k < o->nsleds; k++)
-		no_exits = !is_exit(&s[k]);
+	const struct xr_mapping *m = &xr_mappings[o - xr_root.objects];
+	struct code c = {
+		.o = o, .info = info, .first = m->seg_first, .last = m->seg_end - 24, .no_exits = 1,
+		.seen = make_set(o), .shared = make_set(o), .entries = make_set(o),
+	};
+	int able = c.seen.bits && c.shared.bits && c.entries.bits, conflicts = 0;
+	for (uint64_t k = 0; able && k < o->nsleds; k++) {
+		c.no_exits &= !is_exit(&s[k]);
+		if (is_entry(&s[k]))
+			put(&c.entries, xr_sled_address(&s[k]));
+	}
 	if (reasons[o - xr_root.objects])
 		xr_zero(reasons[o - xr_root.objects], o->nfunctions);
-	for (uint64_t i = 0, first = 0, next; seen.bits && shared.bits && first < o->nsleds; i++, first = next) {
+	for (uint64_t i = 0, first = 0, next; able && first < o->nsleds; i++, first = next) {
 		for (next = first + 1; next < o->nsleds && xr_sled_function(&s[next]) == xr_sled_function(&s[first]); next++)
 			;
-		uint64_t at = xr_sled_function(&s[first]), end = next < o->nsleds ? xr_sled_function(&s[next]) : last;
+		uint64_t at = xr_sled_function(&s[first]), end = next < o->nsleds ? xr_sled_function(&s[next]) : c.last;
 		if (end <= at || end - at > MOST)
 			end = at + MOST;
 		uint64_t n = 1; /* without those that repeat, see patch.c */
 		while (n < next - first && xr_sled_address(&s[first + n]) != xr_sled_address(&s[first]))
 			n++;
-		enum xr_unsafe why = examine(o, s + first, n, &seen, &shared, end < last ? end : last, no_exits);
+		enum xr_unsafe why = examine(&c, s + first, n, end < c.last ? end : c.last);
 		if (why)
 			xr_leave_off(o, i, why);
 		conflicts += why == XR_SHARES_EXIT;
@@ -282,15 +415,13 @@ void xr_examine(const struct xr_object *o)
 	/* Those that had the exit first. */
 	for (uint64_t k = 0, i = 0; conflicts && k < o->nsleds; k++) {
 		i += k && xr_sled_function(&s[k]) != xr_sled_function(&s[k - 1]);
-		if (!is_event(&s[k]) && has(&shared, xr_sled_address(&s[k])) && !xr_unsafe(o, i))
+		if (!is_event(&s[k]) && has(&c.shared, xr_sled_address(&s[k])) && !xr_unsafe(o, i))
 			xr_leave_off(o, i, XR_SHARES_EXIT);
 	}
 	find_moved(o);
-	if (reached)
-		xr_unmap(reached, sizeof *reached);
-	reached = NULL;
-	if (seen.bits)
-		xr_unmap(seen.bits, size);
-	if (shared.bits)
-		xr_unmap(shared.bits, size);
+	drop_set(&c.seen);
+	drop_set(&c.shared);
+	drop_set(&c.entries);
+	if (c.reached)
+		xr_unmap(c.reached, sizeof *c.reached);
 }
