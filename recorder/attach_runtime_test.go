@@ -34,19 +34,9 @@ func startUnprepared(t *testing.T, command ...string) *attached {
 	t.Helper()
 	a := &attached{Cmd: exec.Command(command[0], command[1:]...)}
 	a.WaitDelay = time.Minute // a process that it has started may keep its standard error open
-	in, err := a.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := a.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	a.out, a.end = bufio.NewReader(out), func() { in.Close() }
 	a.Cmd.Stderr = &a.stderr
-	if err := a.Start(); err != nil {
-		t.Fatal(err)
-	}
+	r := startPiped(t, a.Cmd)
+	a.out, a.end = r.lines, func() { r.stdin.Close() }
 	t.Cleanup(func() { _ = a.Process.Kill(); _ = a.Wait() })
 	if line, err := a.out.ReadString('\n'); line != "ready\n" {
 		t.Fatalf("%q, %v; %s", line, err, &a.stderr)

@@ -3,7 +3,6 @@
 package recorder
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -37,26 +36,10 @@ func startControlled(t *testing.T, options string) (pid int) {
 	program := elftest.Build(t, "clang-14", "out", "testdata/controlled.c", "-O1", "-pthread", "-fxray-instrument", "-fxray-instruction-threshold=1", "-fnoxray-link-deps")
 	cmd := exec.Command(program)
 	cmd.Env = append(os.Environ(), "LD_PRELOAD="+library.Preload(), EnvVar+"="+options)
-	cmd.Stderr = os.Stderr
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		stdin.Close()
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("the program did not exit normally: %v", err)
-		}
-	})
-	if line, err := bufio.NewReader(stdout).ReadString('\n'); line != "ready\n" {
-		t.Fatalf("the program printed %q, %v", line, err)
+	r := startPiped(t, cmd)
+	t.Cleanup(func() { r.end(t) })
+	if line := r.line(t); line != "ready" {
+		t.Fatalf("the program printed %q", line)
 	}
 	return cmd.Process.Pid
 }
@@ -580,20 +563,8 @@ func TestTakenNames(t *testing.T) {
 	program := elftest.Build(t, "clang-14", "out", "testdata/controlled.c", "-O1", "-pthread", "-fxray-instrument", "-fxray-instruction-threshold=1", "-fnoxray-link-deps")
 	// The shell's process becomes that of the program.
 	cmd := exec.Command("sh", "-c", `read go; exec env "$@"`, "sh", "LD_PRELOAD="+library.Preload(), EnvVar+"=control=1,start=0", program)
-	cmd.Stderr = os.Stderr
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer cmd.Wait()
-	defer stdin.Close()
+	r := startPiped(t, cmd)
+	defer r.end(t)
 	pid := strconv.Itoa(cmd.Process.Pid)
 	usual, err := socketOf(cmd.Process.Pid)
 	if err != nil {
@@ -626,11 +597,11 @@ func TestTakenNames(t *testing.T) {
 			}()
 		}
 	})
-	if _, err := stdin.Write([]byte("go\n")); err != nil {
+	if _, err := r.stdin.Write([]byte("go\n")); err != nil {
 		t.Fatal(err)
 	}
-	if line, err := bufio.NewReader(stdout).ReadString('\n'); line != "ready\n" {
-		t.Fatalf("the program printed %q, %v", line, err)
+	if line := r.line(t); line != "ready" {
+		t.Fatalf("the program printed %q", line)
 	}
 	p, err := Dial(pid)
 	if err != nil {

@@ -3,7 +3,6 @@
 package recorder
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/binary"
@@ -302,19 +301,13 @@ func startReady(t *testing.T, env []string, program string, args ...string) *exe
 	t.Helper()
 	cmd := exec.Command(program, args...)
 	cmd.Env = append(os.Environ(), env...)
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	r := startPiped(t, cmd)
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	if line, err := bufio.NewReader(stdout).ReadString('\n'); line != "ready\n" {
-		t.Fatalf("the program printed %q, %v", line, err)
+	if line := r.line(t); line != "ready" {
+		t.Fatalf("the program printed %q", line)
 	}
 	return cmd
 }

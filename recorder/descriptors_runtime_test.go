@@ -3,11 +3,9 @@
 package recorder
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -71,21 +69,10 @@ func TestClosedDescriptors(t *testing.T) {
 					}
 					var stderr bytes.Buffer
 					cmd.Stderr = &stderr
-					stdin, err := cmd.StdinPipe()
-					if err != nil {
-						t.Fatal(err)
-					}
-					stdout, err := cmd.StdoutPipe()
-					if err != nil {
-						t.Fatal(err)
-					}
-					if err := cmd.Start(); err != nil {
-						t.Fatal(err)
-					}
+					r := startPiped(t, cmd)
 					said := ""
-					lines := bufio.NewReader(stdout)
 					for !strings.Contains(said, "header") {
-						line, err := lines.ReadString('\n')
+						line, err := r.lines.ReadString('\n')
 						if err != nil {
 							t.Fatalf("the program printed %q, %v\n%s", said, err, &stderr)
 						}
@@ -95,10 +82,8 @@ func TestClosedDescriptors(t *testing.T) {
 						t.Errorf("the program printed %q, want %q", said, want)
 					}
 					reach(t, cmd.Process.Pid)
-					stdin.Close()
-					io.Copy(io.Discard, lines)
-					if err := cmd.Wait(); err != nil || stderr.Len() > 0 {
-						t.Errorf("the program ended with %v and %q", err, &stderr)
+					if r.end(t); stderr.Len() > 0 {
+						t.Errorf("the program printed %q", &stderr)
 					}
 					got := entries(t, f.program, []string{filepath.Join(dir, "trace")})
 					if got["work"] != 30000 {
@@ -176,20 +161,9 @@ func TestDroppedPrivileges(t *testing.T) {
 				if f.library != nil {
 					cmd.Env = append(cmd.Env, "LD_PRELOAD="+f.library.Preload())
 				}
-				cmd.Stderr = os.Stderr
-				stdin, err := cmd.StdinPipe()
-				if err != nil {
-					t.Fatal(err)
-				}
-				stdout, err := cmd.StdoutPipe()
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := cmd.Start(); err != nil {
-					t.Fatal(err)
-				}
-				if line, err := bufio.NewReader(stdout).ReadString('\n'); line != "ready\n" {
-					t.Fatalf("the program printed %q, %v", line, err)
+				r := startPiped(t, cmd)
+				if line := r.line(t); line != "ready" {
+					t.Fatalf("the program printed %q", line)
 				}
 				pid := cmd.Process.Pid
 				for user, want := range map[int]string{0: `"ok":true`, nobody: `"ok":true`, 12345: "only the user of the process and root"} {
@@ -197,10 +171,7 @@ func TestDroppedPrivileges(t *testing.T) {
 						t.Errorf("user %d: wrong answer %s", user, answer)
 					}
 				}
-				stdin.Close()
-				if err := cmd.Wait(); err != nil {
-					t.Error(err)
-				}
+				r.end(t)
 				if got := entries(t, f.program, []string{dir + "/trace"}); got["work"] != 20000 {
 					t.Errorf("wrong calls: %v", got)
 				}

@@ -315,23 +315,14 @@ func TestWindowsOfExecutedPrograms(t *testing.T) {
 		cmd.Env = append(os.Environ(), EnvVar+"=control=1,window=1000000,every=3600000000000,observer="+o.Address()+",session="+strconv.FormatUint(o.Session, 10),
 			"LD_PRELOAD="+l.Preload())
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-		stdin, err := cmd.StdinPipe()
-		if err == nil {
-			err = cmd.Start()
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := startPiped(t, cmd)
 		reach(t, cmd.Process.Pid)
 		ob.mu.Lock()
 		for _, a := range ob.arenas {
 			plans = append(plans, a.plan())
 		}
 		ob.mu.Unlock()
-		stdin.Close()
-		if err := cmd.Wait(); err != nil {
-			t.Error(err)
-		}
+		r.end(t)
 		awaitIdle(ob)
 	}
 	if _, err := settle(); err != nil || len(plans) != 2 || plans[0] == 0 || plans[0] != plans[1] {

@@ -23,7 +23,7 @@ type running struct {
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
 	lines *bufio.Reader
-	dir   string // holds the traces, named by process ID
+	dir   string // holds the traces, named by process ID, if a variant has started it
 }
 
 // run starts a program with the recorder's options. The test ends by closing the program's standard
@@ -36,26 +36,35 @@ func (f variant) run(t *testing.T, options string, args ...string) *running {
 // start is run with a command.
 func (f variant) start(t *testing.T, options string, cmd *exec.Cmd) *running {
 	t.Helper()
-	r := &running{cmd: cmd, dir: t.TempDir()}
-	r.cmd.Env = append(os.Environ(), EnvVar+"=output="+escapeOption(r.dir)+"/%25p,"+options)
+	dir := t.TempDir()
+	cmd.Env = append(os.Environ(), EnvVar+"=output="+escapeOption(dir)+"/%25p,"+options)
 	if f.library != nil {
-		r.cmd.Env = append(r.cmd.Env, "LD_PRELOAD="+f.library.Preload())
+		cmd.Env = append(cmd.Env, "LD_PRELOAD="+f.library.Preload())
 	}
-	r.cmd.Stderr = os.Stderr
-	stdin, err := r.cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := r.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.stdin, r.lines = stdin, bufio.NewReader(stdout)
-	if err := r.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	r := startPiped(t, cmd)
+	r.dir = dir
 	t.Cleanup(func() { r.end(t) })
 	return r
+}
+
+// startPiped starts a command with pipes to its standard input and output.
+func startPiped(t *testing.T, cmd *exec.Cmd) *running {
+	t.Helper()
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cmd.Stderr == nil {
+		cmd.Stderr = os.Stderr
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return &running{cmd: cmd, stdin: stdin, lines: bufio.NewReader(stdout)}
 }
 
 // end closes the program's standard input and waits for it to end.
