@@ -28,11 +28,7 @@ func TestBudget(t *testing.T) {
 	l := library(t)
 	out, path := variant{program, &l}.runLimited(t, "mode=record,limited=1", 0.03)
 	want := counted(t, out)
-	table, err := symbolize.Load(program, symbolize.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer table.Close()
+	table := namesOf(t, program)
 	f := readTrace(t, path)
 	b := &f.recording.Budget
 	if b.Share != 30000 || len(b.Changes) == 0 {

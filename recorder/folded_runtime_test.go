@@ -17,16 +17,7 @@ import (
 func checkForest(t *testing.T, program, output, path string) {
 	t.Helper()
 	want := counted(t, output)
-	table, err := symbolize.Load(program, symbolize.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer table.Close()
-	trace, err := reader.Open(reader.Options{}, path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer trace.Close()
+	table, trace := openNamed(t, program, path)
 	functions, edges := account.New(account.Options{}), graph.New(graph.Options{})
 	var stats, again calls.Stats
 	if err := calls.RunSums(trace, calls.Options{}, functions, &stats); err != nil {

@@ -33,11 +33,7 @@ type choice struct {
 // refuses traces with others.
 func withoutJumps(t *testing.T, program string) string {
 	t.Helper()
-	table, err := symbolize.Load(program, symbolize.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer table.Close()
+	table := namesOf(t, program)
 	var text strings.Builder
 	fmt.Fprintf(&text, "object %s\n", program)
 	for _, f := range table.Map().Functions {

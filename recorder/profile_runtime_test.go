@@ -14,16 +14,7 @@ import (
 // profiled returns the calls of a trace's profiles by path, and the profiles.
 func profiled(t *testing.T, program, path string) (map[string]int64, []reader.Profile) {
 	t.Helper()
-	table, err := symbolize.Load(program, symbolize.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer table.Close()
-	trace, err := reader.Open(reader.Options{}, path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer trace.Close()
+	table, trace := openNamed(t, program, path)
 	if first, ok := trace.Losses().First(); ok {
 		t.Errorf("first loss: %v", first)
 	}

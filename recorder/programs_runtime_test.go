@@ -63,14 +63,32 @@ func recordProgram(t *testing.T, l *Library, options, program string, args ...st
 	return out.String(), errs.String(), traces
 }
 
-// entries returns the number of entries in all traces by function name.
-func entries(t *testing.T, program string, traces []string) map[string]int64 {
+// namesOf returns the names of the functions of a program.
+func namesOf(t *testing.T, program string) *symbolize.Table {
 	t.Helper()
 	table, err := symbolize.Load(program, symbolize.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer table.Close()
+	t.Cleanup(func() { table.Close() })
+	return table
+}
+
+// openNamed opens a trace of a program.
+func openNamed(t *testing.T, program, path string) (*symbolize.Table, *reader.Trace) {
+	t.Helper()
+	trace, err := reader.Open(reader.Options{}, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { trace.Close() })
+	return namesOf(t, program), trace
+}
+
+// entries returns the number of entries in all traces by function name.
+func entries(t *testing.T, program string, traces []string) map[string]int64 {
+	t.Helper()
+	table := namesOf(t, program)
 	n := map[string]int64{}
 	for _, path := range traces {
 		f := readTrace(t, path)
@@ -262,11 +280,7 @@ func TestModesOfAProgram(t *testing.T) {
 		t.Errorf("count: wrong calls %v", got)
 	}
 	filter := filepath.Join(t.TempDir(), "filter")
-	table, err := symbolize.Load(program, symbolize.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer table.Close()
+	table := namesOf(t, program)
 	text := "default off\nobject " + program + "\n"
 	for _, f := range table.Map().Functions {
 		if name := symbolize.Label(table, f.ID); name == "tail" || name == "fib" {

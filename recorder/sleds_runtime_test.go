@@ -20,16 +20,7 @@ import (
 // leftOff returns the names of the functions that a recording of a program left off, by reason.
 func leftOff(t *testing.T, program, path string) map[string][]string {
 	t.Helper()
-	table, err := symbolize.Load(program, symbolize.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer table.Close()
-	trace, err := reader.Open(reader.Options{}, path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer trace.Close()
+	table, trace := openNamed(t, program, path)
 	left := map[string][]string{}
 	for _, l := range trace.Recording(0).Objects[0].LeftOff {
 		for _, n := range l.Functions {

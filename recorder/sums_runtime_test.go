@@ -21,11 +21,7 @@ import (
 // counted.
 func checkPruned(t *testing.T, program, output, path string) {
 	t.Helper()
-	table, err := symbolize.Load(program, symbolize.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer table.Close()
+	table := namesOf(t, program)
 	f := readTrace(t, path)
 	p := &f.recording.Pruned
 	got, left := map[string]int64{}, map[string]reader.PrunedFunction{}

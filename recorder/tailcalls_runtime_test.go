@@ -40,16 +40,7 @@ func (s tailSink) Calls(b *calls.Batch) error {
 
 func tailSumsOf(t *testing.T, program, path string) *tailSums {
 	t.Helper()
-	table, err := symbolize.Load(program, symbolize.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer table.Close()
-	trace, err := reader.Open(reader.Options{}, path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer trace.Close()
+	table, trace := openNamed(t, program, path)
 	name := func(id reader.FuncID) string {
 		switch label := symbolize.Label(table, id); label {
 		case "first", "second", "third":

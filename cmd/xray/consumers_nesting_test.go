@@ -27,13 +27,18 @@ func converted(t *testing.T, format string, args ...string) string {
 	return file
 }
 
+// inTraceProcessor loads a file, without complaints.
 func inTraceProcessor(t *testing.T, file string) *traceprocessor.Processor {
 	t.Helper()
 	trace, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return traceprocessor.Open(t, trace)
+	p := traceprocessor.Open(t, trace)
+	for _, row := range p.Query(`select name, value from stats where value > 0 and severity in ('error', 'data_loss')`) {
+		t.Errorf("Perfetto complains: %v", row)
+	}
+	return p
 }
 
 // equalTimes has calls that begin or end at the same time, some of which take no time: 1 > 2 > (3, 4),

@@ -1,14 +1,9 @@
 package main
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/xray-tools/xray/internal/test/traceprocessor"
-	"github.com/xray-tools/xray/internal/tracetext"
 )
 
 // sumsOfSlices selects the count and times of slices by name.
@@ -40,16 +35,7 @@ func TestPerfettoInTraceProcessor(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			file := filepath.Join(t.TempDir(), "trace.pftrace")
-			produce(t, append([]string{"convert", "-f", "perfetto", "-o", file}, args...)...)
-			trace, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			p := traceprocessor.Open(t, trace)
-			for _, row := range p.Query(`select name, value from stats where value > 0 and severity in ('error', 'data_loss')`) {
-				t.Errorf("Perfetto complains: %v", row)
-			}
+			p := inTraceProcessor(t, converted(t, "perfetto", args...))
 			got := map[string]sums{}
 			for _, row := range p.Query(sumsOfSlices) {
 				got[row[0].(string)] = sums{row[1].(int64), row[2].(int64), row[3].(int64)}
@@ -95,21 +81,7 @@ typed 513 "\x00\xff" +1
 enter 3 +10
 end-of-buffer
 `
-	trace, err := tracetext.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	input, output := filepath.Join(dir, "trace.xray"), filepath.Join(dir, "trace.pftrace")
-	if err := os.WriteFile(input, trace, 0o666); err != nil {
-		t.Fatal(err)
-	}
-	produce(t, "convert", "-f", "perfetto", "-o", output, input)
-	written, err := os.ReadFile(output)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := traceprocessor.Open(t, written)
+	p := inTraceProcessor(t, converted(t, "perfetto", textTrace(t, text)))
 	for query, want := range map[string][][]any{
 		`select tid, s.ts, dur, s.name from slice s join thread_track t on s.track_id = t.id join thread using (utid) order by 1, 2, 3 desc`: {
 			{int64(11), int64(0), int64(105), "#1"}, {int64(11), int64(5), int64(0), "request 5"},
@@ -138,25 +110,9 @@ func TestCaveatsInTraceProcessor(t *testing.T) {
 	const text = "xray fdr frequency=1000000000 free=5852594d46445231\nthread 0 tsc=1000\n" +
 		"metadata 1 `{\"pid\":700,\"recorder\":\"1\",\"mode\":\"prune\",\"threshold_ns\":5000,\"depth\":3,\"complete\":true}`\n" +
 		"thread 701 pid=700 tsc=1000\nenter 1 +0\nexit 1 +10000\n"
-	trace, err := tracetext.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	input, output := filepath.Join(dir, "trace.xray"), filepath.Join(dir, "output")
-	if err := os.WriteFile(input, trace, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	input := textTrace(t, text)
 	for format, caveats := range map[string]int64{"perfetto": 2, "chrome": 0} {
-		produce(t, "convert", "-f", format, "-o", output, input)
-		written, err := os.ReadFile(output)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := traceprocessor.Open(t, written)
-		for _, row := range p.Query(`select name, value from stats where value > 0 and severity in ('error', 'data_loss')`) {
-			t.Errorf("%s: Perfetto complains: %v", format, row)
-		}
+		p := inTraceProcessor(t, converted(t, format, input))
 		for query, want := range map[string]int64{
 			`select count(*) from slice where name = '#1' and dur = 10000`:                                          1,
 			`select count(*) from slice s join track t on s.track_id = t.id where s.name like 'Calls are missing%'`: caveats,
