@@ -97,12 +97,13 @@ func (c *slowestRun) find(s *session.Session, root func(reader.FuncID) bool) (*s
 	if err != nil {
 		return nil, nil, err
 	}
-	trees, run, err := session.Analyze(s, session.Scope{}, calls.Options{Paths: true, Roots: opts.Root, RootDepth: opts.RootDepth},
+	trees, run, err := session.Analyze(s, session.Scope{}, calls.Options{Paths: true, Roots: opts.Root, RootDepth: opts.RootDepth, OffCPU: s.OffCPU()},
 		func() *slowest.Trees { return slowest.NewTrees(found) })
 	if err != nil {
 		return nil, nil, err
 	}
 	slow := trees.Report(s.Clock)
+	slow.OffCPU = s.OffCPU() != nil
 	return slow, run, findHolders(s, slow, &c.which)
 }
 

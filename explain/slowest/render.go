@@ -35,17 +35,21 @@ func (r *Report) Body(names symbolize.Names, v View) []report.Node {
 		).Hidden()}},
 		report.Table("slowest", r.Slowest,
 			report.Time("duration", func(s *Slow) uint64 { return s.Duration }),
+			report.Time("on_cpu", func(s *Slow) uint64 { return s.Duration - min(s.Off.Sum(), s.Duration) }).Titled("cpu").When(r.OffCPU),
+			report.Time("blocked", func(s *Slow) uint64 { return s.Off.Blocked }).When(r.OffCPU),
+			report.Time("queued", func(s *Slow) uint64 { return s.Off.Queued }).When(r.OffCPU),
+			report.Time("recorder", func(s *Slow) uint64 { return s.Off.Recorder }).When(r.OffCPU).ForPrograms(),
 			report.Moment("start", func(s *Slow) uint64 { return s.Start }),
 			report.Thread("thread", func(s *Slow) reader.Thread { return s.Thread }),
 			report.Count("number", func(s *Slow) uint64 { return s.Number }),
 			report.Function("function", func(s *Slow) reader.FuncID { return s.Root }),
-			report.Rows("tree", func(s *Slow) *report.TableNode { return tree(s.Rows, names) }, nil),
+			report.Rows("tree", func(s *Slow) *report.TableNode { return r.tree(s.Rows, names) }, nil),
 		),
 	}
 	for i := range r.Slowest {
 		s := &r.Slowest[i]
 		title := fmt.Sprintf("%d. %s#%d, %s", i+1, symbolize.Label(names, s.Root), s.Number, r.Clock.Format(s.Duration))
-		body = append(body, report.People{&report.Section{Title: title, Body: s.shown(names, v)}})
+		body = append(body, report.People{&report.Section{Title: title, Body: r.shown(s, names, v)}})
 	}
 	return body
 }
@@ -77,12 +81,15 @@ func (r *Report) usualDuration() float64 {
 }
 
 // tree is the tree of a call.
-func tree(rows []Row, names symbolize.Names) *report.TableNode {
+func (r *Report) tree(rows []Row, names symbolize.Names) *report.TableNode {
 	fresh := func(r *Row) bool { return r.UsualCalls == 0 }
 	return report.Tree("tree", rows, func(r *Row) int { return r.Depth },
 		report.Count("calls", func(r *Row) uint64 { return r.Calls }),
 		report.Time("total", func(r *Row) uint64 { return r.Total }),
 		report.Time("self", func(r *Row) uint64 { return r.Self }).Least(),
+		report.Time("blocked", func(r *Row) uint64 { return r.Off.Blocked }).When(r.OffCPU),
+		report.Time("queued", func(r *Row) uint64 { return r.Off.Queued }).When(r.OffCPU),
+		report.Time("recorder", func(r *Row) uint64 { return r.Off.Recorder }).When(r.OffCPU).ForPrograms(),
 		report.Number("usual_calls", func(r *Row) float64 { return r.UsualCalls }).Missing(fresh),
 		report.Mean("usual_total", func(r *Row) float64 { return r.UsualTotal }).Missing(fresh),
 		report.Mean("usual_self", func(r *Row) float64 { return r.UsualSelf }).Missing(fresh).ForPrograms(),
@@ -116,14 +123,14 @@ func (r *Row) held(names symbolize.Names) string {
 }
 
 // shown returns the part of a call's tree that people see.
-func (s *Slow) shown(names symbolize.Names, v View) []report.Node {
+func (r *Report) shown(s *Slow, names symbolize.Names, v View) []report.Node {
 	var rows []Row
 	for _, row := range s.Rows {
 		if row.Depth == 0 || float64(row.Total) >= v.MinShare*float64(s.Duration) {
 			rows = append(rows, row)
 		}
 	}
-	body := []report.Node{tree(rows, names)}
+	body := []report.Node{r.tree(rows, names)}
 	if small := len(s.Rows) - len(rows); small > 0 {
 		body = append(body, report.Paragraph(fmt.Sprintf("Not shown: %s with less than %g%% of the call's time.",
 			label.Count(uint64(small), "path", "paths"), 100*v.MinShare)))

@@ -18,6 +18,7 @@ type Report struct {
 	// quantile.RelativeError.
 	Median, P99, Longest uint64
 	Approximate          bool
+	OffCPU               bool // the trace says when threads were off CPU
 	Usual                Usual
 	// Slowest are ordered by duration, the longest first, and with Options.PerThread first
 	// by thread.
@@ -33,6 +34,7 @@ type Slow struct {
 	Root     reader.FuncID
 	Start    uint64 // TSC
 	Duration uint64
+	Off      calls.Off
 	// Rows are the paths that the invocation took, callees after their caller, in the order
 	// of their first calls. The first is the root. Paths deeper than MaxDepth are added up in rows
 	// at that depth whose function is [reader.Folded].
@@ -48,6 +50,7 @@ type Row struct {
 	Func               reader.FuncID
 	Depth              int // below the root
 	Calls, Total, Self uint64
+	Off                calls.Off // part of Self
 	// UsualCalls, UsualTotal and UsualSelf are the same for the mean of usual invocations,
 	// or 0 if none takes the path.
 	UsualCalls, UsualTotal, UsualSelf float64
@@ -86,9 +89,11 @@ func (t *Trees) Report(c reader.Clock) *Report {
 			continue // the trace changed between the passes
 		}
 		number, _ := t.numbering.Number(v.Key)
-		r.Slowest = append(r.Slowest, Slow{
-			Number: number, Thread: v.Thread, Root: v.Root, Start: v.Start, Duration: v.Duration, Rows: t.rows(v, totals),
-		})
+		slow := Slow{Number: number, Thread: v.Thread, Root: v.Root, Start: v.Start, Duration: v.Duration, Rows: t.rows(v, totals)}
+		for i := range v.Paths {
+			slow.Off.Add(v.Paths[i].Off)
+		}
+		r.Slowest = append(r.Slowest, slow)
 	}
 	if t.found.opts.PerThread {
 		slices.SortStableFunc(r.Slowest, func(a, b Slow) int {
@@ -153,6 +158,7 @@ func (t *Trees) addUp(row *Row, list []invocation.Path, children map[calls.PathI
 		one := t.row(p, MaxDepth, 0)
 		row.Calls += one.Calls
 		row.Self += one.Self
+		row.Off.Add(p.Off)
 		row.UsualCalls += one.UsualCalls
 		row.UsualSelf += one.UsualSelf
 	}
@@ -160,7 +166,7 @@ func (t *Trees) addUp(row *Row, list []invocation.Path, children map[calls.PathI
 }
 
 func (t *Trees) row(p invocation.Path, depth int, usualTotal uint64) Row {
-	row := Row{Func: t.Tree.Func(p.ID), Depth: depth, Calls: p.Calls, Self: p.Self}
+	row := Row{Func: t.Tree.Func(p.ID), Depth: depth, Calls: p.Calls, Self: p.Self, Off: p.Off}
 	if n := float64(t.usual.Count); n > 0 {
 		row.UsualCalls = float64(t.usualPaths[p.ID].calls) / n
 		row.UsualSelf = float64(t.usualPaths[p.ID].self) / n

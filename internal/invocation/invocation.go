@@ -48,7 +48,8 @@ type Path struct {
 	ID    calls.PathID // in Tracker.Tree
 	Calls uint64
 	Self  uint64
-	First uint64 // start of the first call
+	First uint64    // start of the first call
+	Off   calls.Off // part of Self; 0 without calls.Options.OffCPU
 }
 
 // Options configures a Tracker. Root is required.
@@ -95,14 +96,19 @@ func (t *Tracker) Calls(b *calls.Batch) error {
 	t.Fold(b.Paths)
 	t.places = append(t.places, make([]uint32, t.Tree.Len()-len(t.places))...)
 	th := t.use(b)
+	waits := b.Waits
 	for i := range b.Calls {
 		c := &b.Calls[i]
+		var off calls.Off
+		if len(waits) > 0 && waits[0].Call == i {
+			off, waits = waits[0].Self, waits[1:]
+		}
 		path := t.Of(c.Path)
 		if path == 0 {
 			continue
 		}
 		if t.opts.Paths {
-			t.add(th, path, c)
+			t.add(th, path, c, off)
 		}
 		if t.Of(b.Paths.Parent(c.Path)) != 0 {
 			continue
@@ -140,7 +146,7 @@ func (t *Tracker) use(b *calls.Batch) *thread {
 	return th
 }
 
-func (t *Tracker) add(th *thread, path calls.PathID, c *calls.Call) {
+func (t *Tracker) add(th *thread, path calls.PathID, c *calls.Call, off calls.Off) {
 	place := t.places[path]
 	if place == 0 {
 		th.paths = append(th.paths, Path{ID: path, First: c.Start})
@@ -150,6 +156,7 @@ func (t *Tracker) add(th *thread, path calls.PathID, c *calls.Call) {
 	p := &th.paths[place-1]
 	p.Calls++
 	p.Self += c.Self
+	p.Off.Add(off)
 	p.First = min(p.First, c.Start)
 }
 

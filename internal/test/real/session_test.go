@@ -46,7 +46,8 @@ type run struct {
 	timed  string   // file for the CPU time of the program, or ""
 	kept   string   // directory in which the traces stay, or ""
 	env    []string
-	times  int // 0 is once
+	times  int  // 0 is once
+	tells  bool // xray record prints its summary
 }
 
 // startSession runs the script of a load. In it, "$@" is the command that precedes the program.
@@ -68,7 +69,10 @@ func startSession(t *testing.T, l load, r run) *session {
 	}
 	args := []string{"-euo", "pipefail", "-c", l.script, l.name}
 	if r.record != nil {
-		args = append(args, elftest.Xray(t), "record", "-q", "-o", filepath.Join(s.traces, "%e.%p.xray"))
+		args = append(args, elftest.Xray(t), "record", "-o", filepath.Join(s.traces, "%e.%p.xray"))
+		if !r.tells {
+			args = append(args, "-q")
+		}
 		args = append(append(args, r.record...), "--")
 	}
 	if r.timed != "" {
