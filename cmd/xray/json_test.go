@@ -44,9 +44,10 @@ var rareKeys = map[string][]string{
 	"account": {"same_address", "others", "on_cpu_ns", "blocked_ns", "queued_ns", "total_blocked_ns", "total_queued_ns", "recorder_ns", "total_recorder_ns", "interrupted_ns", "total_interrupted_ns",
 		// Recordings within a budget.
 		"all_calls", "margin", "all_total_ns", "total_margin_ns", "counted", "estimated"},
-	"io":      {"blocked_ns", "queued_ns"},
-	"stack":   {"on_cpu_ns", "blocked_ns", "queued_ns", "recorder_ns"},
-	"slowest": {"on_cpu_ns", "blocked_ns", "queued_ns", "recorder_ns"},
+	"io":        {"blocked_ns", "queued_ns"},
+	"stack":     {"on_cpu_ns", "blocked_ns", "queued_ns", "recorder_ns"},
+	"residency": {"queued_ns", "recorder_ns"},
+	"slowest":   {"on_cpu_ns", "blocked_ns", "queued_ns", "recorder_ns"},
 	// Traces with scheduler events.
 	"locks": {"by_waker_ns", "queued_ns", "woken_count", "woken_ns"},
 	"requests": {

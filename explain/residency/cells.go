@@ -8,7 +8,7 @@ import (
 )
 
 // MaxCells is the maximum number of cells in which threads live, summed over all threads. A
-// cell takes 72 bytes.
+// cell takes 80 bytes.
 const MaxCells = 2 << 20
 
 // Life is the time from a thread's first record to its last, in ticks, on a clock that does

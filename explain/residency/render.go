@@ -25,7 +25,7 @@ type View struct {
 const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 // signs stand for all states except Busy.
-var signs = [states]string{None: " ", Absent: ".", Other: "+", Busy: "#", Silent: "~", Queued: "=", Waiting: "-"}
+var signs = [states]string{None: " ", Absent: ".", Other: "+", Busy: "#", Silent: "~", Queued: "=", Recorder: "*", Waiting: "-"}
 
 // Body describes the report. Names are for the legend of the strips.
 func (r *Report) Body(names symbolize.Names, v View) []report.Node {
@@ -107,7 +107,7 @@ func (r *Report) threads() report.Node {
 		report.Thread("thread", func(t *Thread) reader.Thread { return t.Thread }),
 		report.Moment("start", func(t *Thread) uint64 { return t.First }),
 		report.Time("duration", func(t *Thread) uint64 { return t.Last - t.First }),
-		ticks(Busy), ticks(Other), ticks(Waiting), ticks(Silent).When(!r.OffCPU), ticks(Queued).When(r.OffCPU), ticks(Absent),
+		ticks(Busy), ticks(Other), ticks(Waiting), ticks(Silent).When(!r.OffCPU), ticks(Queued).When(r.OffCPU), ticks(Recorder).When(r.OffCPU), ticks(Absent),
 		report.Rows("functions", func(t *Thread) *report.TableNode {
 			return report.Table("functions", t.Funcs, r.functionColumns(t.Recorded)...)
 		}, nil),
@@ -179,16 +179,20 @@ type strips struct {
 	view  View
 }
 
-// shown returns the states to show. Other is shown only if a thread has time in it.
+// shown returns the states to show. Other and Recorder are shown only if a thread has time in them.
 func (s *strips) shown() []State {
 	list := []State{Busy, Waiting, Silent, Absent}
 	if s.OffCPU {
 		list[2] = Queued
 	}
-	for i := range s.Threads {
-		if s.Threads[i].Ticks[Other] > 0 {
-			return slices.Insert(list, 1, Other)
-		}
+	has := func(state State) bool {
+		return slices.ContainsFunc(s.Threads, func(t Thread) bool { return t.Ticks[state] > 0 })
+	}
+	if has(Recorder) {
+		list = slices.Insert(list, 3, Recorder)
+	}
+	if has(Other) {
+		list = slices.Insert(list, 1, Other)
 	}
 	return list
 }
@@ -242,7 +246,7 @@ func (s *strips) draw(w io.Writer, width int) error {
 		waiting = "waiting: blocked or asleep"
 	}
 	for state, words := range [...]string{
-		Busy: "other functions", Other: "other calls are open", Queued: "queued: the thread is runnable but not running", Waiting: waiting,
+		Busy: "other functions", Other: "other calls are open", Queued: "queued: the thread is runnable but not running", Waiting: waiting, Recorder: "recorder: the thread waits for the recorder",
 		Silent: "silent: a call is open, but nothing was recorded for more than " + s.Clock.Format(s.Gap),
 		Absent: "absent: no call is open",
 	} {

@@ -130,7 +130,7 @@ func (a *Analysis) threadReport(th *thread) Thread {
 	t := Thread{Thread: th.id, Ticks: th.ticks, from: a, thread: th}
 	t.First, t.Last = a.clip(th.first, th.last)
 	open := th.ticks[Other]
-	t.Ticks[Other] = open - min(open, th.ticks[Busy]+th.ticks[Silent]+th.ticks[Queued]+th.ticks[Waiting])
+	t.Ticks[Other] = open - min(open, th.ticks[Busy]+th.ticks[Silent]+th.ticks[Queued]+th.ticks[Recorder]+th.ticks[Waiting])
 	t.Recorded = a.recorded(th.id, t.First, t.Last)
 	t.Ticks[Absent] = t.Recorded - min(t.Recorded, open)
 	// In place, because many threads may have a list each.
@@ -193,9 +193,9 @@ func (c *cell) run(start, end, first, last uint64) Run {
 		return r
 	}
 	var ticks [states]uint64
-	ticks[Waiting], ticks[Silent], ticks[Queued] = c.waiting, c.silent, c.queued
+	ticks[Waiting], ticks[Silent], ticks[Queued], ticks[Recorder] = c.waiting, c.silent, c.queued, c.recorder
 	ticks[Busy] = c.looked - min(c.looked, c.idle)
-	ticks[Other] = c.open - min(c.open, ticks[Busy]+c.waiting+c.silent+c.queued)
+	ticks[Other] = c.open - min(c.open, ticks[Busy]+c.waiting+c.silent+c.queued+c.recorder)
 	ticks[Absent] = to - from - min(to-from, c.open)
 	// If states are equally common, the more informative one counts.
 	for s := Absent; s < states; s++ {

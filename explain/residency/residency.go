@@ -36,19 +36,20 @@ import (
 type State uint8
 
 const (
-	None    State = iota // the thread has not begun, or has ended
-	Absent               // no call is open
-	Other                // only calls that are not shown are open
-	Busy                 // in a function that is shown
-	Silent               // a call is open, but nothing was recorded for longer than the gap
-	Queued               // runnable, and waits for a processor; only with Options.OffCPU
-	Waiting              // in a function that waits, or blocked
-	states  = iota
+	None     State = iota // the thread has not begun, or has ended
+	Absent                // no call is open
+	Other                 // only calls that are not shown are open
+	Busy                  // in a function that is shown
+	Silent                // a call is open, but nothing was recorded for longer than the gap
+	Queued                // runnable, and waits for a processor; only with Options.OffCPU
+	Recorder              // waits for the recorder, which is nobody's time; only with Options.OffCPU
+	Waiting               // in a function that waits, or blocked
+	states   = iota
 )
 
 // String returns the name of the state in reports.
 func (s State) String() string {
-	return [states]string{"none", "absent", "other", "busy", "silent", "queued", "waiting"}[s]
+	return [states]string{"none", "absent", "other", "busy", "silent", "queued", "recorder", "waiting"}[s]
 }
 
 // Options select what to show. Times are in ticks.
@@ -134,6 +135,7 @@ type thread struct {
 	waited      uint64 // in functions that are shown, since the end of the latest one
 	silent      uint64 // in the same
 	queued      uint64 // in the same
+	recorder    uint64 // in the same
 	cells       []cell // from firstCell to the last one in which the thread did anything
 	firstCell   int
 	now         int // the cell of now
@@ -157,10 +159,10 @@ func (f *funcTicks) id() *reader.FuncID { return &f.fn }
 
 // cell is the time that a thread spent in each state during a part of the trace, in ticks.
 type cell struct {
-	open, looked, waiting, silent, queued uint64
-	idle                                  uint64 // of looked, waiting, silent or queued
-	fn                                    reader.FuncID
-	most                                  uint64 // in fn
+	open, looked, waiting, silent, queued, recorder uint64
+	idle                                            uint64 // of looked, waiting, silent, queued or recorder
+	fn                                              reader.FuncID
+	most                                            uint64 // in fn
 }
 
 // New returns an empty analysis.
@@ -255,7 +257,7 @@ func (a *Analysis) Held() int64 {
 
 // measure updates what a thread holds, also in a report.
 func (a *Analysis) measure(th *thread) {
-	const perFunc, perCell = 208, 72
+	const perFunc, perCell = 208, 80
 	held := perFunc*int64(len(th.funcs.list)) + perCell*int64(len(th.cells))
 	a.held += held - th.held
 	th.held = held
@@ -270,11 +272,12 @@ func (a *Analysis) offUntil(th *thread, gaps []calls.Gap, tsc uint64) []calls.Ga
 		}
 		looked := a.inside[g.Path].looked
 		queued := g.To - g.Queued
-		blocked := queued - g.Blocked - g.Recorder
+		recorder := queued - g.Recorder
+		a.spend(th, recorder, queued, Recorder, looked)
 		for _, part := range []struct {
 			from, to uint64
 			state    State
-		}{{blocked, queued, Waiting}, {queued, g.To, Queued}} {
+		}{{recorder - g.Blocked, recorder, Waiting}, {queued, g.To, Queued}} {
 			a.spend(th, part.from, part.to, part.state, looked)
 			if from, to := a.clip(part.from, part.to); to-from > a.opts.Gap {
 				a.gap(Gap{Thread: th.id, State: part.state, Start: from, Ticks: to - from, Func: g.Func})
@@ -380,6 +383,8 @@ func (a *Analysis) spend(th *thread, from, to uint64, s State, looked bool) {
 			th.silent += end - start
 		case Queued:
 			th.queued += end - start
+		case Recorder:
+			th.recorder += end - start
 		}
 	}
 	a.each(from, to, func(i int, ticks uint64) {
@@ -391,6 +396,8 @@ func (a *Analysis) spend(th *thread, from, to uint64, s State, looked bool) {
 			c.silent += ticks
 		case Queued:
 			c.queued += ticks
+		case Recorder:
+			c.recorder += ticks
 		}
 		if looked {
 			c.idle += ticks
@@ -458,8 +465,8 @@ func (a *Analysis) stay(th *thread, c *calls.Call) {
 	sum.Waiting += th.waited
 	sum.Silent += th.silent
 	sum.Queued += th.queued
-	th.ticks[Busy] += to - from - min(to-from, th.waited+th.silent+th.queued)
-	th.waited, th.silent, th.queued = 0, 0, 0
+	th.ticks[Busy] += to - from - min(to-from, th.waited+th.silent+th.queued+th.recorder)
+	th.waited, th.silent, th.queued, th.recorder = 0, 0, 0, 0
 	a.each(c.Start, end, func(i int, ticks uint64) {
 		if i != th.now {
 			th.settle()
