@@ -36,7 +36,11 @@ func (r *Report) explained() bool { return r.Kept > 0 && r.Usual.Count > 0 }
 
 func (t *phrases) ticks(x float64) string { return label.Ticks(t.Clock, x) }
 
+// label is the name of a function. 0 stands for any of several roots.
 func (t *phrases) label(fn reader.FuncID) string {
+	if fn == 0 && t.Root == 0 && len(t.Roots) > 0 {
+		return t.rootLabel()
+	}
 	return texttab.Printable(symbolize.Label(t.names, fn))
 }
 
@@ -45,11 +49,14 @@ func (t *phrases) rootLabel() string {
 	if t.Root != 0 || len(t.Roots) == 0 {
 		return t.label(t.Root)
 	}
-	var names []string
-	for _, fn := range t.Roots[:min(len(t.Roots), most)] {
-		names = append(names, t.label(fn))
+	var names []string // several programs may have a function of one name
+	for _, fn := range t.Roots {
+		if name := t.label(fn); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
 	}
-	if n := len(t.Roots) - most; n > 0 {
+	if n := len(names) - most; n > 0 {
+		names = names[:most]
 		return fmt.Sprintf("%s and %d others", strings.Join(names, ", "), n)
 	}
 	return strings.Join(names, ", ")

@@ -192,7 +192,7 @@ func (p *phrases) causeColumns() []report.Column[cause] {
 			Missing(isRest).Titled("95% interval").Optional(),
 		report.Count("dominates", func(c *cause) uint64 { return uint64(c.Dominates) }).Missing(func(c *cause) bool { return c.rank == 0 && c.Dominates == 0 }).Titled("slow calls"),
 		report.String("kind", func(c *cause) string { return c.Kind.String() }).ForPrograms(),
-		report.Function("function", func(c *cause) reader.FuncID { return c.Func }).ForPrograms(),
+		optional("function", func(c *cause) reader.FuncID { return c.Func }),
 		report.String("address", func(c *cause) string { return address(c.Lock) }).Missing(func(c *cause) bool { return c.Lock == 0 }).ForPrograms(),
 		report.String("lock_name", func(c *cause) string { return p.lock(c.Cause) }).Missing(func(c *cause) bool { return c.Lock == 0 }).ForPrograms(),
 		report.Number("p", func(c *cause) float64 { return c.Chance }).Missing(func(c *cause) bool { return !c.ByChance }).ForPrograms(),
