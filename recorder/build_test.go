@@ -225,7 +225,7 @@ func TestBuildWithEveryCompiler(t *testing.T) {
 var exported = []string{"xray_", "__xray_", "_ZN6__xray", "__cyg_profile_func_", "__fentry__", "__return__",
 	"_Unwind_SetIP", "longjmp", "_longjmp", "siglongjmp", "__longjmp_chk",
 	"dlopen", "dlsym", "unshare", "setrlimit", "prlimit", "mlockall", "setns", "prctl", "syscall", "pthread_exit", "pthread_setname_np",
-	"setuid", "seteuid", "setreuid", "setresuid", "setgid", "setegid", "setregid", "setresgid", "setgroups", "initgroups", "sigaltstack", "exec", "fexecve", "posix_spawn"}
+	"setuid", "seteuid", "setreuid", "setresuid", "setgid", "setegid", "setregid", "setresgid", "setgroups", "initgroups", "sigaltstack", "clone", "exec", "fexecve", "posix_spawn"}
 
 func exports(t *testing.T, path string) (names []string) {
 	t.Helper()

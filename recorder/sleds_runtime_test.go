@@ -161,6 +161,25 @@ func TestLoopHeads(t *testing.T) {
 	}
 }
 
+// Processes that share their thread-local storage are not recorded from then on, and run on.
+func TestSharedThreadLocalStorage(t *testing.T) {
+	t.Parallel()
+	l := library(t)
+	program := buildProgram(t, "clang-22", "clones.c", "-O1", "-fxray-instruction-threshold=1")
+	for _, options := range []string{"mode=record", "mode=count", "mode=profile", "mode=prune,threshold=100", "mode=depth,depth=2"} {
+		out, stderr, traces := recordProgram(t, &l, options, program)
+		if out != "n 1200012\n" || !strings.Contains(stderr, "shares its thread-local storage") {
+			t.Errorf("%s: the program printed\n%s%s", options, out, stderr)
+		}
+		if options != "mode=record" {
+			continue
+		}
+		if got := entries(t, program, traces); got["deep"] != 6 || got["leaf"] != 12 {
+			t.Errorf("calls %v, want those before the first process", got)
+		}
+	}
+}
+
 // A thread that may not read the clock any more is not recorded from then on, and the program runs on.
 func TestForbiddenClock(t *testing.T) {
 	t.Parallel()

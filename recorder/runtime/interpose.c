@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -179,28 +180,36 @@ static int64_t seal(int all_threads, long number, long a, long b, long c, long d
  * recording of the thread stops before. Threads that it creates may not either. */
 static __thread struct xr_thread *recorded __attribute__((tls_model("initial-exec")));
 
+static void note(const char *change)
+{
+	uint64_t signals = xr_block_signals();
+	xr_lock(XR_LOCK_CONTROL);
+	xr_calibrated();
+	xr_change(change);
+	xr_unlock(XR_LOCK_CONTROL);
+	xr_restore_signals(signals);
+}
+
 static void forbid_tsc(void)
 {
 	if (xr_tsc_forbidden)
 		return;
-	uint64_t signals = xr_block_signals();
-	xr_lock(XR_LOCK_CONTROL);
-	xr_calibrated();
-	xr_change("a thread may not read the clock any more, and is not recorded from here on");
-	xr_unlock(XR_LOCK_CONTROL);
-	xr_restore_signals(signals);
+	note("a thread may not read the clock any more, and is not recorded from here on");
 	xr_warn("a thread may not read the clock any more, and is not recorded from then on", NULL);
 	__atomic_store_n(&xr_some_forbid_tsc, 1, __ATOMIC_RELAXED);
 	recorded = xr_mute();
 	xr_tsc_forbidden = 1;
 }
 
+static __thread int is_shared __attribute__((tls_model("initial-exec")));
+
 static void allow_tsc(void)
 {
 	if (!xr_tsc_forbidden)
 		return;
 	xr_tsc_forbidden = 0;
-	xr_unmute(recorded);
+	if (!is_shared)
+		xr_unmute(recorded);
 }
 
 static int64_t seal_strictly(long number, long a, long b, long c, long d, long e)
@@ -322,6 +331,28 @@ EXPORT int pthread_setname_np(pthread_t thread, const char *name)
 	if (!err)
 		xr_thread_named(kernel_id(thread), name);
 	return err;
+}
+
+/* A thread of the kernel that shares the thread-local storage of its creator would write to its ring, at the
+ * same time. */
+EXPORT int clone(int (*run)(void *), void *stack, int flags, void *arg, ...)
+{
+	static int (*real_clone)(int (*)(void *), void *, int, void *, ...);
+	va_list list;
+	va_start(list, arg);
+	void *parent_id = va_arg(list, void *), *tls = va_arg(list, void *), *child_id = va_arg(list, void *);
+	va_end(list);
+	if (!real_clone && !(real_clone = real("clone")))
+		return result(-ENOSYS);
+	if ((flags & (CLONE_VM | CLONE_VFORK | CLONE_SETTLS)) == CLONE_VM && !is_shared) {
+		is_shared = 1;
+		xr_mute();
+		if (is_interested()) {
+			note("a thread shares its thread-local storage with a process or thread that it creates by clone, and both are not recorded from here on");
+			xr_warn("a thread shares its thread-local storage with a process or thread that it creates by clone, and both are not recorded from then on", NULL);
+		}
+	}
+	return real_clone(run, stack, flags, arg, parent_id, tls, child_id);
 }
 
 static void end_windows_of_first(void)
