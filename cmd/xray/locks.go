@@ -10,6 +10,7 @@ import (
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/explain/locks"
+	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/internal/wakers"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
@@ -71,11 +72,30 @@ func (c *lockReport) run(s *session.Session) error {
 		return err
 	}
 	run.Start = found.First
-	view := locks.View{Top: c.top, Threads: s.ThreadNames(), Variable: s.DataAt}
+	view := locks.View{Top: c.top, Threads: s.ThreadNames(), Locks: namesOfLocks(s)}
 	if c.top > 0 {
 		view.Paths = max(c.top, leastPaths)
 	}
 	return s.Report(&c.output, run, func(names symbolize.Names) []report.Node { return found.Body(names, view) })
+}
+
+// namesOfLocks returns how reports name locks.
+func namesOfLocks(s *session.Session) label.Locks {
+	lock, guard := regexp.MustCompile(lockNames), regexp.MustCompile(`^std::(lock_guard|unique_lock|shared_lock)\b.*::(lock_guard|unique_lock|shared_lock)$`)
+	members := symbolize.NewMembers(func(name string) int {
+		f, ok := locks.Libc(name)
+		switch {
+		case ok && (f.Role == locks.Lock || f.Role == locks.TryLock), !ok && lock.MatchString(name):
+			return 1
+		case guard.MatchString(name):
+			return 2
+		}
+		return 0
+	})
+	return label.Locks{
+		Variable: s.DataAt,
+		Member:   func(taker reader.FuncID) string { return members.Passed(s.Names, taker) },
+	}
 }
 
 // leastPaths is the minimum number of call paths to show for a lock, if it has that many.

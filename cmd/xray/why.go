@@ -138,7 +138,7 @@ func noLibcalls(s *session.Session, found *why.Report) string {
 }
 
 func (w *explaining) view(s *session.Session) why.View {
-	return why.View{Exemplars: w.exemplars, All: w.paths, Files: w.files(s.Operands()), Full: s.FullNames(), Variable: s.DataAt}
+	return why.View{Exemplars: w.exemplars, All: w.paths, Files: w.files(s.Operands()), Full: s.FullNames(), Locks: namesOfLocks(s)}
 }
 
 // files returns the traces and the flags for names, for commands that read the same trace.

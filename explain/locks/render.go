@@ -18,8 +18,7 @@ type View struct {
 	// Top is the number of locks shown, and Paths the number of call paths of each. 0 means
 	// all.
 	Top, Paths int
-	// Variable returns the name of the variable at an address of the process of a file, or "". It may be nil.
-	Variable func(file int32, address uint64) string
+	Locks      label.Locks
 }
 
 // describer describes a report.
@@ -98,19 +97,31 @@ func (d *describer) name(l *LockReport) string {
 
 // addressed returns the name of a lock that is identified by its address.
 func (d *describer) addressed(l *LockReport) string {
-	first := reader.FuncID(0)
-	if n := len(l.First); n > 0 && d.view.Variable != nil {
-		first = l.First[n-1]
+	return d.view.Locks.Name(d.names, l.Process.File, l.taker(), l.Address)
+}
+
+// taker returns the function that took the lock first, or 0.
+func (l *LockReport) taker() reader.FuncID {
+	if len(l.First) == 0 {
+		return 0
 	}
-	return label.Lock(d.names, d.variable(l), first, l.Address)
+	return l.First[len(l.First)-1]
 }
 
 // variable returns the name of the variable that is a lock, or "".
 func (d *describer) variable(l *LockReport) string {
-	if d.view.Variable == nil || !l.Logged {
+	if !l.Logged {
 		return ""
 	}
-	return d.view.Variable(l.Process.File, l.Address)
+	return d.view.Locks.VariableAt(l.Process.File, l.Address)
+}
+
+// member returns the class and the member that are a lock, or "".
+func (d *describer) member(l *LockReport) string {
+	if !l.Logged || d.variable(l) != "" {
+		return ""
+	}
+	return d.view.Locks.MemberOf(l.taker())
 }
 
 // numbered is a lock and its position, from 1.
@@ -135,6 +146,7 @@ func (d *describer) locks() report.Node {
 		report.String("address", func(l *numbered) string { return l.address() }).Missing(func(l *numbered) bool { return !l.Logged }).ForPrograms(),
 		report.Count("process", func(l *numbered) uint64 { return uint64(l.Process.Process) }).When(d.several),
 		report.String("variable", func(l *numbered) string { return d.variable(l.LockReport) }).ForPrograms(),
+		report.String("member", func(l *numbered) string { return d.member(l.LockReport) }).ForPrograms(),
 		report.Count("taken", func(l *numbered) uint64 { return l.taken() }),
 		report.Count("tried", func(l *numbered) uint64 { return l.Tries }).ForPrograms(),
 		report.Count("contended", func(l *numbered) uint64 { return l.Contended }),

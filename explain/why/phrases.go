@@ -17,8 +17,7 @@ import (
 type phrases struct {
 	*Report
 	names symbolize.Names
-	// variable is View.Variable.
-	variable func(file int32, address uint64) string
+	locks label.Locks
 }
 
 const (
@@ -303,11 +302,11 @@ func (t *phrases) lock(c *Cause) string {
 	if c.Lock == 0 {
 		return ""
 	}
-	variable := ""
-	if t.variable != nil && len(c.Exemplars) > 0 {
-		variable = t.variable(c.Exemplars[0].Thread.File, c.Lock)
+	file := int32(-1)
+	if len(c.Exemplars) > 0 {
+		file = c.Exemplars[0].Thread.File
 	}
-	return label.Lock(t.names, variable, c.Taker, c.Lock)
+	return t.locks.Name(t.names, file, c.Taker, c.Lock)
 }
 
 // path returns the names on a path from the root. The last one includes the lock's name, if there is one.

@@ -20,15 +20,14 @@ type View struct {
 	// for names.
 	Files string
 	// Full are the names by which commands find functions. nil means those of the report.
-	Full symbolize.Names
-	// Variable returns the name of the variable at an address of the process of a file, or "". It may be nil.
-	Variable func(file int32, address uint64) string
+	Full  symbolize.Names
+	Locks label.Locks
 }
 
 // Body describes the report. The decomposition adds up to the excess. The numbers of
 // exemplars are those of [Exemplar.Number].
 func (r *Report) Body(names symbolize.Names, view View) []report.Node {
-	p := &phrases{r, names, view.Variable}
+	p := &phrases{r, names, view.Locks}
 	var body []report.Node
 	if chosen := p.chosen(); chosen != "" {
 		body = append(body, report.Paragraph(chosen))

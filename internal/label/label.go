@@ -50,17 +50,44 @@ func Func(names symbolize.Names, fn reader.FuncID) string {
 	return name
 }
 
-// Lock returns the name of a lock: the variable that it is, or else the function that took it first, if
-// known, and its address.
-func Lock(names symbolize.Names, variable string, first reader.FuncID, address uint64) string {
+// Locks names locks that are identified by their addresses. The zero value knows only addresses.
+type Locks struct {
+	// Variable returns the name of the variable at an address of the process of a file, or "".
+	Variable func(file int32, address uint64) string
+	// Member returns the class and the member that are the lock which a function takes, or "".
+	Member func(taker reader.FuncID) string
+}
+
+// Name returns the name of a lock: its variable, or else its class and member or the function that took it
+// first, if that is not 0, and its address.
+func (l *Locks) Name(names symbolize.Names, file int32, taker reader.FuncID, address uint64) string {
 	at := "0x" + strconv.FormatUint(address, 16)
-	switch {
-	case variable != "":
-		return variable
-	case first != 0:
-		return Func(names, first) + ": " + at
+	if name := l.VariableAt(file, address); name != "" {
+		return name
+	}
+	if name := l.MemberOf(taker); name != "" {
+		return name + ": " + at
+	}
+	if taker != 0 && l.Variable != nil {
+		return Func(names, taker) + ": " + at
 	}
 	return at
+}
+
+// VariableAt is Variable, or "".
+func (l *Locks) VariableAt(file int32, address uint64) string {
+	if l.Variable == nil {
+		return ""
+	}
+	return l.Variable(file, address)
+}
+
+// MemberOf is Member, or "".
+func (l *Locks) MemberOf(taker reader.FuncID) string {
+	if l.Member == nil || taker == 0 {
+		return ""
+	}
+	return l.Member(taker)
 }
 
 // Path returns the functions of a path, the outermost first. If there are more than limit,

@@ -97,8 +97,8 @@ func TestLibcallsCost(t *testing.T) {
 		seconds, calls := map[string][]float64{}, map[string]float64{}
 		for range *costRounds {
 			for _, flags := range []string{"--no-libcalls", "--libcalls"} {
-				c := measure(t, l, run{src: src, record: []string{"--limit", "4G", flags}})
-				seconds[flags], calls[flags] = append(seconds[flags], c.seconds), c.calls
+				c := measure(t, l, run{src: src, times: *budgetTimes, record: []string{"--ring", "1M", flags}})
+				seconds[flags] = append(seconds[flags], c.seconds)
 			}
 			seconds[""] = append(seconds[""], measure(t, l, run{src: src, times: *budgetTimes}).seconds)
 			for _, budget := range budgets {
@@ -108,9 +108,12 @@ func TestLibcallsCost(t *testing.T) {
 				}
 			}
 		}
+		for _, flags := range []string{"--no-libcalls", "--libcalls"} {
+			calls[flags] = measure(t, l, run{src: src, times: *budgetTimes, record: []string{"--count", flags}}).calls
+		}
 		plain, base := median(seconds["--no-libcalls"]), median(seconds[""])
 		fmt.Fprintf(&table, "| %s | %s | %.2f s | %.3f | %.2f | %.2f s |", p.name, l.name, plain, median(seconds["--libcalls"])/plain,
-			(calls["--libcalls"]-calls["--no-libcalls"])/plain/1e6, base)
+			(calls["--libcalls"]-calls["--no-libcalls"])/base/1e6, base)
 		for _, flags := range []string{"--no-libcalls", "--libcalls"} {
 			for _, budget := range budgets {
 				fmt.Fprintf(&table, " %.2f |", median(seconds[budget+flags])/base)

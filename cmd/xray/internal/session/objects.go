@@ -239,6 +239,9 @@ func (s *Session) DataAt(file int32, address uint64) string {
 	if err != nil {
 		return ""
 	}
+	if file < 0 || int(file) >= len(s.Trace.Files()) {
+		return ""
+	}
 	r := s.Trace.Recording(int(file))
 	if r == nil {
 		return ""
