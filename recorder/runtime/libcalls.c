@@ -27,21 +27,21 @@ struct descriptor {
 };
 enum { XR_NO_ADDRESS, XR_PEER_ADDRESS, XR_OWN_ADDRESS };
 
-/* Gets the address of a socket's peer, or the socket's own if it has no peer. */
-static void get_address(struct descriptor *d, struct sockaddr_storage *address)
+/* Gets the address of a socket's peer, or the socket's own. Returns whether there is one. */
+static int get_address(struct descriptor *d, int whose, struct sockaddr_storage *address)
 {
 	uint32_t size = sizeof *address;
-	d->whose = XR_PEER_ADDRESS;
-	int64_t err = xr_sys3(SYS_getpeername, d->fd, (intptr_t)address, (intptr_t)&size);
-	if (err) {
-		size = sizeof *address;
-		d->whose = XR_OWN_ADDRESS;
-		err = xr_sys3(SYS_getsockname, d->fd, (intptr_t)address, (intptr_t)&size);
-	}
-	if (err || size > sizeof *address)
-		d->whose = XR_NO_ADDRESS;
-	else
-		d->size = size;
+	int64_t call = whose == XR_PEER_ADDRESS ? SYS_getpeername : SYS_getsockname;
+	if (xr_sys3(call, d->fd, (intptr_t)address, (intptr_t)&size) || size > sizeof *address)
+		return 0;
+	d->whose = whose;
+	d->size = size;
+	return 1;
+}
+
+static int is_internet(const struct sockaddr_storage *address)
+{
+	return address->ss_family == AF_INET || address->ss_family == AF_INET6;
 }
 
 /* Gets the path, or the kernel's substitute for one, such as "socket:[7]". Returns its length. */
@@ -63,12 +63,17 @@ void xr_name_descriptor(int64_t fd, uint64_t *named)
 		char path[MAX_PATH];
 	} e;
 	if (!xr_is_sealed()) {
-		int64_t n = get_path(e.path, fd);
+		e.head = (struct descriptor){{'X', 'R', 'Y', 'M'}, 1, XR_META_DESCRIPTOR, fd, XR_NO_ADDRESS, 0};
+		int connected = get_address(&e.head, XR_PEER_ADDRESS, &e.address);
+		int64_t n = 6;
+		xr_copy(e.path, "socket", n);
+		/* For connections, of which servers have many, the address says enough. */
+		if (!connected || !is_internet(&e.address))
+			n = get_path(e.path, fd);
 		if (n <= 0)
 			return; /* not open */
-		e.head = (struct descriptor){{'X', 'R', 'Y', 'M'}, 1, XR_META_DESCRIPTOR, fd, XR_NO_ADDRESS, 0};
-		if (n > 7 && !xr_memcmp(e.path, "socket:", 7))
-			get_address(&e.head, &e.address);
+		if (!connected && n > 7 && !xr_memcmp(e.path, "socket:", 7))
+			get_address(&e.head, XR_OWN_ADDRESS, &e.address);
 		char *behind = (char *)&e.address + e.head.size;
 		xr_copy(behind, e.path, n); /* copies forwards, so the two may overlap */
 		if (n < MAX_PATH)

@@ -94,7 +94,7 @@ func TestLibcallsCost(t *testing.T) {
 	table.WriteString("| program | load | recorded | with --libcalls | million calls of libc a second | unrecorded | 3% | 5% | 3% with --libcalls | 5% with --libcalls |\n|---|---|--:|--:|--:|--:|--:|--:|--:|--:|\n")
 	eachLoad(t, func(l load) bool { return l.cost }, func(t *testing.T, p program, l load) {
 		src := p.build(t, instrumented)
-		seconds, calls := map[string][]float64{}, map[string]float64{}
+		seconds := map[string][]float64{}
 		for range *costRounds {
 			for _, flags := range []string{"--no-libcalls", "--libcalls"} {
 				c := measure(t, l, run{src: src, times: *budgetTimes, record: []string{"--ring", "1M", flags}})
@@ -108,12 +108,11 @@ func TestLibcallsCost(t *testing.T) {
 				}
 			}
 		}
-		for _, flags := range []string{"--no-libcalls", "--libcalls"} {
-			calls[flags] = measure(t, l, run{src: src, times: *budgetTimes, record: []string{"--count", flags}}).calls
-		}
+		without := measure(t, l, run{src: src, record: []string{"--limit", "4G", "--no-libcalls"}})
+		with := measure(t, l, run{src: src, record: []string{"--limit", "4G", "--libcalls"}})
 		plain, base := median(seconds["--no-libcalls"]), median(seconds[""])
 		fmt.Fprintf(&table, "| %s | %s | %.2f s | %.3f | %.2f | %.2f s |", p.name, l.name, plain, median(seconds["--libcalls"])/plain,
-			(calls["--libcalls"]-calls["--no-libcalls"])/base/1e6, base)
+			(with.calls-without.calls)/without.seconds/1e6, base)
 		for _, flags := range []string{"--no-libcalls", "--libcalls"} {
 			for _, budget := range budgets {
 				fmt.Fprintf(&table, " %.2f |", median(seconds[budget+flags])/base)
