@@ -2,9 +2,12 @@ package recorder
 
 import (
 	"encoding/binary"
+	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -115,6 +118,83 @@ func TestKey(t *testing.T) {
 			t.Errorf("another user got an answer to a request for scheduler events: %d bytes, error %v", n, err)
 		}
 	})
+}
+
+// Only processes of the recording learn which functions of a file are selected, or name programs that were
+// not recorded.
+func TestKeyOfQuestions(t *testing.T) {
+	t.Parallel()
+	path, err := filepath.Abs(filepath.Join("..", "testdata", "kvserver"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	filter := &Filter{Func: regexp.MustCompile(".")}
+	o := ObserverOptions{Session: uint64(time.Now().UnixNano()), Key: NewKey(), Output: filepath.Join(t.TempDir(), "%p"), Filter: filter}
+	startObserver(t, o)
+	question := func(magic, key string) []byte {
+		q := make([]byte, questionSize)
+		copy(q, magic)
+		binary.LittleEndian.PutUint64(q[questionSessionAt:], o.Session)
+		copy(q[questionPathAt:], path)
+		copy(q[questionKeyAt:], key)
+		return q
+	}
+	heard := func(packet []byte) bool {
+		conn := visit(t, &o, packet)
+		n, _, err := unix.Recvfrom(conn, make([]byte, 16), 0)
+		if err != nil && err != unix.ECONNRESET {
+			t.Error(err)
+		}
+		return n > 0
+	}
+	try := func(who string) {
+		for _, key := range []string{"", NewKey(), o.Key[:keySize-1]} {
+			if answered(t, visit(t, &o, question(selectMagic, key))) >= 0 || heard(question(leftMagic, key)) {
+				t.Errorf("%s with the key %q got an answer", who, key)
+			}
+		}
+		if answered(t, visit(t, &o, question(selectMagic, o.Key))) < 0 || !heard(question(leftMagic, o.Key)) {
+			t.Errorf("%s with the key got no answer", who)
+		}
+	}
+	try("root")
+	asNobody(t, func() { try("another user") })
+}
+
+// A process says nothing to another user who listens where its observer was. It runs as without an observer.
+func TestForeignObserver(t *testing.T) {
+	t.Parallel()
+	l := library(t)
+	program := buildProgram(t, "clang-22", "odd.c", "-O1")
+	o := ObserverOptions{Session: uint64(time.Now().UnixNano()), Key: NewKey()}
+	listener, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(listener)
+	asNobody(t, func() {
+		if err := errors.Join(unix.Bind(listener, &unix.SockaddrUnix{Name: "@" + o.Name()}), unix.Listen(listener, 8)); err != nil {
+			t.Error(err)
+		}
+	})
+	_, stderr, traces := recordProgram(t, &l, "mode=record,quiet=1,observer="+o.Address()+",session="+strconv.FormatUint(o.Session, 10), program)
+	if len(traces) != 1 {
+		t.Errorf("the program wrote %d traces itself, want 1\n%s", len(traces), stderr)
+	}
+	_ = unix.SetNonblock(listener, true)
+	for visits := 0; ; visits++ {
+		conn, _, err := unix.Accept(listener)
+		if err != nil {
+			if visits == 0 {
+				t.Error("the process did not look for its observer")
+			}
+			return
+		}
+		if n, _, err := unix.Recvfrom(conn, make([]byte, 4096), unix.MSG_DONTWAIT); n > 0 {
+			t.Errorf("another user got %d bytes, error %v", n, err)
+		}
+		unix.Close(conn)
+	}
 }
 
 // A process of the recording cannot change the size of the memory, which would end its observer.
