@@ -61,9 +61,10 @@ EXPORT int setns(int fd, int type) { return result(alone(SYS_setns, fd, type)); 
 static int64_t limit(pid_t pid, int resource, const void *limits, void *old)
 {
 	enum { ADDRESSES = 9 }; /* RLIMIT_AS, without the header, because libcs disagree about types */
-	const uint64_t *most = limits;
-	if (resource == ADDRESSES && most && most[0] != UINT64_MAX && (!pid || pid == (pid_t)xr_sys0(SYS_getpid)))
-		xr_arena_trim(most[0] ? most[0] : 1);
+	uint64_t most;
+	if (resource == ADDRESSES && limits && xr_copy_from(&most, limits, sizeof most) == sizeof most && most != UINT64_MAX &&
+	    (!pid || pid == (pid_t)xr_sys0(SYS_getpid)))
+		xr_arena_trim(most ? most : 1);
 	return xr_sys4(SYS_prlimit64, pid, resource, (intptr_t)limits, (intptr_t)old);
 }
 

@@ -153,7 +153,7 @@ static void look_at(int dir, const char *path, int flags, struct program *p)
 	p->kind = UNKNOWN;
 	p->sanitizer[0] = 0;
 	for (int scripts = 0; scripts < 5; scripts++) {
-		int fd = *path || !(flags & AT_EMPTY_PATH) ? (int)xr_sys4(SYS_openat, dir, (intptr_t)path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0) : dir;
+		int fd = !(flags & AT_EMPTY_PATH) || *path ? (int)xr_sys4(SYS_openat, dir, (intptr_t)path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0) : dir;
 		if (fd < 0)
 			return; /* it may run though this user cannot read it */
 		interpreter[0] = 0;
@@ -285,6 +285,9 @@ static void prepare(struct execution *e, const struct program *p)
 {
 	char *const *given = e->envp;
 	const char *own = xr_options.own;
+	char *entry;
+	if (given && xr_copy_from(&entry, given, sizeof entry) != sizeof entry)
+		return; /* the call fails, too */
 	int preload_at, options_at, n = 0;
 	const char *preload = value_of(given, "LD_PRELOAD", &preload_at), *options = value_of(given, "XRAY_RECORDER", &options_at);
 	if (p->kind != LIKE_THIS || !own || (options && !xr_equal(options, own)) ||
