@@ -21,8 +21,8 @@ type Reason uint8
 
 // The reasons that a binary can show.
 const (
-	// Short: it has no loop and fewer instructions than any function that was instrumented for
-	// its length.
+	// Short: it has no loop and fewer instructions than the threshold that the binary was probably built
+	// with.
 	Short Reason = iota
 	// Never: others of its compilation unit have sleds, and it is long enough. An attribute or
 	// a compiler list excludes it.
@@ -51,7 +51,7 @@ type Function struct {
 	Bytes        uint64 // of code
 	Instructions uint64 // 0 if they are not counted
 	Loop         bool
-	Missing      uint64 // instructions that a Short function lacks to reach Report.Threshold
+	Missing      uint64 // instructions that a Short function lacks to reach Report.Likely
 	Reason       Reason
 }
 
@@ -73,6 +73,9 @@ type Report struct {
 	// marked. It is 0 if there is none or instructions are not counted. The compiler counted its
 	// own form of instructions, which may be a few more.
 	Threshold uint64
+	// Likely is the threshold that the binary was probably built with, as a number of its instructions: at
+	// least Threshold, and clang's default without one.
+	Likely  uint64
 	Without   []Function // by reason, then the longest first
 	Counts    [reasons]uint64
 	Choices   []Choice // by threshold; nil if instructions are not counted
@@ -320,9 +323,12 @@ func (b *binary) report() *Report {
 			r.Threshold = f.instructions
 		}
 	}
+	if counted {
+		r.Likely = likely(r.Threshold)
+	}
 	for i := range b.functions {
 		if f := &b.functions[i]; len(b.sleds[f.address]) == 0 {
-			d := b.without(f, r.Threshold)
+			d := b.without(f, r.Likely)
 			f.excluded = d.Reason != Short
 			r.Without = append(r.Without, d)
 		}
@@ -338,6 +344,26 @@ func (b *binary) report() *Report {
 		b.choose(r)
 	}
 	return r
+}
+
+// likely returns the threshold that a binary was probably built with, if this is the fewest instructions of a
+// function that has sleds for its length, or 0. People choose few, or round numbers. The compiler also counts
+// instructions that leave no code, such as those for debug information, so that a function with fewer can
+// have sleds.
+func likely(fewest uint64) uint64 {
+	const byDefault, few = 200, 10
+	switch {
+	case fewest == 0:
+		return byDefault
+	case fewest <= few:
+		return fewest
+	}
+	for _, round := range thresholds {
+		if round >= fewest {
+			return round
+		}
+	}
+	return fewest
 }
 
 // runtimeName matches the linkage names of functions of LLVM's runtime, which has no debug information.

@@ -86,8 +86,8 @@ func ours(r *Report) map[string]string {
 	for _, f := range r.Without {
 		if f.Reason != Unknown {
 			found[f.Name] = f.Reason.String()
-			if f.Reason == Short && (f.Missing == 0 || f.Instructions+f.Missing != r.Threshold) {
-				found[f.Name] += fmt.Sprintf(": %d of %d instructions, %d missing", f.Instructions, r.Threshold, f.Missing)
+			if f.Reason == Short && (f.Missing == 0 || f.Instructions+f.Missing != r.Likely) {
+				found[f.Name] += fmt.Sprintf(": %d of %d instructions, %d missing", f.Instructions, r.Likely, f.Missing)
 			}
 		}
 	}
@@ -109,6 +109,20 @@ func TestReasons(t *testing.T) {
 	// Each straight function has an instruction per addition and at least a return.
 	if r.Always != 1 || r.Threshold < 30 || r.Threshold > 50 {
 		t.Errorf("%d always, threshold %d; want 1 and about 40", r.Always, r.Threshold)
+	}
+}
+
+// No function has sleds for its length, so none that is short is said to be excluded by an attribute.
+func TestNoThreshold(t *testing.T) {
+	r := readReport(t, build(t, 5000, "-g"))
+	got := ours(r)
+	if r.Threshold != 0 || r.Likely != 200 || got["calls"] != "short" || got["main"] != "short" {
+		t.Errorf("threshold %d, probably %d: %v", r.Threshold, r.Likely, got)
+	}
+	for fewest, want := range map[uint64]uint64{0: 200, 1: 1, 7: 7, 12: 20, 183: 200, 200: 200, 2000: 2000} {
+		if got := likely(fewest); got != want {
+			t.Errorf("%d instructions: got %d, want %d", fewest, got, want)
+		}
 	}
 }
 

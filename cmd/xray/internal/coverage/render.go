@@ -75,7 +75,13 @@ func (r *Report) head() string {
 		label.Count(r.Functions, "function has", "functions have"), label.Count(r.Sleds, "sled", "sleds"),
 		percent(r.Functions, r.Functions+uint64(len(r.Without))-r.Counts[Inlined]-r.Counts[Runtime]), label.Count(r.Always, "function is", "functions are"),
 		label.Bytes(r.CodeBytes), label.Bytes(r.TableBytes), label.Bytes(r.FileBytes))
-	if r.Threshold > 0 {
+	switch {
+	case r.Likely > r.Threshold && r.Threshold > 0:
+		text += fmt.Sprintf(" Functions without loops that have sleds have at least %s, so the threshold was probably %d.",
+			label.Count(r.Threshold, "instruction", "instructions"), r.Likely)
+	case r.Likely > 0 && r.Threshold == 0:
+		text += fmt.Sprintf(" No function has sleds for its length, so the threshold was probably clang's default, %d instructions.", r.Likely)
+	case r.Threshold > 0:
 		text += fmt.Sprintf(" Functions without loops that have sleds have at least %s.", label.Count(r.Threshold, "instruction", "instructions"))
 	}
 	return text
