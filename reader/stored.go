@@ -144,6 +144,15 @@ func (r *Recording) Foreign() bool {
 	return r.Process.PID == 0 && r.Process.Exe == "" && (len(r.Functions) > 0 || len(r.Profiles) > 0 && len(r.Objects) == 0)
 }
 
+// Whole reports whether the trace has all records since the recording began: exits without an entry are of
+// calls that were open then.
+func (r *Recording) Whole() bool {
+	if r.Foreign() || len(r.Losses) > 0 || !r.Process.Complete {
+		return false
+	}
+	return !slices.ContainsFunc(r.Threads, func(t ThreadInfo) bool { return t.Dropped+t.Overwritten > 0 })
+}
+
 // Functions returns the functions of the trace by ID, from the files that were packed. It is an
 // error if an ID means different functions in different files. Files that were not packed count as
 // files of the same program, unless their recorder says which binaries their IDs belong to.

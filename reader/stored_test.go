@@ -163,3 +163,22 @@ func TestFunctionsOfUnpacked(t *testing.T) {
 		t.Errorf("recorded from different programs: got error %v", err)
 	}
 }
+
+// Exits without an entry are as expected only if all records since the recording began are there.
+func TestWhole(t *testing.T) {
+	process := reader.Process{PID: 1, Exe: "/bin/a", Complete: true}
+	for _, c := range []struct {
+		recording reader.Recording
+		want      bool
+	}{
+		{reader.Recording{Process: process, Threads: []reader.ThreadInfo{{TID: 1}}}, true},
+		{reader.Recording{Process: process, Threads: []reader.ThreadInfo{{TID: 1, Overwritten: 1}}}, false},
+		{reader.Recording{Process: process, Threads: []reader.ThreadInfo{{TID: 1, Dropped: 1}}}, false},
+		{reader.Recording{Process: process, Losses: []reader.RecordedLoss{{Cause: "no-memory", Count: 1}}}, false},
+		{reader.Recording{Process: reader.Process{PID: 1}}, false},
+	} {
+		if got := c.recording.Whole(); got != c.want {
+			t.Errorf("%+v: got %v", c.recording, got)
+		}
+	}
+}

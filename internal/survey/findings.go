@@ -36,9 +36,10 @@ func (r *Report) Findings(t *reader.Trace, names symbolize.Names) []Finding {
 			add(cause.String(), sentence(r.remedy(cause, t.Header(0))), "%s", sentence(text))
 		}
 	}
-	recorded, counted, leftOff := false, false, false
+	recorded, counted, leftOff, whole := false, false, false, true
 	for i := range t.Files() {
 		recording := t.Recording(i)
+		whole = whole && recording != nil && recording.Whole()
 		counted = counted || recording != nil && len(recording.Counters)+len(recording.Profiles) > 0
 		if recording != nil && !recording.Foreign() {
 			recorded = true
@@ -59,6 +60,9 @@ func (r *Report) Findings(t *reader.Trace, names symbolize.Names) []Finding {
 			add("no-records", noRecords(header.Type, recorded, leftOff), "The trace has no records.")
 		}
 		return all
+	}
+	if !whole {
+		r.unmatchedFindings(header, recorded, add)
 	}
 	r.callFindings(header, recorded, add)
 	if fact, advice := Piled(s, !recorded, names); fact != "" {
@@ -141,7 +145,9 @@ func (r *Report) clockFindings(h reader.Header, add addFinding) {
 	}
 }
 
-func (r *Report) callFindings(h reader.Header, recorded bool, add addFinding) {
+// unmatchedFindings tells about exits without an entry. If the trace has all records since its recording
+// began, they say nothing new: the calls began before.
+func (r *Report) unmatchedFindings(h reader.Header, recorded bool, add addFinding) {
 	s := &r.Stats
 	if s.Unmatched > 0 {
 		remedy := "Recording began in the middle of these calls. Their durations are unknown."
@@ -163,6 +169,10 @@ func (r *Report) callFindings(h reader.Header, recorded bool, add addFinding) {
 		add("only-exits", "The entries were overwritten, or belong to the process that forked.",
 			"%s exits but no entries.", label.Count(uint64(onlyExits), "thread has", "threads have"))
 	}
+}
+
+func (r *Report) callFindings(h reader.Header, recorded bool, add addFinding) {
+	s := &r.Stats
 	if s.Earlier > 0 {
 		add("earlier-calls", "Only their time in the trace counts, and they are not among calls that returned.",
 			"%s before the trace.", label.Count(s.Earlier, "call began", "calls began"))

@@ -76,9 +76,9 @@ type Report struct {
 	// Likely is the threshold that the binary was probably built with, as a number of its instructions: at
 	// least Threshold, and clang's default without one.
 	Likely  uint64
-	Without   []Function // by reason, then the longest first
-	Counts    [reasons]uint64
-	Choices   []Choice // by threshold; nil if instructions are not counted
+	Without []Function // by reason, then the longest first
+	Counts  [reasons]uint64
+	Choices []Choice // by threshold; nil if instructions are not counted
 }
 
 // thresholds are the thresholds in Choices.

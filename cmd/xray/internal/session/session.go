@@ -248,13 +248,23 @@ func (s *Session) Summary(stats *calls.Stats) {
 			parts = append(parts, sums)
 		}
 	}
-	// The traces of watch begin amid calls.
-	if stats != nil && stats.Unmatched > 0 && s.Watched() == nil {
+	// The traces of watch, and of processes that were running, begin amid calls.
+	if stats != nil && stats.Unmatched > 0 && s.Watched() == nil && !whole(s.Trace) {
 		parts = append(parts, label.Count(stats.Unmatched, "exit", "exits")+" without an entry")
 	}
 	if len(parts) > 0 {
 		s.Say("%s; run xray info %s for details", strings.Join(parts, "; "), strings.Join(s.Operands(), " "))
 	}
+}
+
+// whole reports whether exits without an entry are of calls that were open when the recording began.
+func whole(t *reader.Trace) bool {
+	for i := range t.Files() {
+		if r := t.Recording(i); r == nil || !r.Whole() {
+			return false
+		}
+	}
+	return true
 }
 
 // OnlySums says how the recorder summarized calls instead of recording them. It returns "" if
