@@ -60,6 +60,10 @@ func (r *Report) Body(names symbolize.Names, v View) []report.Node {
 			report.Count("count", func(p *pathRow) uint64 { return p.Count }),
 			report.Time("self", func(p *pathRow) uint64 { return p.Self }),
 			report.Time("total", func(p *pathRow) uint64 { return p.Total }),
+			report.Time("min", func(p *pathRow) uint64 { return p.Min }).Missing(unspread).When(r.Spreads),
+			report.Time("p50", func(p *pathRow) uint64 { return p.P50 }).Missing(unspread).When(r.Spreads),
+			report.Time("p99", func(p *pathRow) uint64 { return p.P99 }).Missing(unspread).When(r.Spreads),
+			report.Time("max", func(p *pathRow) uint64 { return p.Max }).Missing(unspread).When(r.Spreads),
 			report.Time("on_cpu", func(p *pathRow) uint64 { return CPU.own(p.Frame) }).When(r.OffCPU),
 			report.Time("blocked", func(p *pathRow) uint64 { return p.Off.Blocked }).When(r.OffCPU),
 			report.Time("queued", func(p *pathRow) uint64 { return p.Off.Queued }).When(r.OffCPU),
@@ -73,6 +77,8 @@ func (r *Report) Body(names symbolize.Names, v View) []report.Node {
 		)},
 	}
 }
+
+func unspread(p *pathRow) bool { return p.Spread == 0 }
 
 func heaviestStacks(n int) string {
 	if n == 1 {
@@ -131,6 +137,10 @@ func (r *Report) section(m Metric, s *heavyStack, number int, total uint64) repo
 	title += ", " + Time.format(r.Clock, addSaturating(f.Total, f.OpenTotal)) + " total"
 	if f.Open > 0 {
 		title += ", " + label.Grouped(f.Open) + " open at the end"
+	}
+	if f.Spread > 0 {
+		title += fmt.Sprintf(", min %s, p50 ~%s, p99 ~%s, max %s",
+			Time.format(r.Clock, f.Min), Time.format(r.Clock, f.P50), Time.format(r.Clock, f.P99), Time.format(r.Clock, f.Max))
 	}
 	if s.thread != "" {
 		title += ", thread " + s.thread

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/internal/wakers"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
@@ -54,6 +55,9 @@ type sums struct {
 	open map[calls.PathID]amounts
 	// off is the off-CPU part of the self time, by path. It has only paths with such time.
 	off map[calls.PathID]calls.Off
+	// spread are the durations of finished calls, by path. It has only paths whose calls the recorder
+	// summed up.
+	spread map[calls.PathID]*quantile.Sample
 
 	paged int64 // bytes of the pages
 	held  int64 // bytes of the sums that Analysis.held includes
@@ -67,8 +71,8 @@ func (a *Analysis) measure(s *sums) {
 	if s == a.all {
 		return
 	}
-	const perThread, perEntry = 256, 96
-	held := perThread + s.paged + 8*int64(cap(s.pages)) + perEntry*int64(len(s.open)+len(s.off))
+	const perThread, perEntry, perSpread = 256, 96, 768
+	held := perThread + s.paged + 8*int64(cap(s.pages)) + perEntry*int64(len(s.open)+len(s.off)) + perSpread*int64(len(s.spread))
 	a.held += held - s.held
 	s.held = held
 }
@@ -174,6 +178,9 @@ func (a *Analysis) Sums(s *calls.Sums) error {
 		if p.Count == 0 {
 			continue
 		}
+		if p.Func != reader.Folded && p.Spread() > 0 {
+			p.AddDurations(sums.durations(id))
+		}
 		t := sums.at(id)
 		t.add(amounts{p.Count, p.Total, p.Self})
 		if p.Leaf {
@@ -263,6 +270,17 @@ func (s *sums) addOff(id calls.PathID, off calls.Off) {
 	s.off[id] = sum
 }
 
+// durations returns the durations of the calls of a path.
+func (s *sums) durations(id calls.PathID) *quantile.Sample {
+	if s.spread == nil {
+		s.spread = make(map[calls.PathID]*quantile.Sample)
+	}
+	if s.spread[id] == nil {
+		s.spread[id] = &quantile.Sample{}
+	}
+	return s.spread[id]
+}
+
 func (a *amounts) add(o amounts) {
 	a.count += o.count
 	a.total = addSaturating(a.total, o.total)
@@ -333,6 +351,9 @@ func (s *sums) merge(other *sums, ids []calls.PathID) {
 	}
 	for id, off := range other.off {
 		s.addOff(here(id), off)
+	}
+	for id, spread := range other.spread {
+		s.durations(here(id)).Merge(spread)
 	}
 }
 

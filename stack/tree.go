@@ -29,6 +29,10 @@ type Frame struct {
 	// Off is the part of Self and OpenSelf in which the thread was off CPU, with
 	// calls.Options.OffCPU.
 	Off calls.Off
+	// Spread is the number of calls of Count whose durations were summed up by the recorder. Min to Max
+	// are of these. P50 and P99 are approximate.
+	Spread             uint64
+	Min, P50, P99, Max uint64
 }
 
 // Tree is the call paths of one thread, or of all threads together.
@@ -48,6 +52,8 @@ type Report struct {
 	Clock reader.Clock
 	// OffCPU says that the report has off-CPU times.
 	OffCPU bool
+	// Spreads says that paths have the durations of their calls.
+	Spreads bool
 
 	threads []*thread // by file, process and ID; a single one without ID for all together
 	labels  []string
@@ -65,11 +71,13 @@ func (a *Analysis) Report(c reader.Clock) *Report {
 	}
 	if a.all != nil {
 		r.threads, r.labels = []*thread{{sums: a.all}}, []string{""}
+		r.Spreads = len(a.all.spread) > 0
 		return r
 	}
 	for _, th := range a.threads {
 		if th != nil {
 			r.threads = append(r.threads, th)
+			r.Spreads = r.Spreads || len(th.sums.spread) > 0
 		}
 	}
 	slices.SortFunc(r.threads, func(x, y *thread) int {
@@ -200,6 +208,11 @@ func (r *Report) frames(t *Tree, s *sums, position []int) {
 			f.Open, f.OpenTotal, f.OpenSelf = open.count, open.total, open.self
 		}
 		f.Off = s.off[id]
+		if spread := s.spread[id]; spread != nil {
+			var q [2]uint64
+			spread.Quantiles(q[:], 0.5, 0.99)
+			f.Spread, f.Min, f.P50, f.P99, f.Max = spread.Count(), spread.Min(), q[0], q[1], spread.Max()
+		}
 		if f.Func == reader.Folded {
 			// The calls of a folded path may contain each other, so their durations
 			// overlap.
