@@ -142,5 +142,10 @@ func (c *accounting) run(s *session.Session) error {
 	descending := c.order == "dsc" || c.order == "" && column != account.ByID && column != account.ByName
 	found.Sort(column, descending, s.Names)
 	found.Top(c.top)
+	if s.Names == nil && found.Functions > 0 {
+		s.Note(func() string {
+			return "functions are shown by number: pass the traced binary, or a map of xray extract, with -m"
+		})
+	}
 	return s.Report(&c.output, run, func(names symbolize.Names) []report.Node { return found.Body(names, c.view) })
 }

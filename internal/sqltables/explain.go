@@ -64,8 +64,29 @@ func (db *DB) explain(query string, err error) error {
 		out.Line = 1 + strings.Count(before, "\n")
 		out.Column = 1 + utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:])
 	}
+	if of := tablesWith(text); len(of) > 0 {
+		out.Text += ", which is a column of " + strings.Join(of, ", ") + ": name that table in FROM or JOIN"
+		return out
+	}
 	out.Near = near(text)
 	return out
+}
+
+// tablesWith returns the tables with the column that a message calls unknown: the query lacks them.
+func tablesWith(text string) (names []string) {
+	m := unknown.FindStringSubmatch(text)
+	if m == nil || m[1] != "column" {
+		return nil
+	}
+	column := strings.ToLower(m[2][strings.LastIndexByte(m[2], '.')+1:])
+	for _, t := range Tables {
+		for _, c := range t.Columns {
+			if c.Name == column {
+				names = append(names, t.Name)
+			}
+		}
+	}
+	return names
 }
 
 // plainText returns SQLite's message without the driver's additions.
