@@ -102,7 +102,7 @@ func (w *perfettoLanes) distinctLogs() []*sched.Log {
 	var logs []*sched.Log
 	taken := make(map[int32]bool)
 	for file, log := range w.p.opts.Sched {
-		if log == nil {
+		if log == nil || log.PID == 0 {
 			continue
 		}
 		process := reader.Thread{File: int32(file), Process: log.PID}

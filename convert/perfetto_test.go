@@ -341,7 +341,10 @@ func cut(t *rapid.T, b *calls.Batch) (first, rest *calls.Batch) {
 	for events < len(b.Events) && b.Events[events].TSC <= last {
 		events++
 	}
-	x.Events, y.Events = b.Events[:events], b.Events[events:]
+	x.Events, y.Events = b.Events[:events], slices.Clone(b.Events[events:])
+	for i := range y.Events {
+		y.Events[i].Call -= n
+	}
 	for args < len(b.Args) && b.Args[args].Call < n {
 		args++
 	}
