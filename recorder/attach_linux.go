@@ -9,7 +9,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/xray-tools/xray/internal/attach"
 )
@@ -100,6 +103,20 @@ func CheckInstrumented(pid int) error {
 		return ErrNotInstrumented
 	}
 	return nil
+}
+
+// IsStarting reports whether a process began a short time ago with the runtime, which may not listen yet.
+func (p *Process) IsStarting() bool {
+	const young = 10 * 100 // clock ticks
+	var uptime unix.Timespec
+	if p.PID == 0 || unix.ClockGettime(unix.CLOCK_BOOTTIME, &uptime) != nil || uint64(uptime.Nano())/1e7 > startTime(p.PID)+young {
+		return false
+	}
+	environment, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.PID), "environ"))
+	return err == nil && slices.ContainsFunc(strings.Split(string(environment), "\x00"), func(entry string) bool {
+		options, is := strings.CutPrefix(entry, EnvVar+"=")
+		return is && slices.Contains(strings.Split(options, ","), "control=1")
+	})
 }
 
 // isPrepared reports whether a process has had the runtime from its start. It returns false if

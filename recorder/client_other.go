@@ -26,6 +26,9 @@ func (p *Process) Hold(context.Context, string, ...*os.File) ([]byte, *Held, err
 // Alive reports whether the process has not ended.
 func (p *Process) Alive() bool { return false }
 
+// IsStarting reports whether the process began a short time ago with the runtime.
+func (p *Process) IsStarting() bool { return false }
+
 // Target returns what to pass to [Dial] to reach the process again.
 func (p *Process) Target() string { return "" }
 

@@ -139,6 +139,9 @@ type Options struct {
 	NoOffCPU bool
 	// Idle records nothing until a command starts recording.
 	Idle bool
+	// Await is the process that starts a recording before main, and then sends the command go. The process
+	// waits for it, at most ten seconds, if it is the parent and there is something to record. 0 is none.
+	Await int
 	// Limited does not record a process that cannot reach the observer, because the observer has the
 	// budget.
 	Limited bool
@@ -187,6 +190,9 @@ func (o *Options) Environment() string {
 	}
 	if o.NoOffCPU {
 		add("offcpu", "0")
+	}
+	if o.Await != 0 {
+		add("await", strconv.Itoa(o.Await))
 	}
 	if o.Limited {
 		add("limited", "1")

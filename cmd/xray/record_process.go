@@ -123,17 +123,40 @@ func (r *recordingFlags) checkPatched(ctx context.Context, a *app, p *recorder.P
 // reach finds the recorder of a process, and loads it into a process that was not prepared, with
 // rings of this size, or of the default size for 0.
 func (a *app) reach(ctx context.Context, target, cc string, ring int64) (p *recorder.Process, status recorder.Status, err error) {
-	if p, err = recorder.Dial(target); err != nil {
-		return nil, status, err
-	}
-	_, err = p.Do(ctx, &status, "status")
-	if !errors.Is(err, recorder.ErrNoRecorder) || p.PID == 0 {
+	p, waited, err := a.find(ctx, target, &status)
+	if !errors.Is(err, recorder.ErrNoRecorder) || p == nil || p.PID == 0 {
 		return p, status, err
+	}
+	if waited > 0 {
+		return p, status, fmt.Errorf("%w after %v. The process began with the recorder, and may still load its objects: try again", err, waited.Round(time.Second))
 	}
 	if p, err = a.attach(ctx, target, cc, ring); err == nil {
 		_, err = p.Do(ctx, &status, "status")
 	}
 	return p, status, err
+}
+
+// find finds the recorder of a process. If the process has just started with the recorder, find waits until
+// that listens, for a few seconds. It returns how long it waited in vain, or 0.
+func (a *app) find(ctx context.Context, target string, status *recorder.Status) (*recorder.Process, time.Duration, error) {
+	const patience, short, often = 5 * time.Second, 500 * time.Millisecond, 5 * time.Millisecond
+	for began, told := time.Now(), false; ; sleep(ctx, often) {
+		p, err := recorder.Dial(target)
+		if err != nil {
+			return nil, 0, err
+		}
+		_, err = p.Do(ctx, status, "status")
+		waited := time.Since(began)
+		switch {
+		case !errors.Is(err, recorder.ErrNoRecorder) || ctx.Err() != nil || !p.IsStarting():
+			return p, 0, err
+		case waited > patience:
+			return p, waited, err
+		case waited > short && !told:
+			told = true
+			a.Say("waiting for %s to start", p)
+		}
+	}
 }
 
 // attach loads the recorder into a process without one.

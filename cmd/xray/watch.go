@@ -50,6 +50,7 @@ type watching struct {
 	commands chan string // paths of traces for --exec
 
 	mu      sync.Mutex
+	awaits  int          // process that waits until it is watched, or 0
 	known   map[int]bool // processes that are watched, or cannot be
 	watched bool         // a process was watched
 	stats   watch.Stats
@@ -260,7 +261,7 @@ func (w *watching) program(ctx context.Context, args []string) error {
 	l := &launch{cmd: exec.Command(path, args[1:]...)}
 	l.cmd.Args[0] = args[0]
 	l.cmd.Stdin, l.cmd.Stdout, l.cmd.Stderr = w.Stdin, w.Stdout.Raw, w.Stderr.Raw
-	options := recorder.Options{Ring: w.ring, Idle: true, Quiet: w.quiet}
+	options := recorder.Options{Ring: w.ring, Idle: true, Quiet: w.quiet, Await: os.Getpid()}
 	if l.cmd.Env, err = w.preload(ctx, l, program, &recordFlags{recordingFlags: w.recordingFlags}, &options); err != nil {
 		return err
 	}
@@ -270,8 +271,10 @@ func (w *watching) program(ctx context.Context, args []string) error {
 	defer cancel()
 	ended := make(chan error, 1)
 	l.onStart = func(pid int) {
+		w.awaits = pid
 		go func() {
 			err := w.family(watched, fmt.Sprint(pid))
+			w.release(ctx, pid)
 			if err != nil && watched.Err() == nil && (w.isWatched() || isRunning(pid)) {
 				w.Say("%v", err) // now, because the program may run for a long time
 				err = exitStatus(1)
@@ -557,6 +560,7 @@ func (w *watching) process(ctx context.Context, p *recorder.Process) (err error)
 	options.Name = func(id reader.FuncID) string { return names[id] }
 	watcher := watch.New(live, w.folder, options)
 	w.setWatched()
+	w.release(ctx, p.PID)
 	what := fmt.Sprintf("%s over %s", w.options.Root, w.over)
 	if w.options.Longest {
 		what = "the longest calls of " + w.options.Root
@@ -569,6 +573,16 @@ func (w *watching) process(ctx context.Context, p *recorder.Process) (err error)
 	watcher.Finish(context.WithoutCancel(ctx))
 	w.add(&watcher.Stats)
 	return err
+}
+
+// release lets the program continue, which waits until it is watched.
+func (w *watching) release(ctx context.Context, pid int) {
+	if pid != w.awaits {
+		return
+	}
+	if p, err := recorder.Dial(fmt.Sprint(pid)); err == nil {
+		_, _ = p.Do(context.WithoutCancel(ctx), nil, "go") // it may have ended
+	}
 }
 
 // choose returns the functions of a process that --root selects, and adds their names.

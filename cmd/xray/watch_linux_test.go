@@ -142,6 +142,28 @@ func TestWatchProgram(t *testing.T) {
 	checkWhy(t, dir)
 }
 
+// A program that watch runs waits until it is watched.
+func TestWatchFirstCall(t *testing.T) {
+	t.Parallel()
+	testenv.Need(t, "clang-22", "cc")
+	program := filepath.Join(t.TempDir(), "first")
+	const source = `#include <unistd.h>
+__attribute__((noinline)) void handle(int i) { usleep(i ? 100 : 300000); }
+int main(void) { for (int i = 0; i < 2000; i++) handle(i); usleep(500000); return 0; }`
+	cmd := exec.Command("clang-22", "-g", "-fxray-instrument", "-fxray-instruction-threshold=1", "-xc", "-", "-o", program)
+	cmd.Stdin = strings.NewReader(source)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, command := range [][]string{{program}, {"sh", "-c", "exec " + program}} {
+		dir := filepath.Join(t.TempDir(), "slow")
+		o := runHere(slices.Concat([]string{"xray", "watch", "--root", "^handle$", "--over", "250ms", "-o", dir, "--"}, command)...)
+		if o.status != 0 || !strings.Contains(o.stderr, "xray: 2,000 calls of ^handle$, 1 slow") {
+			t.Errorf("watch %s did not see all 2,000 calls: %s", command, o)
+		}
+	}
+}
+
 // watch attaches to each process with a name, and leaves them as they were when it ends.
 func TestWatchByName(t *testing.T) {
 	t.Parallel()

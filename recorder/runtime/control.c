@@ -23,6 +23,7 @@
 #include "libcalls.h"
 #include "objects.h"
 #include "offcpu.h"
+#include "options.h"
 #include "output.h"
 #include "syscall.h"
 #include "threads.h"
@@ -656,6 +657,14 @@ static const char *budget(struct request *r)
 	return NULL;
 }
 
+/* The process that awaits a recording continues. */
+static const char *go(struct request *r)
+{
+	__atomic_store_n(&xr_options.await, 0, __ATOMIC_RELEASE);
+	xr_put_text(r->out, "{}");
+	return NULL;
+}
+
 static const struct command {
 	const char *name;
 	const char *(*run)(struct request *);
@@ -673,6 +682,7 @@ static const struct command {
 	{"objects", objects, {0}},
 	{"counters", counters, {"reset"}},
 	{"budget", budget, {"look", "offcpu"}},
+	{"go", go, {0}},
 };
 
 static const struct command *find_command(const char *name)

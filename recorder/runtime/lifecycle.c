@@ -394,6 +394,14 @@ static void start_as_asked(void)
 	}
 }
 
+/* Lets the parent start a recording before main. It says when. */
+static void await_start(void)
+{
+	enum { STEP = 1000000 /* ns */, STEPS = 10000 };
+	for (int i = 0; i < STEPS && __atomic_load_n(&xr_options.await, __ATOMIC_ACQUIRE) == (uint64_t)xr_sys0(SYS_getppid); i++)
+		xr_sleep_ns(STEP);
+}
+
 /* gold drops the sled table of a program with --gc-sections if nothing refers to it. */
 extern const char __start_xray_instr_map[] __attribute__((weak, visibility("hidden")));
 
@@ -426,6 +434,8 @@ __attribute__((constructor(101))) static void begin(void)
 			xr_unlock(XR_LOCK_CONTROL);
 		}
 	}
+	if (xr_options.await && has_sleds() && xr_control_runs())
+		await_start();
 	if (xr_options.dump) {
 		const char *why = xr_dump_at(xr_options.dump);
 		if (why)

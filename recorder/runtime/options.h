@@ -20,6 +20,7 @@ struct xr_options {
 	char *preload; /* the objects that xray record preloads */
 	char *own;     /* the variable itself, as xray record has set it */
 	char *given;   /* LD_PRELOAD as the program was given it */
+	uint64_t await; /* the process that starts a recording before main, if it is the parent */
 	uint64_t restore; /* 1: the program was given another LD_PRELOAD; 2: and no options */
 	char template[4096]; /* template of the output path, absolute; empty if there is none */
 };
