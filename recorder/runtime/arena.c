@@ -594,6 +594,11 @@ void xr_arena_emptied(struct xr_thread *t)
 		__atomic_store_n(&t->slot->taken, 0, __ATOMIC_RELEASE);
 }
 
+uint64_t xr_arena_round(void)
+{
+	return xr_arena_streams() && !arena->closed ? __atomic_load_n(&arena->beat, __ATOMIC_ACQUIRE) + 1 : 0;
+}
+
 int xr_arena_done(const struct xr_thread *t)
 {
 	return !t->slot || !arena->stream || arena->closed || __atomic_load_n(&t->slot->state, __ATOMIC_ACQUIRE) == XR_SLOT_DONE;

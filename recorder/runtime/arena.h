@@ -137,6 +137,9 @@ void xr_arena_hooked(void);
 void xr_arena_dropped(void);
 /* Wakes the observer, because threads have ended. */
 void xr_arena_hurry(void);
+/* Returns a number that changes before slots of ended threads become reusable, or 0 without an observer that
+ * writes continuously. */
+uint64_t xr_arena_round(void);
 /* Returns whether the slot of an ended thread may be reused. */
 int xr_arena_done(const struct xr_thread *t);
 /* Unmaps the unused part of the arena, because it counts towards the program's address-space

@@ -19,8 +19,9 @@ int xr_offcpu_on(void);
 void xr_offcpu_pause(const char *why);
 /* Stops detecting switches while threads record. The caller holds XR_LOCK_CONTROL. */
 void xr_offcpu_give_up(const char *why);
-/* Sets xr_thread.rseq of the calling thread, and reads the kernel's counters so far. */
-void xr_offcpu_attach(struct xr_thread *t);
+/* Sets xr_thread.rseq of the calling thread, and reads the kernel's counters so far. brief says that the
+ * thread will probably end soon. */
+void xr_offcpu_attach(struct xr_thread *t, int brief);
 /* Returns whether the kernel has interrupted the thread since the previous check. */
 static inline int xr_interfered(const struct xr_thread *t) { return !*t->rseq; }
 /* Checks the calling thread after the kernel has interrupted it, with signals blocked. Returns

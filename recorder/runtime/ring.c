@@ -58,6 +58,8 @@ static struct {
 		struct xr_thread **of;
 		uint64_t n;
 	} live, dead, free;
+	uint64_t attached;   /* threads so far */
+	uint64_t dead_bytes; /* of the rings of the dead */
 	uint64_t lost; /* records in rings of ended threads that made room for others */
 	int rdpid;
 	int dont_dump;
@@ -373,26 +375,24 @@ static int is_gone(const struct xr_thread *t)
 static void bury(uint64_t i, int keep_memory)
 {
 	struct xr_thread *t = take_out(&state.dead, i);
+	state.dead_bytes -= ring_bytes(t);
 	recycle(t, keep_memory);
 	push(&state.free, t);
 }
 
-/* Recycles the dead whose records are where they belong. */
+/* Recycles the dead whose records are where they belong. Only the observer's next round changes that. */
 static void bury_done(void)
 {
+	static uint64_t round;
+	uint64_t now = xr_arena_round();
+	if (now && now == round)
+		return;
+	round = now;
 	for (uint64_t i = state.dead.n; i-- > 0;) {
 		struct xr_thread *t = state.dead.of[i];
 		if (!t->taken /* its sums stay */ || (xr_arena_streams() && xr_arena_done(t)))
 			bury(i, 1);
 	}
-}
-
-static uint64_t dead_bytes(void)
-{
-	uint64_t bytes = 0;
-	for (uint64_t i = 0; i < state.dead.n; i++)
-		bytes += ring_bytes(state.dead.of[i]);
-	return bytes;
 }
 
 /* The caller holds the lock. */
@@ -403,16 +403,15 @@ static void reap(void)
 			struct xr_thread *t = take_out(&state.live, i);
 			mark_dead(t);
 			push(&state.dead, t);
+			state.dead_bytes += ring_bytes(t);
 		}
 	bury_done();
 	state.reap_at = 2 * state.live.n + WARM_RINGS;
-	uint64_t bytes = xr_arena_streams() ? 0 : dead_bytes();
-	while (bytes > xr_root.ring_budget) {
+	while (!xr_arena_streams() && state.dead_bytes > xr_root.ring_budget) {
 		uint64_t oldest = 0;
 		for (uint64_t i = 1; i < state.dead.n; i++)
 			if (state.dead.of[i]->last < state.dead.of[oldest]->last)
 				oldest = i;
-		bytes -= ring_bytes(state.dead.of[oldest]);
 		bury(oldest, state.free.n < WARM_RINGS);
 	}
 }
@@ -421,13 +420,13 @@ static void reap(void)
  * giving each new thread memory of its own. */
 static struct xr_thread *free_thread(void)
 {
-	enum { MANY = 64, ROUNDS = 200, PATIENCE = 100000 /* ns */ };
+	enum { ROUNDS = 200, PATIENCE = 100000 /* ns */ };
 	for (int i = 0; !state.free.n && state.dead.n && !xr_sealed; i++) {
 		bury_done();
-		if (state.free.n || !xr_arena_streams() || state.dead.n < MANY)
+		if (state.free.n || !xr_arena_streams() || state.dead_bytes < xr_root.ring_budget / 2)
 			break;
 		xr_arena_hurry();
-		if (i == ROUNDS || dead_bytes() < xr_root.ring_budget)
+		if (i == ROUNDS || state.dead_bytes < xr_root.ring_budget)
 			break;
 		struct { int64_t s, ns; } patience = {0, PATIENCE};
 		xr_sys2(SYS_nanosleep, (intptr_t)&patience, 0);
@@ -456,6 +455,7 @@ static void mark_namesake_dead(uint32_t tid)
 			struct xr_thread *t = take_out(&state.live, i);
 			mark_dead(t);
 			push(&state.dead, t);
+			state.dead_bytes += ring_bytes(t);
 		}
 }
 
@@ -463,6 +463,7 @@ static void mark_namesake_dead(uint32_t tid)
  * the struct of the thread that waits for it, but does not get its own. */
 static struct xr_thread *attach(void)
 {
+	enum { MANY = 256 };
 	uint32_t pid = xr_sealed ? xr_root.pid : xr_sys0(SYS_getpid), tid = xr_thread_id();
 	if (!process || pid != xr_root.pid || !tid)
 		return NULL;
@@ -485,7 +486,7 @@ static struct xr_thread *attach(void)
 		}
 	}
 	if (t) {
-		xr_offcpu_attach(t);
+		xr_offcpu_attach(t, ++state.attached > MANY && state.attached > 4 * state.live.n);
 		t->state = XR_THREAD_LIVE;
 		push(&state.live, t);
 		xr_tls = t;
@@ -517,7 +518,7 @@ void xr_ring_forked(void)
 	}
 	uint32_t parent = xr_root.pid;
 	/* Another thread may have been changing the lists. */
-	state.live.n = state.dead.n = state.free.n = 0;
+	state.live.n = state.dead.n = state.free.n = state.dead_bytes = 0;
 	for (uint64_t i = 0; i < xr_root.nthreads; i++)
 		push(&state.free, xr_root.threads[i]);
 	state.reap_at = state.next_try = state.lost = 0;
@@ -545,6 +546,14 @@ static void put_stamp(struct xr_thread *t, uint8_t *p, uint64_t tsc, uint32_t cp
 	__atomic_store_n(&t->cursor, (uintptr_t)p + STAMP_SIZE, __ATOMIC_RELEASE);
 }
 
+/* Clears a chunk that was used before. Behind what was used, there is at most a part of a record. */
+static void clear(struct xr_chunk *c)
+{
+	enum { RECORD = 2 * XR_MAX_PAYLOAD };
+	uint64_t n = c->used && c->used < XR_CHUNK_SIZE - RECORD ? c->used + RECORD : XR_CHUNK_SIZE;
+	xr_zero(&c->first, n - offsetof(struct xr_chunk, first));
+}
+
 /* Takes the next chunk of the ring. With the number of the current chunk, starts that one
  * again. */
 static void begin_chunk(struct xr_thread *t, uint64_t number)
@@ -552,7 +561,7 @@ static void begin_chunk(struct xr_thread *t, uint64_t number)
 	struct xr_chunk *c = chunk_at(t, number);
 	__atomic_store_n(&c->seq, 2 * number - 1, __ATOMIC_RELEASE);
 	if (number > t->fresh) /* writing would allocate unused pages */
-		xr_zero(&c->first, XR_CHUNK_SIZE - offsetof(struct xr_chunk, first));
+		clear(c);
 	c->tid = t->tid;
 	c->pid = t->pid;
 	c->thread = t;
