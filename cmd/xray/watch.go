@@ -451,7 +451,7 @@ func (w *watching) mayHaveRoot(path string) bool {
 }
 
 func (w *watching) noRoot(paths []string) error {
-	return fmt.Errorf("no function in %s matches --root %q", strings.Join(paths, " "), w.options.Root)
+	return fmt.Errorf("no function in %s matches --root %q%s", strings.Join(paths, " "), w.options.Root, session.Sledless(paths, w.root))
 }
 
 // children begins to watch the descendants of a process that have the recorder in them.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -142,6 +143,9 @@ func (s *Session) ChooseFuncs(flag, text string) (func(reader.FuncID) bool, erro
 			return fmt.Sprintf("no function matches --%s %q: without a map (-m), functions are named by number, like #18", flag, re)
 		}
 		note := fmt.Sprintf("no function that was called matches --%s %q", flag, re)
+		if none := Sledless(s.objectPaths(), re); none != "" {
+			return note + none
+		}
 		lock.Lock()
 		defer lock.Unlock()
 		if like := nearest(text, others); len(like) > 0 {
@@ -160,6 +164,35 @@ func (s *Session) ChooseFuncs(flag, text string) (func(reader.FuncID) bool, erro
 		}
 		return keep
 	}, nil
+}
+
+// objectPaths returns the recorded programs and libraries.
+func (s *Session) objectPaths() (paths []string) {
+	for i := range s.Trace.Files() {
+		if r := s.Trace.Recording(i); r != nil {
+			for _, o := range r.Objects {
+				if o.Path != "" && !slices.Contains(paths, o.Path) {
+					paths = append(paths, o.Path)
+				}
+			}
+		}
+	}
+	return paths
+}
+
+// Sledless says which functions of some files match an expression but have no sleds. It returns "" if there is
+// none.
+func Sledless(paths []string, re *regexp.Regexp) string {
+	for _, path := range paths {
+		if names := symbolize.WithoutSleds(path, re); len(names) > 0 {
+			has := "has no sleds, so its calls are not recorded"
+			if len(names) > 1 {
+				has = "have no sleds, so their calls are not recorded"
+			}
+			return fmt.Sprintf(": %s of %s %s. For the reason, run xray extract --stats %s", strings.Join(names, ", "), filepath.Base(path), has, path)
+		}
+	}
+	return ""
 }
 
 // NeedRoot returns an error if --root was not given, or is not a regular expression.

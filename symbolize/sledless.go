@@ -1,0 +1,47 @@
+package symbolize
+
+import (
+	"debug/elf"
+	"regexp"
+	"slices"
+
+	"github.com/xray-tools/xray/symbolize/debuginfo"
+	"github.com/xray-tools/xray/symbolize/demangle"
+)
+
+// WithoutSleds returns the short names of a file's functions that match an expression but have no sleds, the
+// first few of them. It returns nil if the file cannot be read.
+func WithoutSleds(path string, re *regexp.Regexp) (names []string) {
+	const most = 3
+	_ = debuginfo.Guard(func() error {
+		f, err := elf.Open(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		has := make(map[uint64]bool)
+		if m, err := LoadMap(path); err == nil {
+			for _, fn := range m.Functions {
+				has[fn.Address] = true
+			}
+		}
+		symbols, err := f.Symbols()
+		if err != nil {
+			symbols, err = f.DynamicSymbols()
+		}
+		for _, s := range symbols {
+			if elf.ST_TYPE(s.Info) != elf.STT_FUNC || s.Size == 0 || has[s.Value] {
+				continue
+			}
+			if name := demangle.Name(s.Name); Matches(re, name) && !slices.Contains(names, Shorten(name)) {
+				names = append(names, Shorten(name))
+			}
+			if len(names) == most {
+				break
+			}
+		}
+		return err
+	})
+	slices.Sort(names)
+	return names
+}
