@@ -38,6 +38,20 @@ func (r *Report) share(count uint64) float64 { return float64(count) / float64(r
 // Body describes the report. Names are for the texts of differences.
 func (r *Report) Body(names symbolize.Names, v View) []report.Node {
 	list := r.shown(v)
+	few, alike := fold(list, names)
+	difference := func(s *Shape) string {
+		if s.ID == r.Shapes[0].ID {
+			return "the most common"
+		}
+		return words(s.Differences, names)
+	}
+	differences := func(s *Shape) string {
+		text := difference(s)
+		if more := alike[s.ID]; more.shapes > 0 {
+			text += fmt.Sprintf("; likewise %s with %s", label.Count(uint64(more.shapes), "more shape", "more shapes"), label.Count(more.calls, "call", "calls"))
+		}
+		return text
+	}
 	return []report.Node{
 		r.head(len(list)),
 		report.Facts(r,
@@ -46,26 +60,54 @@ func (r *Report) Body(names symbolize.Names, v View) []report.Node {
 			report.Count("shapes_kept", func(r *Report) uint64 { return uint64(len(r.Shapes)) }),
 			report.Flag("full", func(r *Report) bool { return r.Full }),
 		).Hidden(),
-		report.Table("shapes", list,
-			report.String("shape", func(s *Shape) string { return fmt.Sprintf("%016x", s.ID) }),
-			report.Count("count", func(s *Shape) uint64 { return s.Count }),
-			report.Count("count_error", func(s *Shape) uint64 { return s.Error }).ForPeople().Titled("count too high by up to").When(r.Full),
-			report.Count("count_error", func(s *Shape) uint64 { return s.Error }).ForPrograms(),
-			report.Share("share", func(s *Shape) float64 { return r.share(s.Count) }),
-			report.Time("p50", func(s *Shape) uint64 { return s.Median }).About(approximate),
-			report.Time("p99", func(s *Shape) uint64 { return s.P99 }).About(approximate),
-			report.Flag("approximate", approximate).ForPrograms(),
-			report.Moment("first", func(s *Shape) uint64 { return s.Start }).Titled("first at").Optional(),
-			report.Time("first_duration", func(s *Shape) uint64 { return s.Duration }).ForPrograms(),
-			report.Thread("thread", func(s *Shape) reader.Thread { return s.Thread }).Optional(),
-			report.Rows("differences", differences, func(s *Shape) string {
-				if s == &list[0] {
-					return "the most common"
-				}
-				return words(s.Differences, names)
-			}).Titled("difference from the most common"),
-		),
+		report.Programs{r.table(list, difference)},
+		report.People{r.table(few, differences)},
 	}
+}
+
+// alikes are shapes that differ from the most common one in the same words as an earlier shape.
+type alikes struct {
+	shapes int
+	calls  uint64
+}
+
+// fold returns the shapes without those that people would see as equal rows, and how many there are for
+// each that stays: texts have only the first differences.
+func fold(shapes []Shape, names symbolize.Names) ([]Shape, map[uint64]alikes) {
+	var list []Shape
+	first := make(map[string]uint64)
+	alike := make(map[uint64]alikes)
+	for i := range shapes {
+		s := &shapes[i]
+		text := ""
+		if i > 0 {
+			text = words(s.Differences, names)
+		}
+		if id, known := first[text]; known && text != "" {
+			alike[id] = alikes{alike[id].shapes + 1, alike[id].calls + s.Count}
+			continue
+		}
+		first[text] = s.ID
+		list = append(list, *s)
+	}
+	return list, alike
+}
+
+func (r *Report) table(list []Shape, difference func(*Shape) string) *report.TableNode {
+	return report.Table("shapes", list,
+		report.String("shape", func(s *Shape) string { return fmt.Sprintf("%016x", s.ID) }),
+		report.Count("count", func(s *Shape) uint64 { return s.Count }),
+		report.Count("count_error", func(s *Shape) uint64 { return s.Error }).ForPeople().Titled("count too high by up to").When(r.Full),
+		report.Count("count_error", func(s *Shape) uint64 { return s.Error }).ForPrograms(),
+		report.Share("share", func(s *Shape) float64 { return r.share(s.Count) }),
+		report.Time("p50", func(s *Shape) uint64 { return s.Median }).About(approximate),
+		report.Time("p99", func(s *Shape) uint64 { return s.P99 }).About(approximate),
+		report.Flag("approximate", approximate).ForPrograms(),
+		report.Moment("first", func(s *Shape) uint64 { return s.Start }).Titled("first at").Optional(),
+		report.Time("first_duration", func(s *Shape) uint64 { return s.Duration }).ForPrograms(),
+		report.Thread("thread", func(s *Shape) reader.Thread { return s.Thread }).Optional(),
+		report.Rows("differences", differences, difference).Titled("difference from the most common"),
+	)
 }
 
 func approximate(s *Shape) bool { return s.Approximate }
