@@ -102,7 +102,7 @@ void xr_before_open(void);
 void xr_refuse(struct xr_object *o, const char *why, int64_t error);
 
 /* sleds.c: why the sleds of a function cannot be switched. Only events stay on. */
-enum xr_unsafe { XR_SAFE, XR_ONE_SIDED /* recorded, without duration */, XR_FOLDED, XR_SHARES_EXIT, XR_IS_LOOP, XR_POPS, XR_UNKNOWN_CODE, XR_MOVED, XR_CHANGED, XR_UNSAFE_KINDS };
+enum xr_unsafe { XR_SAFE, XR_ONE_SIDED /* recorded, without duration */, XR_FOLDED, XR_SHARES_EXIT, XR_IS_LOOP, XR_POPS, XR_UNKNOWN_CODE, XR_RED_ZONE, XR_MOVED, XR_CHANGED, XR_UNSAFE_KINDS };
 extern const char *const xr_unsafe_texts[XR_UNSAFE_KINDS];
 /* Finds such functions of an object. */
 struct dl_phdr_info;

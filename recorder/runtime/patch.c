@@ -737,7 +737,7 @@ static int next(struct walk *w, struct target *t)
 		w->function = function;
 		w->i++;
 		/* Only if something else has changed a sled may others of its function be on. */
-	} while (w->repeats || (w->unsafe > XR_ONE_SIDED && w->unsafe != XR_CHANGED && (w->unsafe == XR_FOLDED || !is_event(s->kind))));
+	} while (w->repeats || (w->unsafe > XR_ONE_SIDED && w->unsafe != XR_CHANGED && (w->unsafe == XR_FOLDED || w->unsafe == XR_RED_ZONE || !is_event(s->kind))));
 	enum xr_unsafe unsafe = w->unsafe;
 
 	t->p = (uint8_t *)xr_sled_address(s);

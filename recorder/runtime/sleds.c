@@ -18,6 +18,7 @@ const char *const xr_unsafe_texts[XR_UNSAFE_KINDS] = {
 	[XR_IS_LOOP] = "their entry is the head of a loop",
 	[XR_POPS] = "their exits remove arguments from the stack",
 	[XR_UNKNOWN_CODE] = "the code behind a tail exit is not known",
+	[XR_RED_ZONE] = "their events would overwrite what they keep below the stack pointer",
 	[XR_MOVED] = "BOLT has moved their code, but not their sleds: record a build without BOLT",
 	[XR_CHANGED] = "another recorder, such as LLVM's, has changed their sleds",
 };
@@ -135,13 +136,31 @@ static int is_behind_tail(const struct xr_sled *s, uint64_t n, uint64_t at)
 }
 
 /* What code leads to. */
-enum { TO_ENTRY = 1, RETURNS = 2 };
+enum { TO_ENTRY = 1, RETURNS = 2, CALLS = 4, BELOW_STACK = 8, BELOW_FRAME = 16, HAS_ROOM = 32 };
+
+/* Returns what an instruction says about the use of memory below the stack pointer. */
+static int use_of_stack(const uint8_t *code, int size)
+{
+	int found = 0, rex = code[0] >> 4 == 4;
+	if (code[0] == 0xe8 || (code[rex] == 0xff && (code[rex + 1] >> 3 & 7) == 2))
+		found |= CALLS;
+	if (code[0] == 0x48 && (code[1] | 2) == 0x83 && code[2] == 0xec) /* sub $n, %rsp */
+		found |= HAS_ROOM;
+	/* What follows a byte like that of the operand may be another operand: then a function is left off needlessly. */
+	for (int i = 1; i < size - 1; i++) {
+		int by_stack = (code[i] & 7) == 4 && code[i + 1] == 0x24, by_frame = (code[i] & 7) == 5;
+		int last = i + by_stack + (code[i] >> 6 == 1 ? 1 : code[i] >> 6 == 2 ? 4 : size); /* of a displacement */
+		if ((by_stack || by_frame) && last < size && code[last] >> 7)
+			found |= by_stack ? BELOW_STACK : BELOW_FRAME;
+	}
+	return found;
+}
 
 /* The function that is followed. */
 struct function {
 	const struct xr_sled *sleds;
 	uint64_t n, first, at, end; /* its sleds, its address, that of the entry sled, and of the next function */
-	int found;
+	int has_events, found;
 };
 
 /* Follows a jump of the function. Only tail calls leave it, and those have sleds. */
@@ -216,6 +235,7 @@ static int follow(struct code *c, struct function *f)
 				go_by_table(c, f, code, table);
 			if (*code == 0xc3)
 				f->found |= RETURNS;
+			f->found |= f->has_events ? use_of_stack(code, in.size) : 0;
 			if (in.ends)
 				break;
 			p += in.size;
@@ -318,16 +338,26 @@ static int returns(struct code *c, struct function *f)
 	return follow(c, f) & RETURNS;
 }
 
+/* Returns whether a function has variables in the red zone. Sleds of events push registers, and clang before 19
+ * does not know that. */
+static int uses_red_zone(struct code *c, struct function *f)
+{
+	int found = follow(c, f);
+	return !(found & CALLS) && (found & BELOW_STACK || (found & BELOW_FRAME && !(found & HAS_ROOM)));
+}
+
 /* Examines a function that has n sleds. end is where the next one with sleds begins. */
 static enum xr_unsafe examine(struct code *c, const struct xr_sled *s, uint64_t n, uint64_t end)
 {
 	const struct xr_sled *entry = NULL, *out = NULL;
+	int has_events = 0;
 	enum xr_unsafe why = XR_SAFE;
 	for (uint64_t k = 0; k < n; k++) {
 		if (is_entry(&s[k]) && !entry)
 			entry = &s[k];
 		if (is_exit(&s[k]))
 			out = &s[k];
+		has_events |= is_event(&s[k]);
 	}
 	if (entry && has(&c->seen, xr_sled_address(entry)))
 		return XR_FOLDED;
@@ -346,9 +376,11 @@ static enum xr_unsafe examine(struct code *c, const struct xr_sled *s, uint64_t 
 		return why;
 	if (!entry)
 		return out ? XR_ONE_SIDED : XR_SAFE;
-	struct function f = {.sleds = s, .n = n, .first = xr_sled_function(entry), .at = xr_sled_address(entry), .end = end};
+	struct function f = {.sleds = s, .n = n, .first = xr_sled_function(entry), .at = xr_sled_address(entry), .end = end, .has_events = has_events};
 	if (!entry->call && is_loop(c, &f))
 		return XR_IS_LOOP;
+	if (has_events && uses_red_zone(c, &f))
+		return XR_RED_ZONE;
 	return !out && (c->no_exits || returns(c, &f)) ? XR_ONE_SIDED : XR_SAFE;
 }
 

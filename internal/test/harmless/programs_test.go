@@ -68,6 +68,11 @@ var situations = []situation{
 	{name: "dropped.c setuid", args: []string{"setuid"}, root: true},
 	{name: "dropped.c seteuid", args: []string{"seteuid"}, root: true},
 	// Sleds
+	{name: "shapes.c O0", clang: []int{14, 22}, flags: []string{"-O0"}},
+	{name: "shapes.c Os", clang: []int{18}, flags: []string{"-Os"}},
+	{name: "shapes.c Oz", clang: []int{16}, flags: []string{"-Oz"}},
+	{name: "shapes.c", clang: []int{20, 22}, flags: []string{"-O2"}},
+	{name: "shapes.c LTO", clang: []int{19}, flags: slices.Concat([]string{"-O3", "-flto"}, lld)},
 	{name: "conditional.c", clang: []int{14, 16, 18, 19}, flags: []string{"-Os"}},
 	{name: "conditional.c Oz", clang: []int{14, 16, 18, 22}, flags: []string{"-Oz"}},
 	{name: "preserve.c", clang: []int{18, 19, 20, 22}, flags: []string{"-O2"}},
@@ -81,6 +86,24 @@ var situations = []situation{
 	{name: "folded.cc functions", clang: []int{22}, flags: slices.Concat([]string{"-O2", "-ffunction-sections", "-Wl,--icf=all"}, lld)},
 	{name: "folded.cc", clang: []int{22}, flags: []string{"-O2", "-ffunction-sections"}},
 }
+
+// shapes returns builds of shapes.c by all compilers, at all levels of optimization, also with LTO and
+// with a profile by which functions are split.
+func shapes() (all []situation) {
+	for _, level := range []string{"-O0", "-O1", "-Os", "-Oz", "-O2", "-O3"} {
+		for kind, flags := range map[string][]string{"plain": nil, "LTO": slices.Concat([]string{"-flto"}, lld), "split": slices.Concat([]string{splits}, lld)} {
+			s := situation{name: fmt.Sprint("shapes.c all", level, " ", kind), clang: []int{14, 16, 18, 19, 20, 22}, flags: append([]string{level}, flags...)}
+			if kind == "split" {
+				s.clang = []int{14, 16, 19, 22} // there is no llvm-profdata for the others
+			}
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// splits is the flag by which a profile splits functions.
+const splits = "-fsplit-machine-functions"
 
 // sourceOf returns the path of a source.
 func sourceOf(t *testing.T, name string) string {
@@ -109,6 +132,11 @@ func (s situation) buildC(t *testing.T, c compiler) string {
 	}
 	if s.linked {
 		args = append(args, linkFlags(t, c)...)
+	}
+	if slices.Contains(s.flags, splits) {
+		profile := filepath.Join(t.TempDir(), "profile")
+		build{compiler: c}.profile(t, args, profile)
+		args = append(args, "-fprofile-use="+profile, "-w")
 	}
 	return elftest.Build(t, c.command, "program", args...)
 }
@@ -141,8 +169,11 @@ func buildRust(t *testing.T) string {
 // it counts itself.
 func TestSituations(t *testing.T) {
 	t.Parallel()
-	all := compilers(t)
-	for _, s := range situations {
+	all, list := compilers(t), situations
+	if soak() {
+		list = slices.Concat(list, shapes())
+	}
+	for _, s := range list {
 		versions := s.clang
 		if versions == nil {
 			versions = []int{14, 22}
