@@ -993,12 +993,43 @@ static int within_tail_call(const uint8_t *p)
 	return !xr_memcmp(head.magic, "XRYM", 4) && (head.kind == XR_META_SWITCH || head.kind == XR_META_DESCRIPTOR);
 }
 
+/* Follows entries, and exits of the innermost calls. Returns the first other record. Nearly all records are followed
+ * here. */
+static const uint8_t *follow_usual(struct opens *o, const uint8_t *p, const uint8_t *stop, uint64_t epoch)
+{
+	const uint8_t *from = p;
+	struct open_call *calls = o->calls;
+	uint64_t n = o->n, nargs = o->nargs;
+	for (; p < stop; p += 8) {
+		uint32_t word = load32(p), fn = word >> 4;
+		if ((word & 15) == XR_ENTER << 1 && fn && n < o->room)
+			calls[n++] = (struct open_call){.fn = fn, .arg = nargs};
+		else if ((word & 15) == XR_EXIT << 1 && n && calls[n - 1].fn == fn && !(n > 1 && calls[n - 2].fn & CALL_GONE))
+			nargs = calls[--n].arg;
+		else
+			break;
+	}
+	o->n = n;
+	o->nargs = nargs;
+	if (p > from) {
+		o->entered = 0;
+		o->last = epoch | load64(p - 8) >> 32;
+	}
+	return p;
+}
+
 /* Follows the records of a chunk whose TSCs are at least from and less than to. Returns 0 at a later one. */
 static int follow(struct opens *o, const struct xr_chunk *c, uint64_t end, uint64_t from, uint64_t to)
 {
 	const uint8_t *p = (const uint8_t *)c + XR_CHUNK_HEADER, *stop = (const uint8_t *)c + end;
 	uint64_t epoch = c->first & ~(uint64_t)UINT32_MAX, size;
+	int all = c->first >= from && c->last && c->last < to;
 	for (; p < stop; p += size) {
+		if (all && !o->awaits) {
+			p = follow_usual(o, p, stop, epoch);
+			if (p >= stop)
+				break;
+		}
 		uint64_t record = load64(p);
 		size = 8;
 		if (is_function(record)) {
