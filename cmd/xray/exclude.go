@@ -3,6 +3,7 @@ package main
 import (
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -133,6 +134,9 @@ func (c *excluding) options(s *session.Session) (exclude.Options, string, error)
 		return role(id) != why.Runs || keep != nil && symbolize.Matches(keep, symbolize.Label(s.Names, id))
 	}
 	opts.Always = symbolize.AlwaysInstrumented(s.Names)
+	if all := symbolize.IDs(s.Names); len(all) > 0 && !slices.ContainsFunc(all, func(id reader.FuncID) bool { return !opts.Always(id) }) {
+		s.Note(func() string { return "warning: no function can be excluded, because " + marksText })
+	}
 	var source string
 	opts.Cost, source, err = c.cost.measured(s)
 	s.Note(func() string { return unrecorded(s) })

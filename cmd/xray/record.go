@@ -419,10 +419,13 @@ func (a *app) warnOfMarks(r *recordFlags, program string) {
 		flag = "--budget leaves out no calls"
 	}
 	if flag != "" && !r.quiet && recorder.AlwaysInstrumented(program) {
-		fmt.Fprintf(a.Stderr, "xray: warning: %s: %s, because the functions are marked as always instrumented. "+
-			"Compile with -fxray-instruction-threshold=1, and Rust with -Z instrument-xray=instruction-threshold=1 instead of always\n", program, flag)
+		fmt.Fprintf(a.Stderr, "xray: warning: %s: %s, because %s\n", program, flag, marksText)
 	}
 }
+
+// marksText says why no function is left out, and what to do.
+const marksText = "the functions are marked as always instrumented. " +
+	"Compile with -fxray-instruction-threshold=1, and Rust with -Z instrument-xray=instruction-threshold=1 instead of always"
 
 // warnOfSched warns that --sched has no effect, and why.
 func (a *app) warnOfSched(why string) {
