@@ -47,7 +47,9 @@ type observedProcess struct {
 	scheduled   time.Time // when scheduler events were last written
 	tasks       int       // number of tasks in the trace's scheduler events
 	windows     observedWindows
-	recorded    []uint64 // with a budget, entries in the trace, by function
+	compared    time.Time // when its execution was last compared
+	executes    string    // another program that it executes now
+	recorded    []uint64  // with a budget, entries in the trace, by function
 }
 
 func (a *arenaObserver) newProcess(i uint32) *observedProcess {

@@ -132,7 +132,7 @@ func (ob *Observer) handshake(v *visitor, inner int) error {
 		return err
 	}
 	ao := &arenaObserver{observer: ob, arena: a, bell: newBell(a.word32(arenaBellAt)), pid: int(v.Pid), inner: inner}
-	ao.began, ao.inode = startTime(ao.pid), inodeOf(a.fd)
+	ao.began, ao.inode, ao.execution = startTime(ao.pid), inodeOf(a.fd), executionOf(ao.pid)
 	memory := a.fd
 	if ao.joining, err = unix.FcntlInt(uintptr(v.handle), unix.F_DUPFD_CLOEXEC, 0); err != nil {
 		ao.bell.end()
@@ -220,13 +220,14 @@ func (ob *Observer) HandOver() {
 // observer's lock protects.
 type arenaObserver struct {
 	*arena
-	observer *Observer
-	bell     *bell
-	pid      int    // process that the arena was created for
-	joining  int    // pidfd of that process until its entry in the arena has it; then -1
-	inner    int    // pid in the process's own namespace, which differs in a container
-	began    uint64 // when that process started, see startTime
-	inode    uint64 // of the arena
+	observer  *Observer
+	bell      *bell
+	pid       int       // process that the arena was created for
+	joining   int       // pidfd of that process until its entry in the arena has it; then -1
+	inner     int       // pid in the process's own namespace, which differs in a container
+	began     uint64    // when that process started, see startTime
+	inode     uint64    // of the arena
+	execution execution // of that process and its forked children
 
 	processesOf []*observedProcess // by index in the arena; nil for none
 	slotsOf     []observedSlot
@@ -383,9 +384,15 @@ func (a *arenaObserver) look() {
 		a.flush(p)
 		p.writeSched(false)
 		p.writeWindows()
-		if p.ended() || slices.Contains(replaced, p.host) {
+		isReplaced := slices.Contains(replaced, p.host)
+		if p.ended() || isReplaced {
+			if !isReplaced {
+				ob.reportExecuted(p)
+			}
 			a.finish(p)
+			continue
 		}
+		p.watchExecution(a.execution)
 	}
 	running := []ObservedProcess{}
 	for _, p := range a.processesOf {

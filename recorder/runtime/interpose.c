@@ -253,6 +253,12 @@ long xr_noticed_syscall(long number, long a, long b, long c, long d, long e)
 		return result(xr_sys3(number, a, b, c));
 	case SYS_prctl:
 		return result(change_process(a, b, c, d, e));
+#ifdef __GLIBC__
+	case SYS_execve:
+		return execve((const char *)a, (char *const *)b, (char *const *)c);
+	case SYS_execveat:
+		return execveat(a, (const char *)b, (char *const *)c, (char *const *)d, e);
+#endif
 	default: /* unshare, setns */
 		return result(alone(number, a, b));
 	}

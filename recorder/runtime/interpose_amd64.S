@@ -19,6 +19,12 @@ syscall:
 	je	xr_noticed_syscall
 	cmpq	$SYS_seccomp, %rdi
 	je	xr_noticed_syscall
+#ifdef __GLIBC__
+	cmpq	$SYS_execve, %rdi
+	je	xr_noticed_syscall
+	cmpq	$SYS_execveat, %rdi
+	je	xr_noticed_syscall
+#endif
 	movq	%rdi, %rax
 	movq	%rsi, %rdi
 	movq	%rdx, %rsi
