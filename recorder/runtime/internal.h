@@ -310,7 +310,7 @@ int xr_rescan(void);
  * Returns 0, or -1 if an object was refused; its why field has the reason. */
 int xr_patch(int on);
 /* Nonzero while the process starts, before the recorder has a thread. */
-extern int xr_starts;
+extern enum xr_starts { XR_STARTED, XR_STARTS, XR_STARTS_ALL /* and will record at once */ } xr_starts;
 /* In a forked child: ends switching that the fork interrupted. */
 void xr_patch_forked(void);
 /* Points the near thunks of all objects at the trampolines of mode. Set xr_root.threshold and

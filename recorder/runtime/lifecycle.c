@@ -363,7 +363,7 @@ static int has_sleds(void)
 	return 0;
 }
 
-int xr_starts;
+enum xr_starts xr_starts;
 
 static void start_as_asked(void)
 {
@@ -372,6 +372,8 @@ static void start_as_asked(void)
 	else if (xr_options.select && xr_options.observer)
 		xr_ask_filter(xr_equal(xr_options.select, "except"));
 	if (xr_options.start && xr_options.mode != XR_OFF) {
+		if (!xr_options.every && !xr_options.limited)
+			xr_starts = XR_STARTS_ALL;
 		/* A program without sleds gets no output, unless it loads some. */
 		xr_rescan();
 		int stream = xr_options.template[0] && xr_options.stream, fd = -1;
@@ -414,9 +416,9 @@ __attribute__((constructor(101))) static void begin(void)
 	if (!xr_options.asked)
 		return;
 	xr_lock(XR_LOCK_CONTROL);
-	xr_starts = 1;
+	xr_starts = XR_STARTS;
 	start_as_asked();
-	xr_starts = 0;
+	xr_starts = XR_STARTED;
 	xr_unlock(XR_LOCK_CONTROL);
 	if ((xr_options.dump || xr_windows_on()) && (!xr_options.control || xr_equal(xr_options.control, "0")))
 		xr_options.control = "1"; /* the control thread writes dumps, and opens and closes windows */

@@ -484,8 +484,10 @@ static int add(struct finding *f, int is_program)
 	if (o->state == XR_OBJECT_NEW) {
 		xr_filter_object(o);
 		xr_program_admit(o);
-		if (o->nsleds)
+		if (o->nsleds) {
+			xr_copy_code(o);
 			xr_examine(o, f->info);
+		}
 		int err = o->nsleds ? xr_make_thunks(o) : 0;
 		if (err)
 			xr_refuse(o, "no free memory near it", err);

@@ -115,6 +115,9 @@ uint64_t xr_left_off(const struct xr_object *o, enum xr_unsafe why);
 
 /* patch.c: makes the near thunks of an object. Returns -errno. */
 int xr_make_thunks(struct xr_object *o);
+/* Copies the pages of an object's code if all its sleds are about to be switched on. Copying takes less time
+ * before the pages are read. */
+void xr_copy_code(const struct xr_object *o);
 /* Returns whether the filter keeps the function with this ID. */
 int xr_filter_wants(uint32_t id);
 /* Applies the filter to an object's IDs. */

@@ -859,8 +859,17 @@ static uint64_t unwritable;
 static void copy_pages(const struct xr_object *o, const struct pen *pen)
 {
 	enum { POPULATE_WRITE = 23, SLEDS_PER_PAGE = 4 };
-	if (pen->fd < 0 && patched_on && !is_filtered() && !xr_limited && o->nsleds / SLEDS_PER_PAGE >= pen->size / PAGE)
+	if (pen->fd < 0 && !is_filtered() && !xr_limited && o->nsleds / SLEDS_PER_PAGE >= pen->size / PAGE)
 		xr_sys3(SYS_madvise, pen->first, pen->size, POPULATE_WRITE);
+}
+
+void xr_copy_code(const struct xr_object *o)
+{
+	struct pen pen;
+	if (xr_starts != XR_STARTS_ALL || take_pen(&pen, o, o->text_first, o->text_end))
+		return;
+	copy_pages(o, &pen);
+	drop_pen(&pen);
 }
 
 /* Makes an object writable. Returns 0 if that fails. */
@@ -873,7 +882,7 @@ static int begin_writing(struct xr_object *o, struct work *work)
 		xr_refuse(o, "cannot make its code writable", err);
 	else if (err)
 		xr_warn("cannot make an object's code writable, so its sleds stay unchanged", o->path);
-	else if (!work->to)
+	else if (!work->to && patched_on && !alone)
 		copy_pages(o, &work->pen);
 	return !err;
 }
