@@ -121,7 +121,7 @@ static struct large *take_large(void)
 	return mine = l;
 }
 
-static int is_interested(void);
+static int is_interested(void) { return xr_root.mode != XR_OFF || xr_control_is_raw(); }
 
 EXPORT int sigaltstack(const stack_t *new, stack_t *old)
 {
@@ -384,8 +384,6 @@ EXPORT __attribute__((noreturn)) void pthread_exit(void *value)
 
 void *(*xr_real_dlopen)(const char *, int);
 void *(*xr_real_dlsym)(void *, const char *);
-
-static int is_interested(void) { return xr_root.mode != XR_OFF || xr_control_is_raw(); }
 
 static int is_watching(void) { return is_interested() && !__atomic_load_n(&xr_sealed, __ATOMIC_RELAXED); }
 
