@@ -296,6 +296,9 @@ func (m *meanwhile) note(b *calls.Batch, c *calls.Call, number int32, from, to u
 	}
 	key := keyOfSeen(c.Func, lostTo)
 	off := max(end, g.end) - min(end, g.end)
+	if c.End == calls.Truncated {
+		off = math.MaxUint64 // the trace ends, not the call
+	}
 	if off <= (g.end-g.start)/10 {
 		key |= seenEnds
 	}
