@@ -1,7 +1,9 @@
 package recorder
 
 import (
+	"encoding/binary"
 	"fmt"
+	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -87,4 +89,31 @@ func (l *Live) sleeps(tid int32) (cpu, queued uint64, ok bool) {
 		queued, err = strconv.ParseUint(part[1], 10, 64)
 	}
 	return cpu, queued, err == nil
+}
+
+// nextAfter returns the TSC of the first record after another TSC, and the record if it is a switch. The TSC
+// is 0 if there is none.
+func nextAfter(chunks []*keptChunk, tsc uint64) (at uint64, s reader.Switch, switched bool) {
+	for _, k := range chunks {
+		clock := chunkClock{epoch: k.place.first &^ math.MaxUint32}
+		for i := chunkHeader; i+8 <= len(k.data); {
+			word, time, size := clock.next(k.data[i:], false)
+			if size == 0 {
+				break
+			}
+			r := k.data[i : i+size]
+			i += size
+			if word != 0 && time > tsc {
+				return time, s, false
+			}
+			if kind := r[0] >> 1; r[0]&1 == 0 || kind != recordCustom && kind != recordTyped || !isWritten(r) {
+				continue
+			}
+			if time = binary.LittleEndian.Uint64(r[8:]) >> 1; time > tsc {
+				s, switched = reader.ParseSwitch(r[16 : 16+binary.LittleEndian.Uint32(r[4:])])
+				return time, s, switched
+			}
+		}
+	}
+	return 0, s, false
 }

@@ -266,30 +266,3 @@ func (o *openCalls) cutBlock(t *ringThread, since uint64, calls []enteredCall) [
 	}
 	return edgeBlock(t, 0, 0, o.cpu, since, [][]byte{reader.AppendCut(nil, reader.Cut{Records: n, Since: o.last})}, records)
 }
-
-// nextAfter returns the TSC of the first record after another TSC, and the record if it is a switch. The TSC
-// is 0 if there is none.
-func nextAfter(chunks []*keptChunk, tsc uint64) (at uint64, s reader.Switch, switched bool) {
-	for _, k := range chunks {
-		clock := chunkClock{epoch: k.place.first &^ math.MaxUint32}
-		for i := chunkHeader; i+8 <= len(k.data); {
-			word, time, size := clock.next(k.data[i:], false)
-			if size == 0 {
-				break
-			}
-			r := k.data[i : i+size]
-			i += size
-			if word != 0 && time > tsc {
-				return time, s, false
-			}
-			if kind := r[0] >> 1; r[0]&1 == 0 || kind != recordCustom && kind != recordTyped || !isWritten(r) {
-				continue
-			}
-			if time = binary.LittleEndian.Uint64(r[8:]) >> 1; time > tsc {
-				s, switched = reader.ParseSwitch(r[16 : 16+binary.LittleEndian.Uint32(r[4:])])
-				return time, s, switched
-			}
-		}
-	}
-	return 0, s, false
-}
