@@ -193,7 +193,8 @@ func model(events []reader.Event, policy calls.Policy, tails func(from, to reade
 			now += e.TSC - last
 		}
 		last = e.TSC
-		if !inside && now >= f.From && (now > f.From || !e.Kind.IsExit()) {
+		arrives := !inside && now >= f.From && (now > f.From || !e.Kind.IsExit())
+		if arrives {
 			inside = true
 			got, unmatched = nil, 0
 			for i := range stack {
@@ -204,8 +205,8 @@ func model(events []reader.Event, policy calls.Policy, tails func(from, to reade
 			if i > 0 && events[i-1].Kind == reader.TailExit && len(stack) > 0 && stack[len(stack)-1].gone {
 				now = before // its continuation is not known
 				for n := len(stack); n > 0 && stack[n-1].gone; n = len(stack) {
-					if stack[n-1].begin > now {
-						stack = stack[:n-1] // it ended before the time of the filter
+					if arrives { // it ended before the time of the filter
+						stack = stack[:n-1]
 						continue
 					}
 					end(calls.TailExited)
@@ -371,6 +372,34 @@ func TestRunMatchesModel(t *testing.T) {
 			}
 		}
 	})
+}
+
+// If the clock goes backwards where the time of a filter begins, no time passes: a call that begins there is in
+// that time.
+func TestClockStepsBackAtFilter(t *testing.T) {
+	t.Parallel()
+	threads := [][]reader.Event{{
+		{TSC: 8, Kind: reader.Enter, Func: 1},
+		{TSC: 9, Kind: reader.Enter, Func: 2},
+		{TSC: 10, Kind: reader.Exit, Func: 2}, // the time begins
+		{TSC: 9, Kind: reader.Enter, Func: 3},
+		{TSC: 11, Kind: reader.Exit, Func: 3},
+		{TSC: 12, Kind: reader.Exit, Func: 1},
+	}}
+	filter := calls.Filter{From: 10}
+	want, _ := model(threads[0], calls.Deduce, nil, filter)
+	if want[0].Call.Earlier || want[0].Call.Func != 3 || want[0].Call.Start != 10 {
+		t.Fatalf("the model has %+v", want[0].Call)
+	}
+	for _, size := range []int{1, 1000} {
+		bs := split(threads, size)
+		for _, src := range []calls.Source{bs, packed{bs, false}, packed{bs, true}} {
+			got, _ := run(t, src, calls.Options{Shards: 1, Paths: true, Nested: true, Filter: filter})
+			if diff := gocmp.Diff(want, got); diff != "" {
+				t.Errorf("blocks of %d, %T (-want +got):\n%s", size, src, diff)
+			}
+		}
+	}
 }
 
 // forward returns the sum of a thread's forward clock steps.

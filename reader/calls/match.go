@@ -207,7 +207,7 @@ func (s *shard) events(th *thread, b *reader.Block) error {
 	side := sideTables{b.Args, b.Payloads}
 	for i := range b.Events {
 		e := b.Events[i]
-		if e.TSC+th.offset >= th.span.edge {
+		if th.at(e.TSC) >= th.span.edge {
 			if err := s.reach(th, &e, &side, i, len(b.Events)-i); err != nil || th.span.phase == after {
 				return err
 			}
@@ -219,10 +219,13 @@ func (s *shard) events(th *thread, b *reader.Block) error {
 	return nil
 }
 
-// begin counts events of a thread, the first of which is at tsc. If its clock went
-// backwards there, no time has passed.
+// at returns the time of the next record, which is at tsc. If its clock went backwards there, no time
+// has passed.
+func (th *thread) at(tsc uint64) uint64 { return max(tsc+th.offset, th.last) }
+
+// begin counts events of a thread, the first of which is at tsc.
 func (s *shard) begin(th *thread, events int, tsc uint64) {
-	tsc = max(tsc+th.offset, th.last)
+	tsc = th.at(tsc)
 	if th.span.phase == within && tsc >= th.span.edge {
 		s.stats.Events += uint64(events) // reach subtracts them
 		return

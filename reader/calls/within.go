@@ -51,7 +51,7 @@ func spanOf(f *Filter) spanning {
 // reach begins or ends the time that the filter selects, if event e, which is not before the next
 // edge, does that. rest is the number of events of the block from e on.
 func (s *shard) reach(th *thread, e *reader.Event, side *sideTables, i, rest int) error {
-	now := e.TSC + th.offset
+	now := th.at(e.TSC)
 	if th.span.phase == before {
 		// A call that ends exactly when the time begins is not part of it.
 		edge, isEdge := reader.ParseEdge(side.customAt(e, i))
@@ -250,7 +250,7 @@ func (r *run) hide(th *thread) int {
 		} else {
 			now += binary.LittleEndian.Uint64(r.Records[i:]) >> 32
 		}
-		if now+th.offset >= th.span.edge {
+		if th.at(now) >= th.span.edge {
 			break
 		}
 	}
