@@ -99,7 +99,7 @@ type Analysis struct {
 	most   int // entries of live at most
 
 	copying        map[reader.Thread]*copying
-	objects, moved map[calls.PathID]*copySum // by functions that copy objects, and by the C library's
+	objects, moved map[calls.PathID]*CopySums // by functions that copy objects, and by the C library's
 }
 
 // Held implements [calls.Holder].
@@ -114,7 +114,7 @@ func New(opts Options) *Analysis {
 	return &Analysis{
 		opts: opts, roles: make(map[reader.FuncID]Role), live: make(map[address]block),
 		sums: make(map[calls.PathID]*sum), chosen: make(map[reader.Thread]bool),
-		copying: make(map[reader.Thread]*copying), objects: make(map[calls.PathID]*copySum), moved: make(map[calls.PathID]*copySum),
+		copying: make(map[reader.Thread]*copying), objects: make(map[calls.PathID]*CopySums), moved: make(map[calls.PathID]*CopySums),
 	}
 }
 
@@ -178,22 +178,22 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 			thread.bytes += args[0].Value
 			a.copied(a.moved, b.Thread, c, args[0].Value, 0)
 		default:
-			a.ended(b.Thread, c, args, role, result, known)
+			thread.allocated += a.ended(b.Thread, c, args, role, result, known)
 		}
 	}
 	b.Replay(enter, leave, func(*calls.Event) {})
 	return nil
 }
 
-// ended handles the end of a call.
-func (a *Analysis) ended(t reader.Thread, c *calls.Call, args []calls.Arg, role Role, result uint64, known bool) {
+// ended handles the end of a call. It returns the bytes of the block that it allocated, unless it resized one.
+func (a *Analysis) ended(t reader.Thread, c *calls.Call, args []calls.Arg, role Role, result uint64, known bool) (allocated uint64) {
 	if role == Free {
 		a.freed.calls++
 		a.freed.ticks += c.Duration
-		return
+		return 0
 	}
 	if !known {
-		return // it did not return
+		return 0 // it did not return
 	}
 	ok := result != 0
 	if role == Map || role == Remap {
@@ -211,17 +211,18 @@ func (a *Analysis) ended(t reader.Thread, c *calls.Call, args []calls.Arg, role 
 	switch {
 	case role == Realloc || role == Remap:
 		if len(args) < 2 {
-			return
+			return 0
 		}
 		bytes = args[1].Value
 		a.resized(s, place(args[0].Value), place(result), bytes, c.Start, end, ok)
 	case ok:
 		a.allocated(s, place(result), bytes, bytes, end)
-		a.thread(t).allocated += bytes
+		allocated = bytes
 	}
 	if !ok && bytes > 0 && s != nil {
 		s.failed++
 	}
+	return allocated
 }
 
 func (a *Analysis) sumOf(path calls.PathID) *sum {

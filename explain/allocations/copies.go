@@ -67,14 +67,6 @@ type copying struct {
 	bytes, allocated uint64
 }
 
-// copySum adds up the calls of a path that copy.
-type copySum struct {
-	path             calls.PathID
-	calls            uint64
-	bytes, allocated uint64
-	ticks, maxTicks  uint64
-}
-
 // thread returns what a thread copies.
 func (a *Analysis) thread(t reader.Thread) *copying {
 	c := a.copying[t]
@@ -100,18 +92,18 @@ func (c *copying) end() bool {
 }
 
 // copied adds a call that has copied.
-func (a *Analysis) copied(sums map[calls.PathID]*copySum, t reader.Thread, c *calls.Call, bytes, allocated uint64) {
+func (a *Analysis) copied(sums map[calls.PathID]*CopySums, t reader.Thread, c *calls.Call, bytes, allocated uint64) {
 	if !a.selected(t, c.Start) {
 		return
 	}
 	s := sums[c.Path]
 	if s == nil {
-		s = &copySum{path: c.Path}
+		s = new(CopySums)
 		sums[c.Path] = s
 	}
-	s.calls++
-	s.bytes += bytes
-	s.allocated += allocated
-	s.ticks += c.Duration
-	s.maxTicks = max(s.maxTicks, c.Duration)
+	s.Calls++
+	s.Bytes += bytes
+	s.Allocated += allocated
+	s.Ticks += c.Duration
+	s.Longest = max(s.Longest, c.Duration)
 }

@@ -90,12 +90,10 @@ func (a *Analysis) Report(clock reader.Clock) *Report {
 }
 
 // copySums returns sums, the largest first.
-func (a *Analysis) copySums(sums map[calls.PathID]*copySum, by func(*CopySums) uint64) (list []CopySums) {
-	for _, s := range sums {
-		list = append(list, CopySums{
-			Func: a.paths.Func(s.path), Path: a.paths.Frames(nil, a.paths.Parent(s.path)),
-			Calls: s.calls, Bytes: s.bytes, Allocated: s.allocated, Ticks: s.ticks, Longest: s.maxTicks,
-		})
+func (a *Analysis) copySums(sums map[calls.PathID]*CopySums, by func(*CopySums) uint64) (list []CopySums) {
+	for path, s := range sums {
+		s.Func, s.Path = a.paths.Func(path), a.paths.Frames(nil, a.paths.Parent(path))
+		list = append(list, *s)
 	}
 	slices.SortFunc(list, func(a, b CopySums) int {
 		return cmp.Or(cmp.Compare(by(&b), by(&a)), cmp.Compare(b.Calls, a.Calls), slices.Compare(a.Path, b.Path), cmp.Compare(a.Func, b.Func))
