@@ -60,7 +60,7 @@ func TestMemoryOfShortThreads(t *testing.T) {
 	if err != nil || stats.Calls != threads {
 		t.Fatal(stats.Calls, err)
 	}
-	if took := (used() - before) / threads; took > 700 {
+	if took := (used() - before) / threads; took > 750 {
 		t.Errorf("got %d bytes for each thread", took)
 	}
 	if n := len(a.Report(reader.Clock{Frequency: 1e9}).Threads); n != threads {

@@ -78,8 +78,8 @@ int xr_has_late_objects(void);
 int xr_has_gcc_objects(void);
 /* Returns the dynamic section of an object, an array of ElfW(Dyn), or null if it has none.
  * Needs no lock. */
-const void *xr_dynamic_section(const struct dl_phdr_info *info);
 struct dl_phdr_info;
+const void *xr_dynamic_section(const struct dl_phdr_info *info);
 /* Returns the segment with these flags that holds size bytes from address, or null. */
 const ElfW(Phdr) *xr_segment_at(const struct dl_phdr_info *info, uint32_t flags, uint64_t address, uint64_t size);
 /* Converts an address in the dynamic section. musl, and read-only sections, keep it as in the file. */
