@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 
 	"go.yaml.in/yaml/v4"
@@ -29,6 +31,9 @@ type yamlTrace struct {
 	byIndex map[int]*yamlLane
 	order   []*yamlLane
 	runs    []*yamlLane // the lane of each next run
+	// names are those of functions, "" if records disagree, and named their bytes.
+	names map[FuncID]string
+	named int
 }
 
 // yamlRun is a run of records of one thread.
@@ -50,6 +55,8 @@ const (
 	maxYAMLLine = 16 << 20
 	// maxYAMLHeader limits the keys of a header, which has five.
 	maxYAMLHeader = 16
+	// maxYAMLNames limits the bytes of names.
+	maxYAMLNames = 64 << 20
 )
 
 // yamlRecord is one record of trace YAML.
@@ -62,6 +69,7 @@ type yamlRecord struct {
 	tsc             uint64
 	args            []uint64
 	data            []byte
+	name            []byte // of the function, or its ID in text
 }
 
 func parseYAML(f *file, threads *threadIndex) (*yamlTrace, error) {
@@ -69,6 +77,7 @@ func parseYAML(f *file, threads *threadIndex) (*yamlTrace, error) {
 	if err := looksLikeText(f.in); err != nil {
 		return nil, &FormatError{f.name, 0, err}
 	}
+	defer y.setNames()
 	place, err := y.scan()
 	var odd *unexpectedYAML
 	if errors.As(err, &odd) {
@@ -186,6 +195,7 @@ type yamlScanner struct {
 	head      map[string]string
 	inRecords bool
 	flow      flowParser
+	record    yamlRecord // the latest
 }
 
 // line reads a line; done is set at the end of the document.
@@ -204,11 +214,11 @@ func (p *yamlScanner) line(b []byte) (done bool, err error) {
 		if b[0] != '-' {
 			return false, &unexpectedYAML{strconv.Quote(string(b[:min(len(b), 40)]))}
 		}
-		var r yamlRecord
-		if err := p.flow.record(bytes.TrimSpace(b[1:]), &r); err != nil {
+		p.record = yamlRecord{name: p.record.name[:0]}
+		if err := p.flow.record(bytes.TrimSpace(b[1:]), &p.record); err != nil {
 			return false, err
 		}
-		return false, p.trace.add(&r)
+		return false, p.trace.add(&p.record)
 	}
 	key, value, ok := bytes.Cut(b, []byte(":"))
 	if !ok {
@@ -292,6 +302,7 @@ func (y *yamlTrace) add(r *yamlRecord) error {
 		y.byIndex[i] = l
 		y.order = append(y.order, l)
 	}
+	y.name(r)
 	n := len(l.events)
 	l.events = append(l.events, Event{TSC: r.tsc, Func: FuncID(r.fn), CPU: r.cpu, Kind: r.kind})
 	ev := &l.events[n]
@@ -310,6 +321,50 @@ func (y *yamlTrace) add(r *yamlRecord) error {
 	l.runs = append(l.runs, yamlRun{int64(len(y.runs)), n + 1})
 	y.runs = append(y.runs, l)
 	return nil
+}
+
+// name remembers the name of a record's function.
+func (y *yamlTrace) name(r *yamlRecord) {
+	if r.fn < 1 || r.fn > maxRecordedFunc || y.named > maxYAMLNames {
+		return
+	}
+	known, ok := y.names[FuncID(r.fn)]
+	switch {
+	case ok && known != "" && known != string(r.name):
+		y.names[FuncID(r.fn)] = ""
+	case !ok && len(y.names) <= maxNamedFunctions && isYAMLName(r):
+		if y.names == nil {
+			y.names = make(map[FuncID]string)
+		}
+		y.names[FuncID(r.fn)] = string(r.name)
+		y.named += len(r.name)
+	}
+}
+
+// isYAMLName reports whether a record has the name of its function. Without one, it has the ID or, from
+// llvm-xray, the address.
+func isYAMLName(r *yamlRecord) bool {
+	var id [12]byte
+	return len(r.name) > 0 && !bytes.HasPrefix(r.name, []byte("@(")) && r.name[0] != '#' &&
+		!bytes.Equal(r.name, strconv.AppendInt(id[:0], int64(r.fn), 10))
+}
+
+// setNames makes the names those of the trace, as if it was packed with them.
+func (y *yamlTrace) setNames() {
+	var r Recording
+	for _, fn := range slices.Sorted(maps.Keys(y.names)) {
+		if y.names[fn] != "" && len(r.Functions) < maxNamedFunctions {
+			r.Functions = append(r.Functions, NamedFunction{ID: fn, Name: y.names[fn]})
+		}
+	}
+	if len(r.Functions) > 0 {
+		y.file.recording = &r
+	}
+	if y.named > maxYAMLNames || len(y.names) > maxNamedFunctions {
+		y.file.losses.add(Loss{Cause: BadMetadata, File: y.file.name, Records: 1,
+			Detail: fmt.Sprintf("the names of functions exceed %d MB or %d functions", maxYAMLNames>>20, maxNamedFunctions)})
+	}
+	y.names = nil
 }
 
 // load reads any YAML with a library.

@@ -132,6 +132,8 @@ func (r *yamlRecord) set(field int, text []byte) (err error) {
 			}
 		}
 		return fmt.Errorf("record: unknown kind %q", text)
+	case fieldFunction:
+		r.name = append(r.name, text...)
 	case fieldData:
 		r.data = bytes.Clone(text)
 	}

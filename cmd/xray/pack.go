@@ -65,7 +65,7 @@ func (p *packing) run(s *session.Session) error {
 	header.CycleFrequency = s.Clock.Frequency
 	return s.WriteData(p.output, func(w io.Writer) error {
 		out := tracewrite.NewFDR(w, header, tracewrite.Options{Recording: recording, First: start})
-		if err := s.WriteRecords(ownProcess{out}, session.Scope{}, reader.ThreadOrder, true); err != nil {
+		if err := s.WriteRecords(out, session.Scope{}, reader.ThreadOrder, true); err != nil {
 			return err
 		}
 		if err := s.TellMissing(missing("fdr", out.Dropped, out.TruncatedIDs)); err != nil {
@@ -115,20 +115,4 @@ func (p *packing) recording(s *session.Session) (*reader.Recording, error) {
 		}
 	}
 	return &r, nil
-}
-
-// ownProcess gives threads without a process an unused process ID, because metadata is in
-// process 0.
-type ownProcess struct{ *tracewrite.FDR }
-
-// noProcess is above all process IDs of Linux.
-const noProcess = 1 << 22
-
-func (w ownProcess) Block(b *reader.Block) error {
-	if b.Thread.Process != 0 {
-		return w.FDR.Block(b)
-	}
-	moved := *b
-	moved.Thread.Process = noProcess
-	return w.FDR.Block(&moved)
 }

@@ -62,6 +62,10 @@ type FDR struct {
 	checksums bool
 }
 
+// noProcess is an unused process ID, above all those of Linux, for threads without one: metadata is in
+// process 0.
+const noProcess = 1 << 22
+
 type threadKey struct{ process, thread int32 }
 
 // fdrThread is the unfinished block of a thread, with the clock and CPU at its end.
@@ -112,6 +116,9 @@ func (f *FDR) Block(b *reader.Block) error {
 		return nil
 	}
 	key := threadKey{f.processes.Of(b.Thread), b.Thread.Thread}
+	if key.process == 0 && f.checksums {
+		key.process = noProcess
+	}
 	t := f.threads[key]
 	if t == nil {
 		t = &fdrThread{threadKey: key}
