@@ -61,6 +61,8 @@ const (
 	BadTime
 	// Checksum: a block differs from its checksum. All of its records are read.
 	Checksum
+	// ManyRoots: a profile has one outermost function many times, so calls may be missing.
+	ManyRoots
 	numCauses
 )
 
@@ -89,6 +91,9 @@ var causes = [numCauses]struct{ name, text, remedy string }{
 		"no action needed: such times count as 0. LLVM's profiling mode writes them where calls have no exit record"},
 	Checksum: {"checksum", "a block differs from its checksum, so some of its contents are wrong",
 		"the file was damaged after recording: copy it again or record again"},
+	ManyRoots: {"many-roots", "an outermost function is in a profile many times, so calls may be missing",
+		"LLVM's profiling mode takes memory for each outermost call, and drops calls if a thread has no more. " +
+			"Raise the limit with XRAY_PROFILING_OPTIONS=per_thread_allocator_max=16777216, or use xray record"},
 }
 
 // String is the cause's name in reports and JSON.

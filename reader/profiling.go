@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"slices"
 )
 
 // A file of LLVM's profiling mode has the calls of each thread, summed up by path:
@@ -33,6 +35,9 @@ const (
 	// Limits on what is kept from a file. compiler-rt has 16 KB for the paths of a thread.
 	profilingDepth = 1 << 12
 	profilingPaths = 1 << 20
+	// profilingRoots is how often an outermost function may be in a block without a warning. compiler-rt takes
+	// memory for each outermost call, which is enough for about 85 functions and paths.
+	profilingRoots = 16
 )
 
 // profilingOrder returns the byte order of a file of profiling mode, or false if the file is of
@@ -85,7 +90,8 @@ type profilingParser struct {
 	maxThreads int
 	threads    map[int32]int // index of each thread in Recording.Profiles
 	paths      map[profilingKey]int
-	path       []FuncID // scratch memory, the innermost function first
+	path       []FuncID       // scratch memory, the innermost function first
+	roots      map[FuncID]int // how often each outermost function is in the block
 }
 
 // profilingKey finds a path of a thread by its caller's path and its function.
@@ -157,6 +163,7 @@ func (p *profilingParser) block() error {
 	if err != nil {
 		return err
 	}
+	p.roots = nil
 	for p.offset < end {
 		from := p.offset
 		err := p.entry(profile, end)
@@ -167,6 +174,11 @@ func (p *profilingParser) block() error {
 		}
 		if err != nil {
 			return err
+		}
+	}
+	for _, fn := range slices.Sorted(maps.Keys(p.roots)) {
+		if n := p.roots[fn]; n >= profilingRoots {
+			p.file.losses.add(Loss{Cause: ManyRoots, File: p.file.name, Offset: start, Detail: fmt.Sprintf("function %d is there %d times", fn, n)})
 		}
 	}
 	return nil
@@ -243,6 +255,12 @@ func (p *profilingParser) entry(profile int, end int64) error {
 	if !ok {
 		p.lose(BadRecord, from, 1, "the profile has more than %d paths", profilingPaths)
 		return nil
+	}
+	if len(p.path) == 1 {
+		if p.roots == nil {
+			p.roots = make(map[FuncID]int)
+		}
+		p.roots[p.path[0]]++
 	}
 	path := &p.file.recording.Profiles[profile].Paths[at]
 	path.Count = addSaturating(path.Count, count)

@@ -93,6 +93,10 @@ func TestProfiling(t *testing.T) {
 		if diff := cmp.Diff(want, profileText(r.Profiles)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
+		few := strings.Repeat(" 1=1,3 1/2=1,1", 15)
+		if tr, err := openProfiling(profilingText(t, order, "5"+few, "5"+few)); err != nil || tr.Losses().Count() != 0 {
+			t.Errorf("few outermost calls: got error %v, losses %v", err, tr.Losses().Samples())
+		}
 		if r.Profiles[1].Process != 77 || !r.Foreign() || tr.Losses().Count() != 0 {
 			t.Errorf("got process %d, foreign %v, losses %v", r.Profiles[1].Process, r.Foreign(), tr.Losses().Samples())
 		}
@@ -132,6 +136,7 @@ func TestDamagedProfiling(t *testing.T) {
 		{"function that stands for others", put(second+16, 0x80000000), []string{all[0], "6"}, reader.BadRecord, "function -2147483648"},
 		{"too deep", profilingText(t, le, long, all[1]), []string{"7", all[1]}, reader.BadRecord, "more than 4096 functions"},
 		{"negative time", profilingText(t, le, "5 1=2,-3 1/2=1,1"), []string{"5 1=2,0 1/2=1,1"}, reader.BadTime, "2 calls take -3 ticks"},
+		{"a path for each outermost call", profilingText(t, le, "5"+strings.Repeat(" 1=1,3 1/2=1,1", 16)), []string{"5 1=16,48 1/2=16,16"}, reader.ManyRoots, "function 1 is there 16 times"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			tr, err := openProfiling(test.data)

@@ -254,8 +254,12 @@ func (s *Session) sumCaveats() []string {
 	if n == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("LLVM's profiling mode records only the number of calls of each path and their total time%s: min, max and percentiles are unknown. "+
-		"It omits calls that were open at the end.", s.inFiles(n))}
+	text := fmt.Sprintf("LLVM's profiling mode records only the number of calls of each path and their total time%s: min, max and percentiles are unknown. "+
+		"It omits calls that were open at the end.", s.inFiles(n))
+	if s.Trace.Losses().Total[reader.ManyRoots].Losses > 0 {
+		text += " Calls may be missing: an outermost function is in a profile many times."
+	}
+	return []string{text}
 }
 
 // are formats a count with its noun and verb, for example "2 records are".
