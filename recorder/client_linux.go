@@ -346,8 +346,11 @@ func (p *Process) explainAbsence() error {
 		return fmt.Errorf("%w: it has a seccomp filter. If the recorder was already in it when it installed the filter, the recorder's thread has ended, "+
 			"and the recording continues unchanged", ErrNoRecorder)
 	}
-	if parent := parentOf(p.PID); p.PID != 0 && (isObserved(p.PID) || exeOf(parent) != "" && exeOf(parent) == exeOf(p.PID) && listens(parent) && isPrepared(p.PID)) {
-		return ErrForkedFromThreads
+	if p.PID != 0 {
+		parent := parentOf(p.PID)
+		if why := silence(p.PID, exeOf(parent) == exeOf(p.PID) && listens(parent)); why != nil {
+			return why
+		}
 	}
 	if p.PID != 0 && !sameNetwork(p.PID) {
 		remedy = inNetworkOf(p.PID)

@@ -140,22 +140,34 @@ func silent(list []Listening) []Listening {
 	dirs, _ := os.ReadDir("/proc")
 	for _, dir := range dirs {
 		pid, err := strconv.Atoi(dir.Name())
-		if err != nil || listening[pid] || exeOf(pid) == exeOf(os.Getpid()) {
-			continue // xray itself has no recorder, but its observers map the shared memory
+		if err != nil || listening[pid] {
+			continue
 		}
 		parent := parentOf(pid)
-		if why := silence(pid, listening[parent] && exeOf(parent) == exeOf(pid) && isPrepared(pid)); why != nil {
+		if why := silence(pid, listening[parent] && exeOf(parent) == exeOf(pid)); why != nil {
 			found = append(found, Listening{PID: pid, Parent: parent, Command: commandOf(pid), Err: why})
 		}
 	}
 	return found
 }
 
-// silence returns why a recorded process cannot be controlled: it was forked from another one, or it
-// shares memory with an observer. It returns nil for other processes, and for those that have just
-// started.
+// silence returns why a recorded process cannot be controlled. The process shares memory with an
+// observer, or was forked from one that listens. silence returns nil for processes that are not
+// recorded: observers map the shared memory, too, and children have a copy of the recorder even if they
+// share the memory of their parent, if the recorder does not follow them, and if it has been stopped.
 func silence(pid int, isFork bool) error {
-	if exeOf(pid) == "" || !isFork && !isObserved(pid) || isFork && !follows(pid) {
+	if exeOf(pid) == "" || !isFork && !isObserved(pid) || !isPrepared(pid) {
+		return nil
+	}
+	mem, err := os.Open(filepath.Join("/proc", strconv.Itoa(pid), "mem"))
+	if errors.Is(err, fs.ErrPermission) {
+		return errUnknown
+	} else if err != nil {
+		return nil
+	}
+	defer mem.Close()
+	_, _, root, err := findRoot(mem, &Process{PID: pid})
+	if err != nil || modeNames[root.mode] == string(Off) {
 		return nil
 	}
 	fields, err := statusFields(pid)
@@ -168,19 +180,8 @@ func silence(pid int, isFork bool) error {
 	return ErrForkedFromThreads
 }
 
-// follows reports whether a forked child of a recorded program is recorded, too.
-func follows(pid int) bool {
-	environment, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
-	if err != nil {
-		return true
-	}
-	for entry := range bytes.SplitSeq(environment, []byte{0}) {
-		if options, ok := bytes.CutPrefix(entry, []byte(EnvVar+"=")); ok {
-			return !bytes.Contains(append([]byte(","), options...), []byte(",follow=0"))
-		}
-	}
-	return true
-}
+// errUnknown is the reason that a process with a recorder which does not listen cannot be controlled.
+var errUnknown = errors.New("it has a recorder, which does not listen. Whether it records is in its memory, which you may not read: run xray as root")
 
 // isObserved reports whether a process shares memory with an observer.
 func isObserved(pid int) bool {
