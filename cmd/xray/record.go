@@ -405,20 +405,22 @@ func (a *app) findSleds(ctx context.Context, l *launch, r *recordFlags, program 
 	if slices.ContainsFunc(l.objects, recorder.HasHooks) || program.Linked && !l.sleds {
 		a.warnOfHooks(r, program)
 	}
-	a.warnOfMarks(r, program.Path)
+	if !r.quiet {
+		a.warnOfMarks(r.prune, max(r.budget, r.within), program.Path)
+	}
 }
 
 // warnOfMarks warns of flags that have little effect on a program with only functions that are never
 // left out.
-func (a *app) warnOfMarks(r *recordFlags, program string) {
+func (a *app) warnOfMarks(prune time.Duration, budget cli.Share, program string) {
 	flag := ""
 	switch {
-	case r.prune > 0:
+	case prune > 0:
 		flag = "--prune drops no calls"
-	case r.budget > 0 || r.within > 0:
+	case budget > 0:
 		flag = "--budget leaves out no calls"
 	}
-	if flag != "" && !r.quiet && recorder.AlwaysInstrumented(program) {
+	if flag != "" && recorder.AlwaysInstrumented(program) {
 		fmt.Fprintf(a.Stderr, "xray: warning: %s: %s, because %s\n", program, flag, marksText)
 	}
 }

@@ -28,7 +28,9 @@ func (a *app) recordProcess(ctx context.Context, r *recordFlags) error {
 	if err != nil {
 		return err
 	}
-	a.warnOfMarks(r, status.Exe)
+	if !r.quiet {
+		a.warnOfMarks(r.prune, r.within, status.Exe)
+	}
 	path := recorder.ExpandTemplate(r.output, status.PID, filepath.Base(status.Exe))
 	// The recording ends with the process, however that ends.
 	var held *recorder.Held

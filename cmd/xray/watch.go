@@ -538,6 +538,9 @@ func (w *watching) process(ctx context.Context, p *recorder.Process) (err error)
 	if status.Recording && status.Limited && w.within == 0 {
 		return fmt.Errorf("%s is being recorded within a budget: watch it with --budget", p)
 	}
+	if !w.quiet {
+		w.warnOfMarks(w.prune, w.budget, status.Exe)
+	}
 	if !status.Recording {
 		end, err := w.holdRings(ctx, w.app, p)
 		if err != nil {
