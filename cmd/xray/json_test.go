@@ -45,7 +45,7 @@ var rareKeys = map[string][]string{
 		// Recordings within a budget.
 		"all_calls", "margin", "all_total_ns", "total_margin_ns", "counted", "estimated"},
 	"io":        {"blocked_ns", "queued_ns"},
-	"stack":     {"on_cpu_ns", "blocked_ns", "queued_ns", "recorder_ns"},
+	"stack":     {"on_cpu_ns", "blocked_ns", "queued_ns", "recorder_ns", "max_ns", "min_ns", "p50_ns", "p99_ns"},
 	"residency": {"queued_ns", "recorder_ns"},
 	"slowest":   {"on_cpu_ns", "blocked_ns", "queued_ns", "recorder_ns"},
 	// Traces with scheduler events.

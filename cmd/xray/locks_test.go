@@ -22,7 +22,7 @@ func TestLockFunctions(t *testing.T) {
 		"pthread_rwlock_rdlock":                {Role: locks.Lock, Class: "pthread_rwlock", Shared: true, Libc: true},
 		"thread_lock":                          {Role: locks.Lock, Class: "thread"},
 		"entry_lock":                           {Role: locks.Lock, Class: "entry"},
-		"pthread_cond_wait":                    {Role: locks.Condition, OfLock: true, Libc: true},
+		"pthread_cond_wait":                    {Role: locks.Condition, Class: "pthread_mutex", OfLock: true, Libc: true},
 		"cond_wait":                            {Role: locks.Condition, Class: "cond"},
 		"pthread_mutex_timedlock":              {Role: locks.Lock, Class: "pthread_mutex", Libc: true},
 		"sem_wait":                             {Role: locks.Lock, Class: "sem", Unheld: true, Libc: true},
