@@ -17,6 +17,7 @@ type View struct {
 	FunctionColor, EdgeColor   Column
 	NameLimit                  int      // bytes of a name in a label; 0 for 60
 	Notes                      []string // paragraphs at the end of the caption
+	Screen                     bool     // pictures have the heaviest functions, as many as a screen has room for
 }
 
 // DefaultView is the view if the user selects nothing.

@@ -21,6 +21,7 @@ type drawing struct {
 	nodes   []drawnNode
 	edges   []drawnEdge
 	kept    string // describes the edges that limit keeps
+	left    int    // edges that onScreen left out
 }
 
 type drawnNode struct {

@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/internal/layered"
 	"github.com/xray-tools/xray/internal/texttab"
 	"github.com/xray-tools/xray/symbolize"
@@ -43,20 +44,59 @@ const svgStyle = `text { font: 11px ui-monospace, "DejaVu Sans Mono", Menlo, Con
 
 // WriteSVG writes the graph as a self-contained picture without scripts. It looks like the
 // picture that Graphviz makes from [Report.WriteDOT]. If there are more than [MostDrawn] edges, it
-// omits those with the least time, returns their number, and says so in the picture. It returns
-// the error of w.
+// omits those with the least time, returns their number, and says so in the picture. With
+// [View.Screen] it also omits what [Report.Trim] omits of a graph that is too large for a screen. It
+// returns the error of w.
 func (r *Report) WriteSVG(w io.Writer, names symbolize.Names, v View) (left int, err error) {
-	return r.draw(names, &v).writeSVG(w)
+	d := r.draw(names, &v)
+	if v.Screen {
+		d = d.onScreen(len(r.Functions), func(top int) *drawing { return r.Trim(0, top).draw(names, &v) })
+	}
+	return d.writeSVG(w)
 }
 
 // WriteSVG writes the graph as a picture, as [Report.WriteSVG] does. If there are too many
 // edges, it keeps those whose time changed most.
 func (d *Diff) WriteSVG(w io.Writer, v View) (left int, err error) {
-	return d.draw(&v).writeSVG(w)
+	all := d.draw(&v)
+	if v.Screen {
+		all = all.onScreen(len(d.Functions), func(top int) *drawing { return d.Trim(0, top).draw(&v) })
+	}
+	return all.writeSVG(w)
+}
+
+// onScreen returns the picture if a screen has room for it, or else the picture that trimmed draws of as
+// many of the first functions as fit.
+func (d *drawing) onScreen(functions int, trimmed func(top int) *drawing) *drawing {
+	room := layered.Point{X: 1900, Y: 1400}
+	if d.fits(room) {
+		return d
+	}
+	// The path to the first function may be longer than a screen.
+	_, height := trimmed(1).place().Layout()
+	room.Y = max(room.Y, height)
+	for top := min(functions, 48); ; top -= 1 + top/8 {
+		if part := trimmed(top); top <= 1 || part.fits(room) {
+			part.left = len(d.edges) - len(part.edges)
+			part.caption = append(part.caption, fmt.Sprintf("shows the first %s and the paths to them, as many as fit on a screen; "+
+				"--top N shows more, --top 0 all", label.Count(uint64(max(top, 1)), "function", "functions")))
+			return part
+		}
+	}
+}
+
+// fits reports whether there is room for the picture, without its caption.
+func (d *drawing) fits(room layered.Point) bool {
+	const nodes, edges = 100, 400 // more never fit, and their layout takes time
+	if len(d.nodes) > nodes || len(d.edges) > edges {
+		return false
+	}
+	width, height := d.place().Layout()
+	return width <= room.X && height <= room.Y
 }
 
 func (d *drawing) writeSVG(w io.Writer) (left int, err error) {
-	left = d.limit(MostDrawn)
+	left = d.left + d.limit(MostDrawn)
 	places := d.place()
 	width, height := places.Layout()
 	caption := textSize(d.caption, svgTitleFont)

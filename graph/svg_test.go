@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -191,4 +193,54 @@ func TestSVGLimit(t *testing.T) {
 	if got := p.caption[len(p.caption)-1]; got != want {
 		t.Errorf("got caption %q, want %q", got, want)
 	}
+}
+
+// A picture for a screen is not larger than one, has the heaviest function and the path to it, and says
+// what it omits.
+func TestSVGOnScreen(t *testing.T) {
+	t.Parallel()
+	var list []calls.Call
+	n := names{1: "main"}
+	list = append(list, call(0, 1, 1e9, 5))
+	for i := range reader.FuncID(400) {
+		list = append(list, call(1+i/8, i+2, 1e6, uint64(10+i*7%400)))
+		n[i+2] = fmt.Sprint("a_function_with_a_rather_long_name_", i+2)
+	}
+	list[301].Self = 9e5
+	heaviest := n[list[301].Func]
+	r := collect(t, Options{}, list...).Report(gigahertz)
+	view := DefaultView()
+	all, _ := svgOf(t, func(w io.Writer) (int, error) { return r.WriteSVG(w, n, view) })
+	view.Screen = true
+	var b bytes.Buffer
+	left, err := r.WriteSVG(&b, n, view)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := parsePicture(b.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := regexp.MustCompile(`<svg [^>]* width="(\d+)" height="(\d+)"`).FindStringSubmatch(b.String())
+	if width, height := atoi(t, size[1]), atoi(t, size[2]); width > 1950 || height > 1500 {
+		t.Errorf("the picture is %d by %d pixels", width, height)
+	}
+	if left == 0 || left != len(all.edges)-len(p.edges) || len(p.nodes) < 4 {
+		t.Errorf("got %d nodes and %d edges of %d, %d left out", len(p.nodes), len(p.edges), len(all.edges), left)
+	}
+	if !slices.ContainsFunc(p.nodes, func(s shape) bool { return strings.HasPrefix(s.title, heaviest) }) {
+		t.Errorf("%s is not in the picture", heaviest)
+	}
+	if last := p.caption[len(p.caption)-1]; !strings.HasPrefix(last, "shows the first ") || !strings.Contains(last, "--top 0 all") {
+		t.Errorf("got caption %q", last)
+	}
+}
+
+func atoi(t *testing.T, s string) int {
+	t.Helper()
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }

@@ -26,8 +26,8 @@ func TestGraphPicturesInBrowser(t *testing.T) {
 	}
 	objects := filepath.Join("..", "..", "testdata", "dso-basic.xray")
 	for name, args := range map[string][]string{
-		"graph":         append([]string{"graph"}, kvserver...),
-		"diff":          append([]string{"graph-diff", filepath.Join("..", "..", "testdata", "kvserver-basic.xray")}, kvserver...),
+		"graph":         append([]string{"graph", "--top", "0"}, kvserver...),
+		"diff":          append([]string{"graph-diff", "--top", "0", filepath.Join("..", "..", "testdata", "kvserver-basic.xray")}, kvserver...),
 		"hostile names": {"graph", "-m", hostile, objects},
 	} {
 		file := filepath.Join(dir, strings.ReplaceAll(name, " ", "-")+".svg")

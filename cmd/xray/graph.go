@@ -26,9 +26,11 @@ type graphFlags struct {
 	top                      int
 	exact                    bool
 	output                   session.Output
+	set                      *pflag.FlagSet
 }
 
 func (g *graphFlags) add(f *pflag.FlagSet) {
+	g.set = f
 	columns := " (" + strings.Join(columnNames(), ", ") + ")"
 	f.StringVarP(&g.edgeLabel, "edge-label", "e", "", "label edges with `COLUMNS`, separated by commas"+columns)
 	f.StringVarP(&g.vertexLabel, "vertex-label", "v", "", "label functions with `COLUMNS`")
@@ -70,6 +72,7 @@ func columnNames() []string {
 func (g *graphFlags) view() (graph.View, error) {
 	v := graph.DefaultView()
 	v.NameLimit = g.nameLimit
+	v.Screen = !g.set.Changed("top") && !g.set.Changed("min-share")
 	for _, list := range []struct {
 		flag string
 		text string
@@ -131,7 +134,7 @@ func (g *graphFlags) collect(s *session.Session, policy calls.Policy, view *grap
 func reportLeftOutEdges(streams *cli.Streams, edges int) {
 	if edges > 0 {
 		streams.Say("the graph is too large to draw in full: %s omitted; "+
-			"select what to draw with --top and --min-share, or write everything with --format dot", label.Count(uint64(edges), "edge", "edges"))
+			"select what to draw with --top and --min-share (--top 0 draws up to 1,000 edges), or write everything with --format dot", label.Count(uint64(edges), "edge", "edges"))
 	}
 }
 
