@@ -67,7 +67,7 @@ func (c *shaping) run(s *session.Session) error {
 		return err
 	}
 	opts := c.opts
-	opts.Root, opts.Thread, opts.From, opts.To = root, s.Scope.Thread, s.Scope.From, s.Scope.To
+	opts.Root, opts.RootDepth, opts.Thread, opts.From, opts.To = root, c.rootDepth, s.Scope.Thread, s.Scope.From, s.Scope.To
 	how := calls.Options{Paths: true, Roots: root, RootDepth: c.rootDepth}
 	newSink := func() *shapes.Analysis { return shapes.New(opts) }
 	sink, run, err := session.Analyze(s, session.Scope{}, how, newSink)

@@ -43,6 +43,9 @@ func TestSlowBeyondGap(t *testing.T) {
 		// Nested calls of the root.
 		{nested(2, 500), []string{"--root-depth", "3"}, "The 20 slow calls (no call takes between 1.009ms and 50.00ms) take"},
 		{nested(2, 500), []string{"--root-depth", "3"}, "xray slice --from "},
+		{nested(2, 500), []string{"--root-depth", "all"}, "Calls of the root inside others count, too, so their times overlap."},
+		{nested(2, 500), []string{"--root-depth", "all"}, "#2: 502 calls on"},
+		{nested(2, 500), []string{"--root-depth", "all"}, "xray slice --from "},
 		{nested(2, 500), nil, "#2: 1 call on"},
 		{nested(2, 500), []string{"--root-depth", "2"}, "#2: 1 call on"},
 	} {

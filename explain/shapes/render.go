@@ -123,6 +123,9 @@ func (r *Report) head(shown int) report.Paragraph {
 		text += fmt.Sprintf(" There are more shapes than --max-shapes allows. The table includes every shape with more than %s.",
 			label.Count(r.Invocations/uint64(len(r.Shapes)), "call", "calls"))
 	}
+	if r.Nested {
+		text += " Calls inside others count, too, so their times overlap."
+	}
 	return report.Paragraph(text)
 }
 

@@ -16,6 +16,8 @@ type Report struct {
 	// Full says that there were more shapes than the limit. Shapes then has as many as the
 	// limit, including every shape with more than Invocations/limit invocations.
 	Full bool
+	// Nested says that invocations may be inside others.
+	Nested bool
 	// Shapes begin with the most common one. The others follow from the rarest up,
 	// equally rare ones by median, the longest first.
 	Shapes []Shape
@@ -49,7 +51,7 @@ type Difference struct {
 
 // Report makes the report.
 func (a *Analysis) Report(c reader.Clock) *Report {
-	r := &Report{Clock: c, Threads: len(a.threads), Full: a.full}
+	r := &Report{Clock: c, Threads: len(a.threads), Full: a.full, Nested: a.opts.RootDepth == calls.EveryRoot}
 	hashes := a.byTime()
 	if len(hashes) == 0 {
 		return r

@@ -27,6 +27,8 @@ const DefaultLimit = 100_000
 type Options struct {
 	// Root selects roots. It is called concurrently.
 	Root func(reader.FuncID) bool
+	// RootDepth is calls.Options.RootDepth.
+	RootDepth int
 	// Thread, and From and To if it is not 0, select invocations by thread and by start, in
 	// ticks. Thread is called concurrently. nil selects all threads.
 	Thread   func(reader.Thread) bool
@@ -80,7 +82,7 @@ func New(opts Options) *Analysis {
 	}
 	a := &Analysis{opts: opts, hashes: make([]uint64, 1), shapes: make(map[uint64]*shape), threads: make(map[int]bool)}
 	a.Tracker = invocation.NewTracker(invocation.Options{
-		Root: opts.Root, Thread: opts.Thread, From: opts.From, To: opts.To, Paths: true,
+		Root: opts.Root, Thread: opts.Thread, From: opts.From, To: opts.To, Paths: true, Nested: opts.RootDepth == calls.EveryRoot,
 	}, a.see)
 	return a
 }

@@ -68,9 +68,13 @@ func (r *Report) head() string {
 	if r.Usual.Count == 1 {
 		usual, mean = "1 call is usual (p25 to p75). It takes", ""
 	}
-	return fmt.Sprintf("%s: median %s%s, p99 %s%s, longest %s. %s %s%s.",
+	overlap := ""
+	if r.Nested {
+		overlap = " Calls inside others count, too, so their times overlap."
+	}
+	return fmt.Sprintf("%s: median %s%s, p99 %s%s, longest %s. %s %s%s.%s",
 		text, about, r.Clock.Format(r.Median), about, r.Clock.Format(r.P99), r.Clock.Format(r.Longest),
-		usual, label.Ticks(r.Clock, r.usualDuration()), mean)
+		usual, label.Ticks(r.Clock, r.usualDuration()), mean, overlap)
 }
 
 func (r *Report) usualDuration() float64 {

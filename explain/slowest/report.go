@@ -19,6 +19,7 @@ type Report struct {
 	Median, P99, Longest uint64
 	Approximate          bool
 	OffCPU               bool // the trace says when threads were off CPU
+	Nested               bool // invocations may be inside others
 	Usual                Usual
 	// Slowest are ordered by duration, the longest first, and with Options.PerThread first
 	// by thread.
@@ -77,7 +78,7 @@ func (r *Row) Ratio() float64 {
 // Report makes the report of both passes. The Trees must not be used afterwards.
 func (t *Trees) Report(c reader.Clock) *Report {
 	d := t.found.durations
-	r := &Report{Clock: c, Invocations: d.Count(), Threads: t.found.threads, Usual: t.usual}
+	r := &Report{Clock: c, Invocations: d.Count(), Threads: t.found.threads, Usual: t.usual, Nested: t.found.opts.RootDepth == calls.EveryRoot}
 	if r.Invocations > 0 {
 		r.Median, r.P99, r.Longest, r.Approximate = d.Quantile(0.5), d.Quantile(0.99), d.Max(), d.Approximate()
 	}

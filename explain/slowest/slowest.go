@@ -45,7 +45,7 @@ type Options struct {
 
 func (o *Options) tracker(paths bool, visit func(*invocation.Invocation, bool)) *invocation.Tracker {
 	return invocation.NewTracker(invocation.Options{
-		Root: o.Root, Thread: o.Thread, From: o.From, To: o.To, Paths: paths,
+		Root: o.Root, Thread: o.Thread, From: o.From, To: o.To, Paths: paths, Nested: o.RootDepth == calls.EveryRoot,
 	}, visit)
 }
 

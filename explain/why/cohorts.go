@@ -7,6 +7,7 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/xray-tools/xray/internal/invocation"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 )
@@ -26,6 +27,7 @@ type plan struct {
 	processes []int
 	slow      uint64 // minimum duration of slow calls
 	offCPU    bool   // the trace says when threads were off CPU
+	nested    bool   // calls of the root inside others are explained, too
 	// Of durations without foreign time:
 	ownSlow uint64 // minimum duration of slow calls
 	low     uint64 // limits of usual calls
@@ -80,11 +82,12 @@ const maxText = 64
 // maxArguments is the maximum number of arguments of an invocation that are kept.
 const maxArguments = 32
 
-// rootCall is one invocation, an outermost call of the root.
+// rootCall is one invocation of the root, an outermost call unless plan.nested is set.
 type rootCall struct {
 	thread   int // see Batch.Index
 	id       reader.Thread
-	index    int // among the invocations of its thread, from 0
+	index    int    // among the invocations of its thread, from 0
+	depth    uint32 // of the call, with plan.nested
 	start    uint64
 	duration uint64
 	foreign  uint64 // of duration, see foreign
@@ -160,7 +163,59 @@ type opened struct {
 	total    int // invocations so far
 	slow     int // those that are slow
 	siblings []siblings
-	off      []openOff // by depth of the open call
+	off      []openOff                     // by depth of the open call
+	nest     *invocation.Nest[visit, once] // with plan.nested: what open invocations have
+}
+
+// once is what an invocation has once.
+type once struct {
+	args  []argument
+	queue span
+}
+
+// plus adds what was done inside.
+func (o *once) plus(p *once) {
+	if p.queue.ticks() > o.queue.ticks() {
+		o.queue = p.queue
+	}
+	for _, a := range p.args {
+		o.args = addArgument(o.args, a)
+	}
+}
+
+func (v *visit) plus(o *visit) {
+	v.node = o.node
+	v.calls += o.calls
+	v.self += o.self
+	v.off.Add(o.off)
+	if o.hole.ticks() > v.hole.ticks() {
+		v.hole = o.hole
+	}
+	if o.block.ticks() > v.block.ticks() {
+		v.block = o.block
+	}
+}
+
+// gather makes t what is at a depth or deeper. Without plan.nested, that is all.
+func (t *opened) gather(depth uint32) {
+	if t.nest == nil {
+		return
+	}
+	*t.nest.Extra() = once{t.args, t.queue}
+	t.nest.Gather(depth)
+	t.args, t.queue = t.nest.Extra().args, t.nest.Extra().queue
+}
+
+// outside handles a call outside of all invocations.
+func (t *opened) outside(call *calls.Call) {
+	if t.nest == nil {
+		return
+	}
+	t.nest.Clear()
+	t.args, t.queue = nil, span{}
+	if inside := int(call.Depth) + 1; inside < len(t.siblings) {
+		t.siblings[inside] = siblings{}
+	}
 }
 
 // siblings describes the calls made from an open call.
@@ -185,7 +240,7 @@ func newCohorts(p *plan) *cohorts {
 func (c *cohorts) Calls(b *calls.Batch) error {
 	c.places.find(b.Paths)
 	t := c.use(b)
-	defer c.measure(t, cap(t.visits)+cap(t.siblings))
+	defer c.measure(t, t.size())
 	args, events, waits, gaps := b.Args, b.Events, b.Waits, b.Gaps
 	for i := range b.Calls {
 		call := &b.Calls[i]
@@ -208,8 +263,13 @@ func (c *cohorts) Calls(b *calls.Batch) error {
 		own = own[:len(own)-len(args)]
 		if p := c.places.list[call.Path]; p.kind == top || p.kind == below || p.kind == deep {
 			c.add(t, call, p, own, &w)
-		} else if c.plan.offCPU {
-			t.close(call, p.kind == insideLock)
+		} else {
+			if c.plan.offCPU {
+				t.close(call, p.kind == insideLock)
+			}
+			if p.kind == outside {
+				t.outside(call)
+			}
 		}
 	}
 	for i := range gaps {
@@ -221,9 +281,18 @@ func (c *cohorts) Calls(b *calls.Batch) error {
 	return nil
 }
 
-// measure counts the additional capacity of a thread.
+// measure counts the additional capacity of a thread, which had one before.
 func (c *cohorts) measure(t *opened, before int) {
-	c.under += int64(cap(t.visits) + cap(t.siblings) - before)
+	c.under += int64(t.size() - before)
+}
+
+// size is the capacity of a thread.
+func (t *opened) size() int {
+	n := cap(t.visits) + cap(t.siblings)
+	if t.nest != nil {
+		n += t.nest.Len()
+	}
+	return n
 }
 
 // use returns the thread of b, and makes slot refer to it.
@@ -232,6 +301,9 @@ func (c *cohorts) use(b *calls.Batch) *opened {
 	t := c.threads[b.Index]
 	if t == nil {
 		t = &opened{rootCall: rootCall{thread: b.Index, id: b.Thread}}
+		if c.plan.nested {
+			t.nest = invocation.NewNest((*visit).plus, (*once).plus)
+		}
 		c.threads[b.Index] = t
 	}
 	if t != c.current {
@@ -254,19 +326,28 @@ func (c *cohorts) event(t *opened, b *calls.Batch, e *calls.Event) {
 	}
 	h := fnv.New64a()
 	h.Write(e.Data)
+	t.gather(e.Depth)
 	t.argument(argument{0, h.Sum64(), string(e.Data)})
 }
 
-func (t *opened) argument(a argument) {
-	if len(t.args) < maxArguments && !slices.Contains(t.args, a) {
-		t.args = append(t.args, a)
+func (t *opened) argument(a argument) { t.args = addArgument(t.args, a) }
+
+func addArgument(args []argument, a argument) []argument {
+	if len(args) < maxArguments && !slices.Contains(args, a) {
+		return append(args, a)
 	}
+	return args
 }
 
 // add adds a call of the root or below it.
 func (c *cohorts) add(t *opened, call *calls.Call, p place, args []calls.Arg, w *calls.Wait) {
 	node, self, off, counts := p.node, call.Self, w.Self, p.kind == below && p.node > 0
 	isLock, address := false, uint64(0)
+	if p.kind == top {
+		t.gather(call.Depth + 1)
+	} else {
+		t.gather(call.Depth)
+	}
 	if len(c.plan.locks) > 0 && counts {
 		var own bool
 		if own, isLock = c.plan.locks[call.Func]; isLock {
@@ -320,6 +401,11 @@ func (t *opened) leaf(call *calls.Call) bool {
 }
 
 func (c *cohorts) visit(t *opened, n node) *visit {
+	if t.nest != nil {
+		v := t.nest.Item(uint32(n))
+		v.node = n
+		return v
+	}
 	if int(n) >= len(c.slot) {
 		c.slot = grow(c.slot, len(c.places.tree.steps)+int(n)/2)
 	}
@@ -365,7 +451,9 @@ func (t *opened) hole(call *calls.Call, leaf bool, off uint64) hole {
 
 // end finishes the invocation of t, which ends with call.
 func (c *cohorts) end(t *opened, call *calls.Call) {
-	if call.Depth < maxHoleDepth {
+	if t.nest != nil {
+		t.visits, t.depth = t.nest.Items(), call.Depth
+	} else if call.Depth < maxHoleDepth {
 		t.siblings[call.Depth] = siblings{}
 	}
 	if !call.Partial() && c.plan.span.has(call.Start) && !c.plan.lost.within(t.thread, call) {
@@ -373,11 +461,16 @@ func (c *cohorts) end(t *opened, call *calls.Call) {
 		t.total++
 		c.sort(t)
 	}
+	t.foreign, t.recorder, t.interrupted = 0, 0, 0
+	if t.nest != nil {
+		t.visits = nil
+		t.gather(call.Depth) // it may be part of another one
+		return
+	}
 	for i := range t.visits {
 		c.slot[t.visits[i].node] = 0
 	}
-	t.visits, t.args = t.visits[:0], t.args[:0]
-	t.foreign, t.recorder, t.interrupted, t.queue = 0, 0, 0, span{}
+	t.visits, t.args, t.queue = t.visits[:0], t.args[:0], span{}
 }
 
 // sort puts the invocation that has ended into its cohort.

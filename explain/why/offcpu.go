@@ -21,6 +21,7 @@ func (c *cohorts) gap(t *opened, g *calls.Gap) {
 	if g.Depth == 0 || g.Depth > maxHoleDepth || g.Off == (calls.Off{}) || c.places.list[g.Path].kind == outside {
 		return
 	}
+	t.gather(g.Depth)
 	if g.Queued > t.queue.ticks() {
 		t.queue = span{g.To - g.Queued, g.To}
 	}

@@ -423,7 +423,7 @@ func (t *phrases) commands(e *Exemplar, view View) [2]string {
 	if t.Clock.Known() {
 		margin = fmt.Sprintf("%dns", t.Clock.Nanos(e.Duration/4)+1)
 	}
-	if t.RootDepth > 1 { // the others count outermost calls
+	if t.RootDepth != 0 && t.RootDepth != 1 { // the others count outermost calls
 		from := e.Start - t.Start
 		since := func(ticks uint64) string {
 			if t.Clock.Known() {

@@ -119,6 +119,7 @@ type Exemplar struct {
 	Duration uint64
 	Tree     []Row
 	index    int // of the thread, as in reader.Block
+	depth    uint32
 }
 
 // Row is a path of an exemplar next to the median call. Times include callees.
@@ -166,6 +167,9 @@ func (e *explainer) report(d *durations, c *cohorts) *Report {
 		r.Usual.Mean = float64(c.usual.ticks) / float64(c.usual.count)
 	}
 	warn := func(format string, args ...any) { r.Warnings = append(r.Warnings, fmt.Sprintf(format, args...)) }
+	if e.nested() {
+		warn("Calls of the root inside others count, too, so their times overlap.")
+	}
 	switch {
 	case c.usual.count == 0 || len(c.slow) == 0:
 		warn("The durations differ too little to tell slow calls from usual ones.")
@@ -423,7 +427,7 @@ func (e *evidence) exemplars(calls []int, x []float64, middle *rootCall) []Exemp
 		last = i
 		v := &e.slow[i]
 		list = append(list, Exemplar{
-			Thread: v.id, Start: v.start, Duration: v.duration, Tree: e.sideBySide(v, middle), index: v.thread,
+			Thread: v.id, Start: v.start, Duration: v.duration, Tree: e.sideBySide(v, middle), index: v.thread, depth: v.depth,
 		})
 	}
 	return list

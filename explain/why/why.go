@@ -159,6 +159,9 @@ func (e *explainer) rooted() calls.Options {
 	return calls.Options{Paths: true, Roots: e.opts.Root, RootDepth: e.opts.RootDepth, Budget: e.budget, OffCPU: e.opts.Calls.OffCPU}
 }
 
+// nested reports whether calls of the root inside others are explained, too.
+func (e *explainer) nested() bool { return e.opts.RootDepth == calls.EveryRoot }
+
 // facts reports whether the trace says when threads were off CPU.
 func (e *explainer) facts() bool { return e.opts.Calls.OffCPU != nil }
 
@@ -265,7 +268,7 @@ func (e *explainer) plan(d *durations) *plan {
 	o := &e.opts
 	p := &plan{
 		root: o.Root, locks: d.locks(), depth: o.PathDepth, charged: d.charged(d.pruned(e)), args: o.Argument,
-		span: e.span(), lost: e.lossPoints, origins: o.Origins, processes: o.processes(), keep: math.MaxUint64, offCPU: e.facts(),
+		span: e.span(), lost: e.lossPoints, origins: o.Origins, processes: o.processes(), keep: math.MaxUint64, offCPU: e.facts(), nested: e.nested(),
 	}
 	if len(d.roots) == 1 {
 		for fn := range d.roots {
@@ -415,12 +418,12 @@ func (e *explainer) explain(d *durations) (*Report, error) {
 func (e *explainer) number(list []*Exemplar) error {
 	keys := make([]invocation.Key, len(list))
 	for i, x := range list {
-		keys[i] = invocation.Key{Start: x.Start, Index: x.index}
+		keys[i] = invocation.Key{Start: x.Start, Index: x.index, Depth: x.depth}
 	}
 	opts := calls.Options{
 		Shards: e.opts.Calls.Shards, Paths: true, Roots: e.opts.Root, RootDepth: e.opts.RootDepth, Budget: calls.RootsOnly(), Code: e.opts.Calls.Code,
 	}
-	numbers, _, err := calls.Run(e.plain, opts, func() *invocation.Numbers { return invocation.NewNumbers(e.opts.Root, keys) })
+	numbers, _, err := calls.Run(e.plain, opts, func() *invocation.Numbers { return invocation.NewNumbers(e.opts.Root, e.nested(), keys) })
 	if err != nil {
 		return err
 	}

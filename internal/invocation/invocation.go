@@ -2,7 +2,7 @@
 // and how each spent its time.
 //
 // An invocation is an outermost call of a root. A root call inside another belongs to the
-// outer one. A call that is still open at the end of its thread's records is not an
+// outer one, unless Options.Nested is set. A call that is still open at the end of its thread's records is not an
 // invocation. The calls of an invocation are summed by path below the root, with recursion
 // folded: a function that is on the path already takes the call. So the self times of an
 // invocation's paths add up to exactly its duration.
@@ -18,13 +18,14 @@ import (
 // Key identifies an invocation in a trace. Keys order invocations by time.
 type Key struct {
 	Start uint64
-	Index int // of the thread, as in reader.Block
+	Index int    // of the thread, as in reader.Block
+	Depth uint32 // of the call, with Options.Nested: calls inside it may begin at the same time
 }
 
 // Compare orders keys by time.
 func (k Key) Compare(o Key) int {
 	switch {
-	case k.Start < o.Start, k.Start == o.Start && k.Index < o.Index:
+	case k.Start < o.Start, k.Start == o.Start && (k.Index < o.Index || k.Index == o.Index && k.Depth < o.Depth):
 		return -1
 	case k == o:
 		return 0
@@ -32,7 +33,7 @@ func (k Key) Compare(o Key) int {
 	return 1
 }
 
-// Invocation is one outermost call of a root.
+// Invocation is one call of a root.
 type Invocation struct {
 	Key
 	Thread   reader.Thread
@@ -59,6 +60,9 @@ type Options struct {
 	Root func(reader.FuncID) bool
 	// Paths requests Invocation.Paths.
 	Paths bool
+	// Nested makes each call of a root an invocation, also inside others, of which it is a part, too. It
+	// needs calls.EveryRoot.
+	Nested bool
 	// Thread, From and To select invocations by thread and start. Thread is called once per
 	// thread; nil selects all. To is ignored if it is 0.
 	Thread   func(reader.Thread) bool
@@ -83,6 +87,19 @@ type Tracker struct {
 type thread struct {
 	chosen bool
 	paths  []Path
+	nest   *Nest[Path, struct{}] // with Options.Nested, instead
+}
+
+// plus adds the calls of the same path.
+func (p *Path) plus(o *Path) {
+	if p.Calls == 0 {
+		p.First = o.First
+	}
+	p.ID = o.ID
+	p.Calls += o.Calls
+	p.Self += o.Self
+	p.Off.Add(o.Off)
+	p.First = min(p.First, o.First)
 }
 
 // NewTracker returns a tracker that calls visit for every invocation when it ends. chosen
@@ -105,23 +122,47 @@ func (t *Tracker) Calls(b *calls.Batch) error {
 		}
 		path := t.Of(c.Path)
 		if path == 0 {
+			if th.nest != nil {
+				th.nest.Clear()
+			}
 			continue
 		}
-		if t.opts.Paths {
+		inside := t.Of(b.Paths.Parent(c.Path)) != 0
+		if th.nest != nil {
+			t.nest(th, path, c, off, !inside)
+		} else if t.opts.Paths {
 			t.add(th, path, c, off)
 		}
-		if t.Of(b.Paths.Parent(c.Path)) != 0 {
+		if inside {
 			continue
 		}
 		if !c.Partial() {
 			t.out = Invocation{
-				Key: Key{c.Start, b.Index}, Thread: b.Thread, Root: c.Func, Duration: c.Duration, Paths: th.paths,
+				Key: Key{Start: c.Start, Index: b.Index}, Thread: b.Thread, Root: c.Func, Duration: c.Duration, Paths: th.paths,
+			}
+			if t.opts.Nested {
+				t.out.Depth = c.Depth
 			}
 			t.visit(&t.out, th.chosen && c.Start >= t.opts.From && (t.opts.To == 0 || c.Start < t.opts.To))
 		}
-		t.forget(th)
+		if th.nest != nil {
+			th.nest.Gather(c.Depth) // it may be part of another one
+		} else {
+			t.forget(th)
+		}
 	}
 	return nil
+}
+
+// nest adds a call, which may be one of a root.
+func (t *Tracker) nest(th *thread, path calls.PathID, c *calls.Call, off calls.Off, root bool) {
+	depth := c.Depth
+	if root {
+		depth++
+	}
+	th.nest.Gather(depth)
+	th.nest.Item(uint32(path)).plus(&Path{path, 1, c.Self, c.Start, off})
+	th.paths = th.nest.Items()
 }
 
 // use makes places describe the thread of b.
@@ -129,9 +170,12 @@ func (t *Tracker) use(b *calls.Batch) *thread {
 	th := t.threads[b.Index]
 	if th == nil {
 		th = &thread{chosen: t.opts.Thread == nil || t.opts.Thread(b.Thread)}
+		if t.opts.Nested && t.opts.Paths {
+			th.nest = NewNest((*Path).plus, func(_, _ *struct{}) {})
+		}
 		t.threads[b.Index] = th
 	}
-	if th == t.current {
+	if th == t.current || th.nest != nil {
 		return th
 	}
 	if t.current != nil {

@@ -68,9 +68,9 @@ type Numbers struct {
 
 // NewNumbers returns an analysis without invocations. root is its only filter: numbers
 // count all invocations of the trace.
-func NewNumbers(root func(reader.FuncID) bool, keys []Key) *Numbers {
+func NewNumbers(root func(reader.FuncID) bool, nested bool, keys []Key) *Numbers {
 	n := &Numbers{Numbering: NewNumbering(keys)}
-	n.Tracker = NewTracker(Options{Root: root}, func(v *Invocation, _ bool) { n.See(v.Key) })
+	n.Tracker = NewTracker(Options{Root: root, Nested: nested}, func(v *Invocation, _ bool) { n.See(v.Key) })
 	return n
 }
 

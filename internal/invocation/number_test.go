@@ -11,10 +11,10 @@ import (
 func TestNumbering(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all := rapid.SliceOfDistinct(rapid.Custom(func(t *rapid.T) Key {
-			return Key{rapid.Uint64Range(0, 50).Draw(t, "start"), rapid.IntRange(0, 3).Draw(t, "thread")}
+			return Key{rapid.Uint64Range(0, 50).Draw(t, "start"), rapid.IntRange(0, 3).Draw(t, "thread"), rapid.Uint32Range(0, 1).Draw(t, "depth")}
 		}), func(k Key) Key { return k }).Draw(t, "all")
 		wanted := rapid.SliceOf(rapid.Custom(func(t *rapid.T) Key {
-			return Key{rapid.Uint64Range(0, 50).Draw(t, "start"), rapid.IntRange(0, 3).Draw(t, "thread")}
+			return Key{rapid.Uint64Range(0, 50).Draw(t, "start"), rapid.IntRange(0, 3).Draw(t, "thread"), rapid.Uint32Range(0, 1).Draw(t, "depth")}
 		})).Draw(t, "wanted")
 		shards := []*Numbering{NewNumbering(wanted), NewNumbering(wanted), NewNumbering(wanted)}
 		for _, k := range all {

@@ -96,7 +96,7 @@ type shard struct {
 
 func newShard(opts *Options, limits *limits, sink Sink) *shard {
 	s := &shard{opts: opts, limits: limits, sink: sink, calls: new([batchCalls]Call)}
-	if opts.Alias == nil && opts.cuts == nil && opts.RootDepth <= 1 {
+	if opts.Alias == nil && opts.cuts == nil && (opts.RootDepth == 0 || opts.RootDepth == 1) {
 		s.usualFDR, s.usualBasic = usualFor(opts)
 	}
 	if opts.CanCall != nil {
@@ -372,9 +372,12 @@ func (s *shard) enter(th *thread, e *reader.Event) {
 	}
 	if s.paths != nil {
 		caller := s.stack.top()
-		if s.opts.RootDepth > 1 && caller.path == 0 {
+		switch {
+		case s.opts.RootDepth == EveryRoot && s.paths.roots.of(e.Func):
+			f.path = s.paths.Child(0, e.Func)
+		case s.opts.RootDepth > 1 && caller.path == 0:
 			s.enterOutside(&f, caller, e.Func)
-		} else {
+		default:
 			f.path = s.paths.childAfter(caller.path, caller.child, e.Func)
 			caller.child = f.path
 		}

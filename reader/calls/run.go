@@ -66,7 +66,7 @@ type Options struct {
 	// functions has path 0. It is called once for each function and shard, concurrently.
 	Roots func(reader.FuncID) bool
 	// RootDepth makes paths begin at the RootDepth'th of nested calls of Roots instead of at the
-	// outermost. 0 counts as 1.
+	// outermost. 0 counts as 1, and EveryRoot makes them begin at each call of Roots, also inside others.
 	RootDepth int
 	// Budget limits the tree of call paths. nil is no limit.
 	Budget *PathBudget
@@ -105,6 +105,9 @@ type Options struct {
 	// cuts are the moments at which the recorder gave up open calls of functions, by file, or nil.
 	cuts cutsByFile
 }
+
+// EveryRoot is an [Options.RootDepth].
+const EveryRoot = -1
 
 // Policy is the effect of an exit that is not of the innermost open call.
 type Policy uint8
