@@ -206,13 +206,24 @@ func (t *opened) gather(depth uint32) {
 	t.args, t.queue = t.nest.Extra().args, t.nest.Extra().queue
 }
 
-// outside handles a call outside of all invocations.
-func (t *opened) outside(call *calls.Call) {
+// drop forgets what invocations at a depth or deeper did.
+func (t *opened) drop(depth uint32) {
+	if t.nest != nil {
+		t.gather(depth)
+		t.nest.Reset()
+		t.args, t.queue = nil, span{}
+	}
+}
+
+// skip handles a call inside a lock function, or outside of all invocations.
+func (t *opened) skip(call *calls.Call, outside bool) {
 	if t.nest == nil {
 		return
 	}
-	t.nest.Clear()
-	t.args, t.queue = nil, span{}
+	if outside {
+		t.nest.Clear()
+		t.args, t.queue = nil, span{}
+	}
 	if inside := int(call.Depth) + 1; inside < len(t.siblings) {
 		t.siblings[inside] = siblings{}
 	}
@@ -267,9 +278,7 @@ func (c *cohorts) Calls(b *calls.Batch) error {
 			if c.plan.offCPU {
 				t.close(call, p.kind == insideLock)
 			}
-			if p.kind == outside {
-				t.outside(call)
-			}
+			t.skip(call, p.kind == outside)
 		}
 	}
 	for i := range gaps {
@@ -343,11 +352,6 @@ func addArgument(args []argument, a argument) []argument {
 func (c *cohorts) add(t *opened, call *calls.Call, p place, args []calls.Arg, w *calls.Wait) {
 	node, self, off, counts := p.node, call.Self, w.Self, p.kind == below && p.node > 0
 	isLock, address := false, uint64(0)
-	if p.kind == top {
-		t.gather(call.Depth + 1)
-	} else {
-		t.gather(call.Depth)
-	}
 	if len(c.plan.locks) > 0 && counts {
 		var own bool
 		if own, isLock = c.plan.locks[call.Func]; isLock {
@@ -360,6 +364,15 @@ func (c *cohorts) add(t *opened, call *calls.Call, p place, args []calls.Arg, w 
 				node = c.places.tree.child(s.parent, s.fn, address)
 			}
 		}
+	}
+	switch {
+	case p.kind == top:
+		t.gather(call.Depth + 1)
+	case isLock:
+		t.drop(call.Depth + 1) // it is the lock's own time
+		fallthrough
+	default:
+		t.gather(call.Depth)
 	}
 	if !isLock {
 		for _, a := range args {

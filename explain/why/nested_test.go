@@ -20,10 +20,14 @@ func (o *oneThread) Each(_ int, fn func(int, *reader.Block) error) error {
 	return fn(0, (*reader.Block)(o))
 }
 
-// slowOf returns the calls of function 1 at a depth with what they did, all as slow calls.
-func slowOf(t *rapid.T, b *oneThread, depth int) (list []string) {
+// slowOf returns the calls of function 1 at a depth with what they did, all as slow calls. Function 3 may be a
+// lock.
+func slowOf(t *rapid.T, b *oneThread, depth int, lock bool) (list []string) {
 	root := func(fn reader.FuncID) bool { return fn == 1 }
 	p := &plan{root: root, rootFunc: 1, keep: math.MaxUint64, nested: depth == calls.EveryRoot}
+	if lock {
+		p.locks = map[reader.FuncID]bool{3: true}
+	}
 	c, _, err := calls.Run(b, calls.Options{Shards: 1, Paths: true, Roots: root, RootDepth: depth}, func() *cohorts { return newCohorts(p) })
 	if err != nil {
 		t.Fatal(err)
@@ -64,11 +68,12 @@ func TestEveryRoot(t *testing.T) {
 			b.Events = append(b.Events, e)
 			open = append(open, e.Func)
 		}
+		lock := rapid.Bool().Draw(t, "lock")
 		var want []string
 		for depth := 1; depth <= 80; depth++ {
-			want = append(want, slowOf(t, b, depth)...)
+			want = append(want, slowOf(t, b, depth, lock)...)
 		}
-		got := slowOf(t, b, calls.EveryRoot)
+		got := slowOf(t, b, calls.EveryRoot, lock)
 		slices.Sort(want)
 		slices.Sort(got)
 		if diff := cmp.Diff(want, got); diff != "" {

@@ -71,8 +71,13 @@ func (n *Nest[E, X]) Clear() {
 		n.forget()
 		n.levels = n.levels[:len(n.levels)-1]
 	}
+	n.Reset()
+}
+
+// Reset empties the last level.
+func (n *Nest[E, X]) Reset() {
 	n.forget()
-	n.levels[0] = level[E, X]{}
+	*n.last() = level[E, X]{least: n.last().least}
 }
 
 // forget removes the keys of the last level.
