@@ -223,6 +223,8 @@ func (t *opened) skip(call *calls.Call, outside bool) {
 	if outside {
 		t.nest.Clear()
 		t.args, t.queue = nil, span{}
+	} else {
+		t.drop(call.Depth + 1)
 	}
 	if inside := int(call.Depth) + 1; inside < len(t.siblings) {
 		t.siblings[inside] = siblings{}
