@@ -21,6 +21,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 )
@@ -250,9 +251,9 @@ func (c *Collector) call(t *thread, call *calls.Call, args []calls.Arg) {
 		s.Start = f.since
 	}
 	if len(args) > 0 && c.isID(call.Func) {
-		s.Key = strconv.FormatUint(args[0].Value, 10)
+		s.Key = label.Argument(args[0].Value)
 		if n := c.opts.ClassArg; n > 0 && n <= len(args) {
-			s.Class = c.class(strconv.FormatUint(args[n-1].Value, 10))
+			s.Class = c.class(label.Argument(args[n-1].Value))
 		}
 	}
 	switch {

@@ -382,7 +382,7 @@ func (t *phrases) association(a *Association) string {
 	case "start":
 		return fmt.Sprintf("%d of %d are among the first tenth of their thread's calls", a.Count, a.Of)
 	case "argument":
-		return fmt.Sprintf("%d of %d have the argument %d of %s", a.Count, a.Of, a.Value, t.label(a.Func))
+		return fmt.Sprintf("%d of %d have the argument %s of %s", a.Count, a.Of, label.Argument(a.Value), t.label(a.Func))
 	case "event":
 		return fmt.Sprintf("%d of %d have the event %q", a.Count, a.Of, a.Text)
 	case "period":

@@ -299,7 +299,7 @@ func associations(c *cause) *report.TableNode {
 		report.Count("of", func(a *Association) uint64 { return uint64(a.Of) }),
 		report.Thread("thread", func(a *Association) reader.Thread { return a.Thread }).Missing(not("thread")),
 		report.Function("function", func(a *Association) reader.FuncID { return a.Func }).Missing(not("argument")),
-		report.Count("value", func(a *Association) uint64 { return a.Value }).Missing(not("argument")),
+		report.String("value", func(a *Association) string { return label.Argument(a.Value) }).Missing(not("argument")),
 		report.Time("period", func(a *Association) uint64 { return a.Value }).Missing(not("period")),
 		report.String("text", func(a *Association) string { return a.Text }).Missing(not("event", "host", "build", "label")),
 		report.Count("hosts", func(a *Association) uint64 { return uint64(a.Machines) }).Missing(not("host", "build", "label")),

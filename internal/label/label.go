@@ -107,6 +107,16 @@ func Path(names symbolize.Names, path []reader.FuncID, limit int) string {
 	return strings.Join(parts, " > ")
 }
 
+// Argument returns the value of an argument. Values in the range of the addresses of programs,
+// libraries and stacks are hexadecimal, because they most likely are addresses.
+func Argument(v uint64) string {
+	const least, end = 1 << 42, 1 << 47
+	if v >= least && v < end {
+		return fmt.Sprintf("%#x", v)
+	}
+	return strconv.FormatUint(v, 10)
+}
+
 // Count returns a number with thousands separators, and its noun.
 func Count(n uint64, one, many string) string {
 	if n == 1 {
