@@ -57,6 +57,11 @@ func TestAddresses(t *testing.T) {
 			}
 		}
 	}
+	decimal := runHere("xray", "requests", "--id-func", "#1", "--request", fmt.Sprint(request), trace)
+	hexadecimal := runHere("xray", "requests", "--id-func", "#1", "--request", fmt.Sprintf("%#x", request), trace)
+	if decimal != hexadecimal || !strings.Contains(decimal.stdout, fmt.Sprintf("%#x", request)) {
+		t.Errorf("a request by its decimal address gives\n%v\nand by its hexadecimal one\n%v", decimal, hexadecimal)
+	}
 	for _, name := range []string{"why", "requests", "locks"} {
 		if !found[name] {
 			t.Errorf("%s shows no address", name)

@@ -11,6 +11,7 @@ import (
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/explain/requests"
+	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/internal/wakers"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"
@@ -98,7 +99,11 @@ func (c *requestTracing) run(s *session.Session) error {
 		}
 	}
 	found := set.Report(s.Clock, requests.Rule{Quantile: rule.Quantile, Top: rule.Top, Ticks: rule.Ticks, Text: rule.Text})
-	found.Show(c.key, c.exemplars)
+	key := c.key
+	if n, err := strconv.ParseUint(key, 0, 64); err == nil && (c.id == "arg1" || c.id == "mark") {
+		key = label.Argument(n) // an address may also be given as a decimal number
+	}
+	found.Show(key, c.exemplars)
 	if report.Format(c.output.Format) != report.CSV && len(found.Shown) > 0 {
 		var trees *session.Run
 		view.Sleeps = requests.NewSleeps(set, found.Shown)

@@ -19,7 +19,6 @@ import (
 	"math"
 	"regexp"
 	"slices"
-	"strconv"
 
 	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/reader"
@@ -180,7 +179,7 @@ func (c *Collector) event(t *thread, e *calls.Event) {
 			c.endMark(t, e.TSC, false)
 			if m.ID != 0 {
 				t.mark = span{
-					key: strconv.FormatUint(m.ID, 10), class: c.class(m.Text),
+					key: label.Argument(m.ID), class: c.class(m.Text),
 					since: e.TSC, depth: e.Depth, around: e.Func,
 				}
 			}
