@@ -279,7 +279,7 @@ func (b *budget) estimate(row *reader.BudgetFunction, looks lookedAt, others, ns
 			deviation = math.Hypot((1-prior)*f.looks.standardError(), prior*usual)
 		}
 		// The cost of counting is only roughly known. It matters if the function is called all the time.
-		deviation = math.Hypot(deviation, rate*rate*lookCounting/2)
+		deviation = math.Hypot(deviation, rate*rate*lookDeviation)
 		least = ns / f.counted // one call in all looks
 	}
 	calls := max(0, rate*ns-seen)

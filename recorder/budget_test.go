@@ -197,7 +197,7 @@ func TestBudgetOfKnownRates(t *testing.T) {
 
 // The calls of a function that does little but call itself take less time than it takes to count them.
 func TestBudgetOfHotFunction(t *testing.T) {
-	for _, cost := range []float64{1.7, lookCounting, 3.7} {
+	for _, cost := range []float64{4.5, lookCounting, 7.5} {
 		s := newSimulated([]float64{0.43})
 		s.counting, s.looking = 4, cost
 		b := newBudget(s, 0.03)
