@@ -92,8 +92,11 @@ func (a *app) warnOfMoved(path string, m *symbolize.Map) {
 	}
 	defer f.Close()
 	old := f.Section(".bolt.org.text")
+	if old == nil {
+		return
+	}
 	symbols, err := f.Symbols()
-	if old == nil || err != nil {
+	if err != nil {
 		return
 	}
 	starts := make(map[uint64]bool)
