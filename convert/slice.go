@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"github.com/xray-tools/xray/internal/tracewrite"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 )
@@ -427,30 +428,19 @@ func (s *Slicer) begin(t *slicedThread) {
 	}
 }
 
-// endLoop ends calls that have gone on in tail calls if those cannot include the function that is entered: tail
-// calls that form a loop are calls next to each other.
+// endLoop ends calls that have gone on in tail calls if those cannot include the function that is entered.
 func (t *slicedThread) endLoop(fn reader.FuncID) {
-	n := len(t.open)
-	for i := n - 1; i >= 0 && t.open[i].gone; i-- {
-		if t.open[i].fn != fn && n-i < mostGone {
-			continue
-		}
-		first := i // the calls that have gone on in it end, too
-		for first > 0 && t.open[first-1].gone {
-			first--
-		}
-		rest := slices.Clone(t.open[i+1:])
-		t.cut(first)
-		for _, r := range rest {
-			t.push(r)
-		}
-		t.gone -= i + 1 - first
+	first, end := tracewrite.TailLoop(len(t.open), func(i int) (reader.FuncID, bool) { return t.open[i].fn, t.open[i].gone }, fn)
+	if first == end {
 		return
 	}
+	rest := slices.Clone(t.open[end:])
+	t.cut(first)
+	for _, r := range rest {
+		t.push(r)
+	}
+	t.gone -= end - first
 }
-
-// mostGone is the number of tail calls in a row that a slice follows.
-const mostGone = 64
 
 func (s *Slicer) enter(t *slicedThread, e *reader.Event, args []uint64) {
 	t.endLoop(e.Func)

@@ -44,7 +44,6 @@ type openState struct {
 const (
 	mostOuter    = 255
 	mostArgs     = 16
-	mostGone     = 64 // tail calls in a row that are followed
 	searchedOpen = 1 << 16
 )
 
@@ -183,23 +182,12 @@ func (o *openCalls) function(word uint32, tsc uint64) {
 	}
 }
 
-// endLoop ends calls that have gone on in tail calls if those cannot include the function that is entered: tail
-// calls that form a loop are calls next to each other.
+// endLoop ends calls that have gone on in tail calls if those cannot include the function that is entered.
 func (o *openCalls) endLoop(fn reader.FuncID) {
-	n := len(o.calls)
-	for i := n - 1; i >= 0 && o.calls[i].gone; i-- {
-		if o.calls[i].fn != fn && n-i < mostGone {
-			continue
-		}
-		first := i // the calls that have gone on in it end, too
-		for first > 0 && o.calls[first-1].gone {
-			first--
-		}
-		o.calls = slices.Delete(o.calls, first, i+1)
-		for k := range o.calls[first:] {
-			o.calls[first+k].saved = nil
-		}
-		return
+	first, end := tracewrite.TailLoop(len(o.calls), func(i int) (reader.FuncID, bool) { return o.calls[i].fn, o.calls[i].gone }, fn)
+	o.calls = slices.Delete(o.calls, first, end)
+	for k := first; first < end && k < len(o.calls); k++ {
+		o.calls[k].saved = nil
 	}
 }
 
