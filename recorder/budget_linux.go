@@ -26,6 +26,7 @@ type budget struct {
 	memory  budgetMemory
 	streams bool // all records are written, not only kept in rings
 	share   float64
+	random  func() float64 // in [0, 1)
 	history *budgetHistory // nil if between is never called
 	stop    context.CancelFunc
 	ended   chan struct{}
@@ -245,6 +246,7 @@ func newBudget(m budgetMemory, share float64) *budget {
 	return &budget{
 		memory: m, share: share, ended: make(chan struct{}), call: 25, length: shortestLook, lookCost: 300e3, switching: 300e3,
 		estimates: make(map[uint32]*budgetProcess), groups: make(map[uint32]string),
+		random: rand.Float64,
 	}
 }
 
@@ -767,7 +769,7 @@ func (b *budget) chooseLooked() {
 	for id := range b.functions {
 		f := &b.functions[id]
 		f.looked = 0
-		if probability := mostCounting / max(mostCounting, roots*root(f)); f.off && rand.Float64() < probability {
+		if probability := mostCounting / max(mostCounting, roots*root(f)); f.off && b.random() < probability {
 			f.looked = probability
 		}
 	}

@@ -51,6 +51,13 @@ func newSimulated(rates []float64) *simulated {
 	return s
 }
 
+// newBudget returns a budget whose choices are the same in each run of the test.
+func (s *simulated) newBudget(share float64) *budget {
+	b := newBudget(s, share)
+	b.random = s.random.Float64
+	return b
+}
+
 // run simulates the process for ns of CPU time.
 func (s *simulated) run(ns float64) {
 	const longest = 1e6
@@ -166,7 +173,7 @@ func TestBudgetOfKnownRates(t *testing.T) {
 			rates[id] = 0.2 / float64(functions) * (0.1 + float64(id%10)/5)
 		}
 		s := newSimulated(rates)
-		b := newBudget(s, 0.03)
+		b := s.newBudget(0.03)
 		s.lasted = b.lasted
 		now := time.Now()
 		for range 600 {
@@ -196,26 +203,38 @@ func TestBudgetOfKnownRates(t *testing.T) {
 }
 
 // The calls of a function that does little but call itself take less time than it takes to count them.
+// Margins are meant to hold the true number in 95 of 100 recordings.
 func TestBudgetOfHotFunction(t *testing.T) {
+	const runs = 100
 	for _, cost := range []float64{4.5, lookCounting, 7.5} {
-		s := newSimulated([]float64{0.43})
-		s.counting, s.looking = 4, cost
-		b := newBudget(s, 0.03)
-		s.lasted = func(id uint32, ticks uint64) {}
-		now := time.Now()
-		for range 100 {
-			s.run(float64(roundInterval))
-			s.counting = countingCost
-			now = now.Add(roundInterval)
-			b.round(t.Context(), now, true)
+		outside := 0
+		for seed := range uint64(runs) {
+			s := newSimulated([]float64{0.43})
+			s.random = rand.New(rand.NewPCG(1, seed))
+			s.counting, s.looking = 4, cost
+			b := s.newBudget(0.03)
+			s.lasted = func(id uint32, ticks uint64) {}
+			now := time.Now()
+			for range 100 {
+				s.run(float64(roundInterval))
+				s.counting = countingCost
+				now = now.Add(roundInterval)
+				b.round(t.Context(), now, true)
+			}
+			p := b.processes[0]
+			p.finish(s.cpu)
+			row, e := reader.BudgetFunction{}, p.estimates[0]
+			b.estimate(&row, e.looks, 0, p.offTime(0), e.seen)
+			missing := s.made[0] - float64(s.counted[0][0])
+			if q := float64(row.Estimated) / missing; q < 0.4 || q > 2 {
+				t.Errorf("counting takes %v ns, seed %d: %d ± %d calls are estimated, and %.0f were not counted", cost, seed, row.Estimated, row.Error, missing)
+			}
+			if math.Abs(float64(row.Estimated)-missing) > 1.96*float64(row.Error) {
+				outside++
+			}
 		}
-		p := b.processes[0]
-		p.finish(s.cpu)
-		row, e := reader.BudgetFunction{}, p.estimates[0]
-		b.estimate(&row, e.looks, 0, p.offTime(0), e.seen)
-		missing := s.made[0] - float64(s.counted[0][0])
-		if q := float64(row.Estimated) / missing; q < 0.6 || q > 1.7 || math.Abs(float64(row.Estimated)-missing) > 1.96*float64(row.Error) {
-			t.Errorf("counting takes %v ns: %d ± %d calls are estimated, and %.0f were not counted", cost, row.Estimated, row.Error, missing)
+		if outside > runs/10 {
+			t.Errorf("counting takes %v ns: %d of %d estimates are outside their margins", cost, outside, runs)
 		}
 	}
 }
@@ -257,7 +276,7 @@ func TestBudgetOfEmptyLooks(t *testing.T) {
 func TestBudgetOfPhases(t *testing.T) {
 	const functions, phase, rounds = 100, 20, 6000
 	s := newSimulated(make([]float64, functions))
-	b := newBudget(s, 0.03)
+	b := s.newBudget(0.03)
 	s.lasted = b.lasted
 	now := time.Now()
 	for round := range rounds {
@@ -288,7 +307,7 @@ func TestBudgetOfPhases(t *testing.T) {
 // Looks at idle moments do not stand for the work between them.
 func TestBudgetOfIdleLooks(t *testing.T) {
 	s := newSimulated([]float64{0.002})
-	b := newBudget(s, 0.03)
+	b := s.newBudget(0.03)
 	s.lasted = b.lasted
 	now := time.Now()
 	for round := range 2000 {
@@ -314,7 +333,7 @@ func TestBudgetOfShortRounds(t *testing.T) {
 	const round = leastMeasured / 4
 	for _, threads := range []int{1, 2} {
 		s := newSimulated([]float64{0.01, 0.02, 0.03})
-		b := newBudget(s, 0.03)
+		b := s.newBudget(0.03)
 		recorded := 0
 		s.lasted = func(id uint32, ticks uint64) { recorded++; b.lasted(id, ticks) }
 		s.run(100e6) // before the first round
@@ -343,7 +362,7 @@ func TestBudgetOfShortRounds(t *testing.T) {
 // A function that is suddenly called often is not recorded often before its rate is known.
 func TestBudgetLimitsGrow(t *testing.T) {
 	s := newSimulated([]float64{0.05})
-	b := newBudget(s, 0.03)
+	b := s.newBudget(0.03)
 	s.lasted = b.lasted
 	s.counted[0][0], s.cpu = 500, 3e6
 	b.round(t.Context(), time.Now(), false)
@@ -356,7 +375,7 @@ func TestBudgetLimitsGrow(t *testing.T) {
 // much CPU time.
 func TestBudgetOfIdleProcessIsNotWasted(t *testing.T) {
 	s := newSimulated([]float64{0.01})
-	b := newBudget(s, 0.03)
+	b := s.newBudget(0.03)
 	s.lasted = b.lasted
 	now := time.Now()
 	rounds, wasteful := 0, false
@@ -382,7 +401,7 @@ func TestBudgetEndsNoticing(t *testing.T) {
 		ends  bool
 	}{{0.8 * 0.03 * noticingShare, false}, {0.05, true}} {
 		s := newSimulated([]float64{0.01})
-		b := newBudget(s, 0.03)
+		b := s.newBudget(0.03)
 		s.lasted = b.lasted
 		now := time.Now()
 		for range 100 {
