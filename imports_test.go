@@ -22,7 +22,7 @@ var foundations = map[string][]string{
 	"symbolize/debuginfod": {"symbolize/debuginfo"},
 	"symbolize":            {"reader", "symbolize/demangle", "symbolize/debuginfo"},
 	"report":               {"reader", "symbolize"},
-	"recorder":             {"reader", "symbolize"},
+	"recorder":             {"reader", "symbolize", "symbolize/debuginfo"},
 }
 
 // summary is an analysis and a file format. It is a package of its own, and not part of

@@ -15,6 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xray-tools/xray/internal/attach"
+	"github.com/xray-tools/xray/internal/regular"
+	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
 // Attach loads the runtime into a process that has none, and returns the process as [Dial] does. The
@@ -53,12 +55,13 @@ func checkUnprepared(pid int) error {
 	if err != nil {
 		return err
 	}
-	if f, err := elf.Open(files[0]); err == nil {
-		err := checkMachine(f)
-		_ = f.Close()
-		if err != nil {
-			return fmt.Errorf("it %w", err)
-		}
+	var other error
+	_ = debuginfo.ReadELF(files[0], func(f *elf.File) error {
+		other = checkMachine(f)
+		return nil
+	})
+	if other != nil {
+		return fmt.Errorf("it %w", other)
 	}
 	if !sameNetwork(pid) {
 		return fmt.Errorf("%w: %s", ErrNoRecorder, inNetworkOf(pid))
@@ -84,7 +87,7 @@ func InstrumentedFiles(pid int) (paths []string, all bool) {
 		return nil, false
 	}
 	for _, path := range files[1:] { // the first is the program, which is among the others, too
-		f, err := os.Open(path)
+		f, _, err := regular.Open(path)
 		if err != nil || HasHooks(path) {
 			return nil, false
 		}

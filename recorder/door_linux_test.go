@@ -2,7 +2,9 @@ package recorder
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/symbolize"
 )
 
 // asNobody runs f in a thread of another user. Only root can.
@@ -159,6 +162,86 @@ func TestKeyOfQuestions(t *testing.T) {
 	}
 	try("root")
 	asNobody(t, func() { try("another user") })
+}
+
+// testQuestion is a question of a process about an object.
+func testQuestion(o *ObserverOptions, path string, buildID []byte) []byte {
+	q := make([]byte, questionSize)
+	copy(q, selectMagic)
+	binary.LittleEndian.PutUint64(q[questionSessionAt:], o.Session)
+	binary.LittleEndian.PutUint32(q[questionBuildIDSizeAt:], uint32(len(buildID)))
+	copy(q[questionBuildIDAt:], buildID)
+	copy(q[questionPathAt:], path)
+	return q
+}
+
+// A process may ask about anything. What the observer keeps of that is limited, and wrong questions do not
+// change the answers that other processes get.
+func TestSelectionsAreLimited(t *testing.T) {
+	t.Parallel()
+	path, err := filepath.Abs(filepath.Join("..", "testdata", "kvserver"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := symbolize.Load(path, symbolize.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer table.Close()
+	id, err := hex.DecodeString(table.Object().BuildID)
+	if err != nil || len(id) == 0 {
+		t.Fatalf("no build ID: %v", err)
+	}
+	ob := testObserver(t)
+	ob.options.Filter = &Filter{Func: regexp.MustCompile(".")}
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := unix.Mkfifo(fifo, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for i := range mostSelections + 100 {
+		of := id
+		if i > 0 {
+			of = fmt.Appendf(nil, "of none %d", i)
+		}
+		if _, err := ob.answerSelect(os.Getpid(), testQuestion(&ob.options, fifo, of)); err == nil {
+			t.Fatal("a FIFO has functions")
+		}
+	}
+	if n := len(ob.selections.known); n > 0 {
+		t.Errorf("%d wrong answers are kept", n)
+	}
+	want, err := ob.answerSelect(os.Getpid(), testQuestion(&ob.options, path, id))
+	if err != nil || len(want) == 0 {
+		t.Fatalf("got %q, %v", want, err)
+	}
+	for i := range mostSelections - 1 {
+		ob.selections.known[strconv.Itoa(i)] = new(selection)
+	}
+	got, err := ob.answerSelect(os.Getpid(), testQuestion(&ob.options, path, id[:2]))
+	if n := len(ob.selections.known); string(got) != string(want) || err != nil || n != mostSelections {
+		t.Errorf("got %q, %v; %d answers are kept", got, err, n)
+	}
+	one := &selection{ids: make([]reader.FuncID, 1)}
+	ob.selections.known["one"], ob.selections.selected = one, mostSelected
+	if ob.selections.settle("one", path, one, false); ob.selections.known["one"] != nil {
+		t.Error("the functions that are kept have no limit")
+	}
+}
+
+func TestLeftProgramsAreLimited(t *testing.T) {
+	t.Parallel()
+	var l leftPrograms
+	for i := range mostLeft + 100 {
+		path := strconv.Itoa(i % (mostLeft + 50))
+		if l.begin(path) {
+			l.settle(path, nil)
+		}
+	}
+	l.settle("7", errors.New("7 cannot be recorded"))
+	list := l.list()
+	if len(l.why) != mostLeft || len(list) != 2 || list[0] != "7 cannot be recorded" || !strings.HasPrefix(list[1], "50 executions of further programs") {
+		t.Errorf("%d programs are kept; got %q", len(l.why), list)
+	}
 }
 
 // A process says nothing to another user who listens where its observer was. It runs as without an observer.

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"sync"
 	"time"
 )
 
@@ -12,18 +14,66 @@ import (
 // runtime. The rest is as in a question which functions to record.
 const leftMagic = "XRAY-LEFT-1\x00\x00\x00\x00\x00"
 
+// leftPrograms are programs that processes executed without the runtime.
+type leftPrograms struct {
+	mu     sync.Mutex
+	why    map[string]string // by path; "" if there is nothing to report, or not yet
+	missed int               // executions of others, when there were mostLeft
+}
+
+// mostLeft limits the paths that are kept. A program may name any path.
+const mostLeft = 4096
+
+// begin reports whether a program is to be looked at. Each is once.
+func (l *leftPrograms) begin(path string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, known := l.why[path]; known {
+		return false
+	}
+	if len(l.why) == mostLeft {
+		l.missed++
+		return false
+	}
+	if l.why == nil {
+		l.why = make(map[string]string)
+	}
+	l.why[path] = ""
+	return true
+}
+
+// settle says why a program was not recorded, or nil if there was nothing to record.
+func (l *leftPrograms) settle(path string, why error) {
+	if why == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.why[path] = why.Error()
+}
+
+// list returns what was not recorded, and why.
+func (l *leftPrograms) list() (list []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, why := range l.why {
+		if why != "" {
+			list = append(list, why)
+		}
+	}
+	slices.Sort(list)
+	if l.missed > 0 {
+		list = append(list, fmt.Sprintf("%d executions of further programs, if these are instrumented: xray looks only at the first %d programs that are executed without the recorder", l.missed, mostLeft))
+	}
+	return list
+}
+
 // leave reports a program that cannot load the runtime, if it is instrumented.
 func (ob *Observer) leave(pid int, packet []byte) {
 	f := fields(packet)
 	path := f.text(questionPathAt, questionPathSize)
-	if f.u64(questionSessionAt) != ob.options.Session || path == "" {
-		return
-	}
-	if _, known := ob.left.LoadOrStore(path, ""); known {
-		return
-	}
-	if err := whyLeft(pid, path, ""); err != nil {
-		ob.left.Store(path, err.Error())
+	if f.u64(questionSessionAt) == ob.options.Session && path != "" && ob.left.begin(path) {
+		ob.naming.Go(func() { ob.left.settle(path, whyLeft(pid, path, "")) })
 	}
 }
 
@@ -58,28 +108,21 @@ func (p *observedProcess) watchExecution(of execution) {
 
 // reportExecuted reports the program that a process has executed without the runtime, if it is instrumented.
 func (ob *Observer) reportExecuted(p *observedProcess) {
-	path := p.executes
-	if path == "" {
-		return
-	}
-	if _, known := ob.left.LoadOrStore(path, ""); known {
+	if p.executes == "" || !ob.left.begin(p.executes) {
 		return
 	}
 	const how = "was executed by a system call, and not by the C library, without the recorder in its environment. To record it, run it with xray record, or attach with -p"
-	if err := whyLeft(p.host, path, how); err != nil {
-		ob.left.Store(path, err.Error())
-	}
+	ob.left.settle(p.executes, whyLeft(p.host, p.executes, how))
 }
 
 // whyLeft returns why a program that a process executes cannot load the runtime, or nil if there is nothing
 // to record. how is the reason if it could have loaded it.
 func whyLeft(pid int, path, how string) error {
 	for _, file := range filesOf(pid, path) {
-		if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() || !HasSleds(file) {
-			continue
-		}
 		p, err := Inspect(file)
-		if err != nil {
+		if !p.Instrumented {
+			continue
+		} else if err != nil {
 			return err
 		}
 		p.Path = path

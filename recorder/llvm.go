@@ -10,6 +10,7 @@ import (
 
 	"github.com/xray-tools/xray/internal/tracewrite"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
 // Log has the records of LLVM's own XRay runtime in the memory of a process, which the runtime has not
@@ -177,12 +178,15 @@ const maxSymbols = 64 << 20
 
 // ticksPerSecond returns the frequency of the TSC that the runtime uses. It returns 0 if the program's
 // file has no symbol table, which is the only way to find the variable.
-func (c *Core) ticksPerSecond() uint64 {
-	f, err := elf.Open(c.exe)
-	if err != nil {
-		return 0
-	}
-	defer f.Close()
+func (c *Core) ticksPerSecond() (ticks uint64) {
+	_ = debuginfo.ReadELF(c.exe, func(f *elf.File) error {
+		ticks = c.ticksOf(f)
+		return nil
+	})
+	return ticks
+}
+
+func (c *Core) ticksOf(f *elf.File) uint64 {
 	entry := c.auxiliary(auxEntry)
 	table := f.SectionByType(elf.SHT_SYMTAB)
 	if entry == 0 || table == nil || table.Size > maxSymbols || !c.given && !c.isProgram(f, entry-f.Entry) {

@@ -37,7 +37,7 @@ type Observer struct {
 	settled  sync.Cond
 
 	selections selections
-	left       sync.Map // programs that may not be able to load the recorder, by path; the value is why, or ""
+	left       leftPrograms
 	naming     sync.WaitGroup
 
 	mapping  sync.Mutex // protects mappings
@@ -112,7 +112,7 @@ func (ob *Observer) welcome(v *visitor, packet []byte) error {
 		return nil
 	}
 	if len(packet) == questionSize && string(packet[:16]) == leftMagic && ob.options.accepts(packet[questionKeyAt:]) {
-		ob.naming.Go(func() { ob.leave(int(v.Pid), packet) })
+		ob.leave(int(v.Pid), packet)
 		return v.send([]byte{0}, -1)
 	}
 	if len(packet) != helloSize || string(packet[:16]) != arenaMagic {
@@ -182,13 +182,7 @@ func (ob *Observer) Settle() *Observed {
 	for _, a := range ob.arenas {
 		o.Running = append(o.Running, a.running...)
 	}
-	ob.left.Range(func(_, why any) bool {
-		if why != "" {
-			o.Left = append(o.Left, why.(string))
-		}
-		return true
-	})
-	slices.Sort(o.Left)
+	o.Left = ob.left.list()
 	o.Unselected = ob.selections.unselected()
 	for _, err := range ob.problems {
 		o.Problems = append(o.Problems, err.Error())

@@ -8,10 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
 // Program describes a program's file, to decide whether and how it can be recorded.
@@ -36,45 +37,39 @@ const sledSection = "xray_instr_map"
 // rootMagic is the beginning of the runtime's root structure.
 const rootMagic = "XRAY-RECORDER-1\x00"
 
-// Inspect reads the file of a program.
+// Inspect reads the file of a program. With an error, it returns what it knows until then.
 func Inspect(path string) (*Program, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
 	p := &Program{Path: path}
-	magic := make([]byte, len(elf.ELFMAG))
-	if _, err := io.ReadFull(file, magic); err != nil || string(magic) != elf.ELFMAG {
+	err := debuginfo.ReadELF(path, p.inspect)
+	if errors.Is(err, debuginfo.ErrNotELF) {
 		return p, nil // if it is not a script, executing it returns an error
 	}
-	f, err := elf.NewFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	p.ELF = true
+	return p, err
+}
+
+func (p *Program) inspect(f *elf.File) error {
+	p.ELF, p.Instrumented = true, f.Section(sledSection) != nil
 	if err := checkMachine(f); err != nil {
-		return nil, fmt.Errorf("%s %w", path, err)
+		return fmt.Errorf("%s %w", p.Path, err)
 	}
-	p.Instrumented = f.Section(sledSection) != nil
 	for _, prog := range f.Progs {
 		if prog.Type == elf.PT_INTERP && prog.Filesz <= 4096 {
 			b := make([]byte, prog.Filesz)
 			if _, err := io.ReadFull(prog.Open(), b); err != nil {
-				return nil, fmt.Errorf("%s: the name of its interpreter is truncated", path)
+				return fmt.Errorf("%s: the name of its interpreter is truncated", p.Path)
 			}
 			p.Interpreter = string(bytes.TrimRight(b, "\x00"))
 		}
 	}
 	needed, err := f.ImportedLibraries()
 	if err != nil && p.Interpreter != "" {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return fmt.Errorf("%s: %w", p.Path, err)
 	}
 	p.Linked = slices.Contains(needed, preloadName) || hasRoot(f)
 	if i := slices.IndexFunc(needed, isSanitizer); i >= 0 {
 		p.Sanitizer = needed[i]
 	}
-	return p, nil
+	return nil
 }
 
 // checkMachine returns an error if the recorder does not support a program's processor.
@@ -207,51 +202,48 @@ func (p *Program) Objects(ctx context.Context) ([]string, error) {
 
 // HasSleds reports whether a shared object or program is instrumented. It returns false if the file
 // cannot be read.
-func HasSleds(path string) bool {
-	f, err := elf.Open(path)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	return f.Section(sledSection) != nil
+func HasSleds(path string) (has bool) {
+	_ = debuginfo.ReadELF(path, func(f *elf.File) error {
+		has = f.Section(sledSection) != nil
+		return nil
+	})
+	return has
 }
 
 // AlwaysInstrumented reports whether nearly all functions of a program or shared object are marked as
 // always instrumented, as by rustc -Z instrument-xray=always. It returns false if the file cannot be
 // read.
-func AlwaysInstrumented(path string) bool {
-	f, err := elf.Open(path)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	section := f.Section(sledSection)
-	if section == nil || section.Type == elf.SHT_NOBITS {
-		return false
-	}
-	const size, always = 32, 17 // of a sled, and the position of the mark in it
-	marked, sleds := 0, 0
-	for r := bufio.NewReader(section.Open()); ; sleds++ {
-		var sled [size]byte
-		if _, err := io.ReadFull(r, sled[:]); err != nil {
-			return sleds > 0 && marked >= sleds-sleds/10
+func AlwaysInstrumented(path string) (always bool) {
+	_ = debuginfo.ReadELF(path, func(f *elf.File) error {
+		section := f.Section(sledSection)
+		if section == nil || section.Type == elf.SHT_NOBITS {
+			return nil
 		}
-		if sled[always] != 0 {
-			marked++
+		const size, mark = 32, 17 // of a sled, and its position in it
+		marked, sleds := 0, 0
+		for r := bufio.NewReader(section.Open()); ; sleds++ {
+			var sled [size]byte
+			if _, err := io.ReadFull(r, sled[:]); err != nil {
+				always = sleds > 0 && marked >= sleds-sleds/10
+				return nil
+			}
+			if sled[mark] != 0 {
+				marked++
+			}
 		}
-	}
+	})
+	return always
 }
 
 // HasHooks reports whether a shared object or program calls the hooks of GCC's
 // -finstrument-functions in another object. It returns false if the file cannot be read.
-func HasHooks(path string) bool {
-	f, err := elf.Open(path)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	symbols, err := f.ImportedSymbols()
-	return err == nil && slices.ContainsFunc(symbols, func(s elf.ImportedSymbol) bool { return s.Name == "__cyg_profile_func_enter" })
+func HasHooks(path string) (has bool) {
+	_ = debuginfo.ReadELF(path, func(f *elf.File) error {
+		symbols, err := f.ImportedSymbols()
+		has = err == nil && slices.ContainsFunc(symbols, func(s elf.ImportedSymbol) bool { return s.Name == "__cyg_profile_func_enter" })
+		return nil
+	})
+	return has
 }
 
 // ErrNotInstrumented means that a program has no function to record.

@@ -3,13 +3,16 @@ package recorder
 import (
 	"bytes"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 
+	"github.com/xray-tools/xray/internal/regular"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
 )
@@ -25,13 +28,21 @@ const (
 )
 
 // selections are the answers so far. An object is looked up once for a recording, whatever the number of
-// processes that execute it.
+// processes that execute it, unless processes ask about more than mostSelections objects, or mostSelected
+// functions: then further ones are looked up each time.
 type selections struct {
 	mu        sync.Mutex
 	known     map[string]*selection
+	selected  int      // functions in known
 	functions int      // selected so far, without those of the C library
 	objects   []string // without those of the C library
 }
+
+// Limits of the memory for selections, about 100 MB. A program may ask about any file.
+const (
+	mostSelections = 4096
+	mostSelected   = 1 << 24
+)
 
 // selection is which functions of an object to record.
 type selection struct {
@@ -65,17 +76,16 @@ func (ob *Observer) answerSelect(pid int, question []byte) ([]byte, error) {
 	one := s.known[key]
 	if one == nil {
 		one = &selection{}
-		s.known[key] = one
+		if len(s.known) < mostSelections {
+			s.known[key] = one
+		}
 	}
 	s.mu.Unlock()
 	one.once.Do(func() {
 		one.ids, one.err = filter.chooseFor(pid, path, id)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if one.err == nil && !slices.Contains(filter.Chosen, path) {
-			s.functions += len(one.ids)
-			s.objects = append(s.objects, path)
-		}
+		s.settle(key, path, one, slices.Contains(filter.Chosen, path))
 	})
 	if one.err != nil {
 		return nil, one.err
@@ -84,6 +94,23 @@ func (ob *Observer) answerSelect(pid int, question []byte) ([]byte, error) {
 	fmt.Fprintf(&text, "object %s\n", path)
 	writeRanges(&text, one.ids)
 	return text.Bytes(), nil
+}
+
+// settle keeps an answer, or forgets it if it is an error, which says nothing about the files of other
+// processes, or beyond the limits. ofC means that the object is for calls of the C library.
+func (s *selections) settle(key, path string, one *selection, ofC bool) {
+	if s.known[key] == one && (one.err != nil || s.selected+len(one.ids) > mostSelected) {
+		delete(s.known, key)
+	}
+	if s.known[key] == one {
+		s.selected += len(one.ids)
+	}
+	if one.err == nil && !ofC {
+		s.functions += len(one.ids)
+		if len(s.objects) < mostSelections {
+			s.objects = append(s.objects, path)
+		}
+	}
 }
 
 // unselected returns the objects that processes asked about, if all functions of all of them are off.
@@ -118,12 +145,10 @@ func (ob *Observer) serveSelect(v *visitor, question []byte) {
 func (f *Filter) chooseFor(pid int, path string, buildID []byte) ([]reader.FuncID, error) {
 	err := error(os.ErrNotExist)
 	for _, file := range filesOf(pid, path) {
-		info, statErr := os.Stat(file)
-		if statErr != nil || !info.Mode().IsRegular() {
+		table, failed := symbolize.Load(file, f.Names)
+		if errors.Is(failed, fs.ErrNotExist) || errors.Is(failed, regular.ErrKind) {
 			continue
-		}
-		var table *symbolize.Table
-		if table, err = symbolize.Load(file, f.Names); err != nil {
+		} else if err = failed; err != nil {
 			continue
 		}
 		if !strings.HasPrefix(table.Object().BuildID, hex.EncodeToString(buildID)) {

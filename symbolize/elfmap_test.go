@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -393,6 +394,9 @@ func TestMapErrors(t *testing.T) {
 	}
 	if _, err := Load(pipe, Options{}); err == nil || !strings.Contains(err.Error(), "regular file") {
 		t.Errorf("binary in a pipe: got error %v", err)
+	}
+	if names := WithoutSleds(pipe, regexp.MustCompile(".")); names != nil {
+		t.Errorf("a pipe has functions: %q", names)
 	}
 	if IsSharedObject(pipe) || IsProgram(pipe) {
 		t.Error("a pipe was taken for a program")

@@ -13,12 +13,7 @@ import (
 // first few of them. It returns nil if the file cannot be read.
 func WithoutSleds(path string, re *regexp.Regexp) (names []string) {
 	const most = 3
-	_ = debuginfo.Guard(func() error {
-		f, err := elf.Open(path)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
+	_ = debuginfo.ReadELF(path, func(f *elf.File) error {
 		has := make(map[uint64]bool)
 		if m, err := LoadMap(path); err == nil {
 			for _, fn := range m.Functions {

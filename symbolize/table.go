@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/xray-tools/xray/internal/parallel"
+	"github.com/xray-tools/xray/internal/regular"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
@@ -146,20 +147,16 @@ func (t *Table) Close() error {
 	return err
 }
 
-// openMap opens a regular file. A pipe could block forever.
+// openMap opens a file. Its errors do not name it.
 func openMap(path string) (*os.File, int64, error) {
-	info, err := os.Stat(path)
-	if err == nil && !info.Mode().IsRegular() {
-		return nil, 0, errors.New("not a regular file: pass a binary or a map")
-	}
-	var f *os.File
-	if err == nil {
-		f, err = os.Open(path)
+	f, size, err := regular.Open(path)
+	if errors.Is(err, regular.ErrKind) {
+		return nil, 0, fmt.Errorf("%w: pass a binary or a map", regular.ErrKind)
 	}
 	if err != nil {
 		return nil, 0, errors.Unwrap(err)
 	}
-	return f, info.Size(), nil
+	return f, size, nil
 }
 
 // parseMap detects the type of a file and reads its map. e is nil for YAML.

@@ -4,7 +4,6 @@ import (
 	"debug/elf"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -12,8 +11,10 @@ import (
 	"github.com/xray-tools/xray/cmd/xray/internal/coverage"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/internal/label"
+	"github.com/xray-tools/xray/internal/regular"
 	"github.com/xray-tools/xray/report"
 	"github.com/xray-tools/xray/symbolize"
+	"github.com/xray-tools/xray/symbolize/debuginfo"
 	"github.com/xray-tools/xray/symbolize/demangle"
 )
 
@@ -86,29 +87,27 @@ sleds take, and the effect of other values of -fxray-instruction-threshold.`,
 
 // warnOfMoved warns if BOLT has rewritten a binary: it copies functions without their sleds.
 func (a *app) warnOfMoved(path string, m *symbolize.Map) {
-	f, err := elf.Open(path)
-	if err != nil {
-		return // a map of another format
-	}
-	defer f.Close()
-	old := f.Section(".bolt.org.text")
-	if old == nil {
-		return
-	}
-	symbols, err := f.Symbols()
-	if err != nil {
-		return
-	}
-	starts := make(map[uint64]bool)
-	for _, s := range symbols {
-		starts[s.Value] = elf.ST_TYPE(s.Info) == elf.STT_FUNC || starts[s.Value]
-	}
 	moved := 0
-	for _, f := range m.Functions {
-		if f.Address-old.Addr < old.Size && !starts[f.Address] {
-			moved++
+	_ = debuginfo.ReadELF(path, func(f *elf.File) error { // a map may have another format
+		old := f.Section(".bolt.org.text")
+		if old == nil {
+			return nil
 		}
-	}
+		symbols, err := f.Symbols()
+		if err != nil {
+			return err
+		}
+		starts := make(map[uint64]bool)
+		for _, s := range symbols {
+			starts[s.Value] = elf.ST_TYPE(s.Info) == elf.STT_FUNC || starts[s.Value]
+		}
+		for _, f := range m.Functions {
+			if f.Address-old.Addr < old.Size && !starts[f.Address] {
+				moved++
+			}
+		}
+		return nil
+	})
 	if moved > 0 {
 		a.Say("warning: %s: BOLT has moved %d of %s away from their sleds, which never run: use a build without BOLT", path, moved, label.Count(uint64(len(m.Functions)), "function", "functions"))
 	}
@@ -125,20 +124,16 @@ func (a *app) coverage(path string, opts symbolize.Options, output *session.Outp
 	}
 	defer table.Close()
 	a.warnOfMoved(path, table.Map())
-	file, err := os.Open(path)
+	file, size, err := regular.Open(path)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return err
-	}
 	name := demangle.Name
 	if opts.Style == symbolize.Mangled {
 		name = func(linkage string) string { return linkage }
 	}
-	found, err := coverage.Read(file, info.Size(), table.Map().Sleds, name)
+	found, err := coverage.Read(file, size, table.Map().Sleds, name)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/xray-tools/xray/convert"
 	"github.com/xray-tools/xray/convert/parquet"
 	"github.com/xray-tools/xray/internal/outfile"
+	"github.com/xray-tools/xray/internal/regular"
 	"github.com/xray-tools/xray/reader/calls"
 )
 
@@ -70,16 +71,12 @@ func (c *conversion) beside(opts *parquet.Options) error {
 }
 
 func checkTraceFile(path string, same bool, identity string) error {
-	file, err := os.Open(path)
+	file, size, err := regular.Open(path)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return err
-	}
-	return parquet.Check(file, info.Size(), same, identity)
+	return parquet.Check(file, size, same, identity)
 }
 
 // fillTables writes the files of the tables.

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/xray-tools/xray/internal/regular"
 )
 
 // ELF is an ELF file whose sections have addresses: link-time addresses, or in relocatable
@@ -60,13 +62,42 @@ func Guard(f func() error) (err error) {
 	return f()
 }
 
-// OpenELF opens an ELF file and reads its headers. It returns [fs.ErrNotExist] if there is no
-// such file, if it cannot be opened, or if it is not a regular file. A pipe could block
-// forever. The caller must close the result.
-func OpenELF(path string) (*ELF, error) {
-	f, size, err := openRegular(path)
+// ErrNotELF means that a file is of another format.
+var ErrNotELF = errors.New("not an ELF file")
+
+// ReadELF opens an ELF file, calls f, and returns its error. Other errors name the file: it is not a regular
+// one, not an ELF file, or damaged.
+func ReadELF(path string, f func(*elf.File) error) error {
+	file, size, err := regular.Open(path)
 	if err != nil {
-		return nil, err
+		return err
+	}
+	defer file.Close()
+	var failed error
+	err = Guard(func() error {
+		magic := make([]byte, len(elf.ELFMAG))
+		if _, err := file.ReadAt(magic, 0); err != nil || !IsELF(magic) {
+			return ErrNotELF
+		}
+		e, err := checkedFile(file, size)
+		if err == nil {
+			failed = f(e)
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return failed
+}
+
+// OpenELF opens an ELF file and reads its headers. It returns [fs.ErrNotExist] if there is no
+// such file, if it cannot be opened, or if it is not a regular file. The caller must close the
+// result.
+func OpenELF(path string) (*ELF, error) {
+	f, size, err := regular.Open(path) // its name may come from a hostile file
+	if err != nil {
+		return nil, fs.ErrNotExist
 	}
 	var o *ELF
 	err = Guard(func() error {
@@ -78,18 +109,6 @@ func OpenELF(path string) (*ELF, error) {
 	}
 	o.path, o.file = path, f
 	return o, nil
-}
-
-// openRegular opens a file whose name may come from a hostile file.
-func openRegular(path string) (f *os.File, size int64, err error) {
-	info, err := os.Stat(path)
-	if err != nil || !info.Mode().IsRegular() {
-		return nil, 0, fs.ErrNotExist
-	}
-	if f, err = os.Open(path); err != nil {
-		return nil, 0, fs.ErrNotExist
-	}
-	return f, info.Size(), nil
 }
 
 // Close closes the file if [OpenELF] opened it.

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/xray-tools/xray/internal/regular"
 )
 
 // debugInfo is the debug information of a binary: in the file or its debug file, in .dwo files
@@ -186,7 +188,7 @@ func (b *Binary) dwoPaths(u *unit) []string {
 
 // readDwo reads a .dwo file into memory. There may be more .dwo files than a process can open.
 func readDwo(path string) (*debugData, error) {
-	f, size, err := openRegular(path)
+	f, size, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/internal/regular"
 	"github.com/xray-tools/xray/internal/remote"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/summary"
@@ -53,9 +54,9 @@ func (f *TraceFlags) anySummary(streams *cli.Streams, paths []string) (string, e
 
 // isSummaryFile reports whether a file is a summary.
 func isSummaryFile(path string) bool {
-	f, err := os.Open(path)
+	f, _, err := regular.Open(path)
 	if err != nil {
-		return false // reading it as a trace will say why
+		return false // reading it as a trace will say why, or it is a pipe
 	}
 	defer f.Close()
 	return beginsWithMagic(f)

@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
 	"regexp"
 
+	"github.com/xray-tools/xray/internal/regular"
 	"github.com/xray-tools/xray/reader"
 )
 
@@ -37,10 +37,7 @@ func ExplainTrace(err error) error {
 // beginning reads the first bytes of a file; none if that cannot be done again,
 // as with standard input and pipes.
 func beginning(path string) []byte {
-	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
-		return nil
-	}
-	f, err := os.Open(path)
+	f, _, err := regular.Open(path)
 	if err != nil {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/internal/label"
+	"github.com/xray-tools/xray/internal/regular"
 	"github.com/xray-tools/xray/internal/remote"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
@@ -303,15 +304,11 @@ func (f *summaryFile) open() error {
 		}
 		return err
 	}
-	raw, err := os.Open(f.path)
+	raw, size, err := regular.Open(f.path)
 	if err != nil {
 		return err
 	}
-	st, err := raw.Stat()
-	var file *summary.File
-	if err == nil {
-		file, err = summary.Open(raw, st.Size(), f.path)
-	}
+	file, err := summary.Open(raw, size, f.path)
 	if err != nil {
 		return errors.Join(err, raw.Close())
 	}
