@@ -78,7 +78,7 @@ type budgetFunction struct {
 	away           time.Duration                         // how long it stays off the next time
 	looked         float64                               // probability with which the latest look counts it; 0: it does not
 	looks          ratio                                 // of calls to ns of CPU time, weighted as in look
-	counted        float64                               // CPU time of looks that counted it, ns
+	counted        float64                               // CPU time of looks that counted it, including the cost, ns
 	// CPU time in ns, and calls, while the function was on or had not been called yet.
 	watched, made float64
 }
@@ -187,9 +187,10 @@ const (
 	countingCost, notingCost = 10.0, 30.0
 	// writingCost is the cost of writing a recorded call, in ns, if the process writes its trace itself.
 	writingCost = 8.0
-	// lookCounting is the cost of counting a call in a look, in ns. It includes no clock read, so it depends
-	// little on the machine: in a program that does little but call one function it was 5.9 ns on an idle
-	// machine and 6.6 to 8 ns on a busy one. It is less where other work hides it.
+	// lookCounting is the cost of counting a call of a function that is called often, in ns. It includes no
+	// clock read, so it depends little on the machine: in a program that does little but call one function it
+	// was 5.9 ns on an idle machine and 6.6 to 8 ns on a busy one. It is less where other work hides it: 3 ns
+	// if the program's own work takes 7 ns per call.
 	lookCounting = 6.0
 	// lookDeviation is the standard deviation of lookCounting.
 	lookDeviation = 1.5
@@ -199,6 +200,7 @@ const (
 	// mostCounting is the largest part of a look that counting may take. Rates are relative to the rest
 	// of the look, and the cost of counting is only roughly known.
 	mostCounting = 0.1
+	firstLooks   = 3
 	// mostRecording is the same for recording the calls of a burst.
 	mostRecording = 0.02
 	// leastOwn is the smallest part of a look's CPU time that is attributed to the program itself.
@@ -519,7 +521,8 @@ func (b *budget) measure() (progress float64) {
 		p.wasting = of[i].skipped * countingCost / max(1, passed)
 		p.cpu, p.looks = now, 0
 		cost := of[i].cost(b.call) + passed*noticing
-		own := max(of[i].ownTime(passed, cost), passed/20)
+		// Rates would be too high with countingCost, which is meant for functions that are called rarely, too.
+		own := max(of[i].ownTime(passed, cost-of[i].skipped*(countingCost-lookCounting)), passed/20)
 		cost = min(cost, passed-own)
 		progress += own
 		b.balance += own*b.share - cost
@@ -756,7 +759,8 @@ func (b *budget) toLookAt(look bool, now time.Time) (at *budgetProcess) {
 // chooseLooked chooses at random the functions whose calls the next look counts. Counting takes about
 // mostCounting. The probability of a function is inversely proportional to the root of its cost, which
 // makes the sum of the relative variances of all estimates smallest. The cost is that of the mean rate: if
-// the probability followed the present rate, it would be lowest whenever the function is called often.
+// the probability followed the present rate, it would be lowest whenever the function is called often. The
+// first looks count each function, because nearly nothing is known about it.
 func (b *budget) chooseLooked() {
 	n := len(b.functions)
 	roots := 0.0
@@ -769,7 +773,11 @@ func (b *budget) chooseLooked() {
 	for id := range b.functions {
 		f := &b.functions[id]
 		f.looked = 0
-		if probability := mostCounting / max(mostCounting, roots*root(f)); f.off && b.random() < probability {
+		probability := mostCounting / max(mostCounting, roots*root(f))
+		if f.looks.n < firstLooks {
+			probability = 1
+		}
+		if f.off && b.random() < probability {
 			f.looked = probability
 		}
 	}
@@ -905,7 +913,7 @@ func (b *budget) look(ctx context.Context, p *budgetProcess, now time.Time) {
 		all.ns, all.calls = all.ns+weight*own, all.calls+weight*calls
 		f.rate += (at.rate() - f.rate) / 4
 		f.looks.add(weight*calls, weight*own)
-		f.counted += own
+		f.counted += cpu
 	}
 }
 

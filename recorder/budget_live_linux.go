@@ -33,17 +33,16 @@ type budgetLive struct {
 // Limit keeps the cost of recording below a share of the process's CPU time, until Close. The process
 // must be recording with this Budget, see [Recording]. The functions of [Roots] are always recorded.
 func (l *Live) Limit(ctx context.Context, share float64) error {
-	if err := l.limit(ctx, share); err != nil {
+	if err := l.limit(ctx, share, new(budgetHistory)); err != nil {
 		return err
 	}
-	l.budget.history = new(budgetHistory)
 	l.keepRoots()
 	l.budget.start()
 	return nil
 }
 
-// limit creates the budget without starting it.
-func (l *Live) limit(ctx context.Context, share float64) error {
+// limit creates the budget without starting it. history is nil if between is never called.
+func (l *Live) limit(ctx context.Context, share float64, history *budgetHistory) error {
 	file, err := os.OpenFile(fmt.Sprintf("/proc/%d/mem", l.process.PID), os.O_RDWR, 0)
 	if err != nil {
 		return err
@@ -63,6 +62,7 @@ func (l *Live) limit(ctx context.Context, share float64) error {
 		return errors.Join(fmt.Errorf("%s: %w", l.process, err), file.Close())
 	}
 	l.budget = newBudget(live, share)
+	l.budget.history = history
 	live.follow(l.budget, control)
 	return nil
 }
@@ -170,10 +170,13 @@ func (m *budgetLive) find(*budget) {}
 // follow adds the process to a new budget.
 func (m *budgetLive) follow(b *budget, control *line) {
 	p := &budgetProcess{clock: clockOfProcess(m.process.PID), control: control}
-	p.cpu = p.cpuNow()
 	b.processes, b.estimates[0] = []*budgetProcess{p}, p
 	b.learnCost(m.about)
 	b.learnGroups(m.about)
+	// It records since an earlier time, so the calls so far are not those of the CPU time from now on.
+	earlier := b.read(func(*budgetProcess) bool { return true })[0]
+	p.cpu = p.cpuNow()
+	b.balance -= earlier.cost(b.call)
 	// If the process was forked from one with a budget, some functions are already off.
 	for _, o := range m.about.Objects {
 		for id := o.First; o.State == "ready" && o.Holds(id) && id < maxLimits; id++ {

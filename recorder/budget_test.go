@@ -239,6 +239,35 @@ func TestBudgetOfHotFunction(t *testing.T) {
 	}
 }
 
+// In a few seconds, looks determine the estimate, although counting costs less than assumed while the
+// function is on.
+func TestBudgetOfShortRecording(t *testing.T) {
+	const seeds, rounds, own, cost = 20, 20, 7.4, 2.8 // the latter of a call, ns
+	missing, estimated := 0.0, 0.0
+	for seed := range uint64(seeds) {
+		s := newSimulated([]float64{1 / own})
+		s.counting, s.looking, s.random = cost, cost, rand.New(rand.NewPCG(seed, 2))
+		b := newBudget(s, 0.03)
+		s.lasted = func(id uint32, ticks uint64) {}
+		now := time.Now()
+		for range rounds {
+			s.run(float64(roundInterval))
+			s.counting = cost
+			now = now.Add(roundInterval)
+			b.round(t.Context(), now, true)
+		}
+		p := b.processes[0]
+		p.finish(s.cpu)
+		row, e := reader.BudgetFunction{}, p.estimates[0]
+		b.estimate(&row, e.looks, 0, p.offTime(0), e.seen)
+		missing += s.made[0] - float64(s.counted[0][0])
+		estimated += float64(row.Estimated)
+	}
+	if q := estimated / missing; q < 0.6 || q > 2.5 {
+		t.Errorf("the estimates are %.2f times the calls that were not counted", q)
+	}
+}
+
 // The margin of a function about which nothing is known includes every possible number of calls.
 func TestBudgetOfUnknownRate(t *testing.T) {
 	b := newBudget(nil, 0.03)

@@ -43,7 +43,7 @@ func (p *Process) Limit(ctx context.Context, share float64) (*Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := l.live.limit(ctx, share); err != nil {
+	if err := l.live.limit(ctx, share, nil); err != nil {
 		return nil, errors.Join(err, l.live.Close())
 	}
 	b := l.live.budget
