@@ -8,6 +8,7 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/google/pprof/profile"
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/xray-tools/xray/reader"
@@ -29,10 +30,15 @@ type Pprof struct {
 	threads perThread[pprofThread] // only one without Options.Threads
 	first   uint64                 // TSC of the earliest entry; initially math.MaxUint64
 	last    uint64                 // TSC of the latest exit
-	held    int64                  // bytes of the threads' sums, with Options.Threads
+	depths  []uint16               // of paths, at most maxFrames
+	held    int64
 }
 
-// Held implements [calls.Holder]. Without Options.Threads, it is 0.
+// PprofPathBytes is the memory that encoding takes for a path of usual depth, beside the tree of paths.
+const PprofPathBytes = 768
+
+// Held implements [calls.Holder]. It includes what encoding takes for samples: without Options.Threads only
+// beyond PprofPathBytes, which the budget of paths must allow for, and otherwise all of it.
 func (p *Pprof) Held() int64 { return p.held }
 
 // measure updates the memory that the sums of a thread hold.
@@ -40,10 +46,27 @@ func (p *Pprof) measure(t *pprofThread) {
 	if !p.opts.Threads {
 		return
 	}
-	const perThread, perEntry, encoded = 256, 96, 2 // encoding doubles the memory
-	held := encoded * (perThread + t.paged + 8*int64(cap(t.pages)) + perEntry*int64(len(t.off)))
+	const perThread, perEntry = 1024, 192
+	held := perThread + t.paged + 8*int64(cap(t.pages)) + perEntry*int64(len(t.off))
 	p.held += held - t.held
 	t.held = held
+}
+
+// hold adds the memory that encoding takes for a new sample. The constants were measured.
+func (p *Pprof) hold(path calls.PathID) {
+	if p.depths == nil {
+		p.depths = []uint16{0}
+	}
+	for id := calls.PathID(len(p.depths)); id <= path; id++ {
+		p.depths = append(p.depths, min(p.depths[p.paths.Parent(id)]+1, maxFrames))
+	}
+	const perSample, perFrame, labels = 300, 22, 160
+	encoded := perSample + perFrame*int64(p.depths[path])
+	if p.opts.Threads {
+		p.held += encoded + labels
+	} else {
+		p.held += max(0, encoded-PprofPathBytes)
+	}
 }
 
 // pprofThread has the sums over the calls of one thread, or of all threads.
@@ -81,6 +104,9 @@ func (p *Pprof) Calls(b *calls.Batch) error {
 	for i := range b.Calls {
 		c := &b.Calls[i]
 		t := thread.tally(c.Path)
+		if t.calls == 0 {
+			p.hold(c.Path)
+		}
 		t.calls++
 		t.selfTSC += c.Self
 		// If a clock steps back, later calls may have smaller times.
@@ -116,6 +142,9 @@ func (p *Pprof) Sums(s *calls.Sums) error {
 		path := &s.Paths[i]
 		if n := path.Count + path.Open; n > 0 {
 			t := thread.tally(id)
+			if t.calls == 0 {
+				p.hold(id)
+			}
 			t.calls += n
 			t.selfTSC += path.Self + path.OpenSelf
 			thread.addOff(id, path.SelfOff)
@@ -158,7 +187,7 @@ func (p *Pprof) Merge(other *Pprof) {
 		return
 	}
 	if p.paths == nil {
-		p.paths, p.threads = other.paths, other.threads
+		p.paths, p.threads, p.depths, p.held = other.paths, other.threads, other.depths, other.held
 		return
 	}
 	ids := p.paths.Remap(other.paths)
@@ -170,12 +199,16 @@ func (p *Pprof) Merge(other *Pprof) {
 		to := p.thread(i, from.thread)
 		from.each(func(path calls.PathID, t tally) {
 			sum := to.tally(ids[path])
+			if sum.calls == 0 {
+				p.hold(ids[path])
+			}
 			sum.calls += t.calls
 			sum.selfTSC += t.selfTSC
 		})
 		for path, off := range from.off {
 			to.addOff(ids[path], off)
 		}
+		p.measure(to)
 	}
 }
 
@@ -195,37 +228,35 @@ func (t *pprofThread) each(fn func(calls.PathID, tally)) {
 
 // Write writes the profile, compressed with gzip. The Pprof is not changed.
 func (p *Pprof) Write(w io.Writer) error {
-	z := gzip.NewWriter(w)
-	e := newPprofEncoder(z, &p.opts)
+	b := newPprofBuilder(&p.opts)
 	if p.opts.Caveats != nil {
 		for _, text := range p.opts.Caveats() {
-			e.comment(text)
+			b.Comments = append(b.Comments, validText(text))
 		}
 	}
-	self := valueType{"self", "nanoseconds"}
-	if !e.clock.Known() {
-		self.unit = "ticks"
-		e.comment("The trace does not state its clock frequency, so times are in ticks.")
+	self := &profile.ValueType{Type: "self", Unit: "nanoseconds"}
+	if !b.clock.Known() {
+		self.Unit = "ticks"
+		b.Comments = append(b.Comments, "The trace does not state its clock frequency, so times are in ticks.")
 	} else if p.last > p.first {
-		e.duration(e.clock.Nanos(p.last - p.first))
+		b.DurationNanos = b.nanos(p.last - p.first)
 	}
-	types := []valueType{{"calls", "count"}, self}
+	b.SampleType = []*profile.ValueType{{Type: "calls", Unit: "count"}, self}
+	b.DefaultSampleType = self.Type
 	if p.opts.OffCPU != nil {
 		for _, name := range []string{"cpu", "blocked", "queued"} {
-			types = append(types, valueType{name, self.unit})
+			b.SampleType = append(b.SampleType, &profile.ValueType{Type: name, Unit: self.Unit})
 		}
 	}
-	e.sampleTypes(self, types...)
 	if p.paths != nil {
 		paths, shortened := shorten(p.paths)
 		if p.opts.Inlines {
-			e.findFrames(paths)
+			b.findFrames(paths)
 		}
-		for _, s := range p.samples(shortened, depthFirst(paths)) {
-			e.sample(paths, &s)
-		}
+		b.add(paths, p.samples(shortened, depthFirst(paths)))
 	}
-	if err := e.close(); err != nil {
+	z := gzip.NewWriter(w)
+	if err := b.WriteUncompressed(z); err != nil {
 		return err
 	}
 	return z.Close()

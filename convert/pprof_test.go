@@ -410,3 +410,40 @@ __attribute__((xray_always_instrument)) int main(void) { return work(3); }
 		}
 	}
 }
+
+func TestPprofHoldsWhatEncodingTakes(t *testing.T) {
+	t.Parallel()
+	chain := func(functions int) trace {
+		var tr trace
+		for thread := range 3 {
+			b := &reader.Block{Index: thread, Thread: reader.Thread{Process: 1, Thread: int32(thread + 1)}}
+			for i := range functions {
+				b.Events = append(b.Events, reader.Event{TSC: uint64(i), Func: reader.FuncID(i + 1)})
+			}
+			tr = append(tr, b)
+		}
+		return tr
+	}
+	threads := Options{Header: oneGHz, Threads: true}
+	for _, tt := range []struct {
+		name        string
+		tr          trace
+		opts        Options
+		least, most int64
+	}{
+		// The budget of paths allows for shallow paths.
+		{"shallow", chain(10), Options{Header: oneGHz}, 0, 0},
+		{"deep", chain(200), Options{Header: oneGHz}, 200 * 1000, 200 * 4000},
+		// A path in three threads is three samples.
+		{"threads", chain(10), threads, 30 * 500, 30 * 1500},
+		{"deep threads", chain(200), threads, 600 * 2000, 600 * 4000},
+	} {
+		one, three := runPprof(t, tt.tr, tt.opts, 1), runPprof(t, tt.tr, tt.opts, 3)
+		if one.Held() < tt.least || one.Held() > tt.most {
+			t.Errorf("%s: %d bytes, want %d to %d", tt.name, one.Held(), tt.least, tt.most)
+		}
+		if one.Held() != three.Held() {
+			t.Errorf("%s: three shards hold %d bytes, one holds %d", tt.name, three.Held(), one.Held())
+		}
+	}
+}

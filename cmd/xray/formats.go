@@ -64,7 +64,7 @@ var traceFormats = []traceFormat{
 		viewer: "speedscope", mostBytes: 250e6, write: opening(convert.NewSpeedscope)},
 	{name: "firefox", about: "a profile for the Firefox Profiler, with calls in time order", kind: ofTimeline, sources: true,
 		viewer: "the Firefox Profiler", mostBytes: 400e6, write: opening(convert.NewFirefox)},
-	{name: "pprof", about: "a profile of self time and calls for go tool pprof", kind: ofSums, binary: true, compressed: true, inlines: true, write: adding(calls.Options{Paths: true}, convert.NewPprof)},
+	{name: "pprof", about: "a profile of self time and calls for go tool pprof", kind: ofSums, binary: true, compressed: true, inlines: true, write: fewerPaths(adding(calls.Options{Paths: true}, convert.NewPprof))},
 	{name: "callgrind", about: "a profile for KCachegrind and callgrind_annotate", kind: ofSums, write: shortAfter(adding(calls.Options{Opens: true}, convert.NewCallgrind))},
 	{name: "folded", about: "folded stacks of self time for flame graph tools", kind: ofSums, write: foldedStacks},
 	{name: "csv", about: "one row per call", kind: ofCalls, write: ending(convert.NewCSV)},
@@ -137,6 +137,17 @@ func shortAfter(write formatWriter) formatWriter {
 	return func(c *conversion, s *session.Session, opts convert.Options, w io.Writer) (*session.Run, error) {
 		opts.Shortest = c.scope.MinDuration
 		c.scope = c.scope.OfAnyDuration()
+		return write(c, s, opts, w)
+	}
+}
+
+// pprofPathCost is the memory for a path relative to other commands.
+const pprofPathCost = 1 + convert.PprofPathBytes/session.BytesPerPath
+
+// fewerPaths is for the profile of pprof.
+func fewerPaths(write formatWriter) formatWriter {
+	return func(c *conversion, s *session.Session, opts convert.Options, w io.Writer) (*session.Run, error) {
+		s.MaxPaths = (s.MaxPaths + pprofPathCost - 1) / pprofPathCost
 		return write(c, s, opts, w)
 	}
 }

@@ -43,8 +43,8 @@ type Inputs struct {
 // command needs less than 500 MB for a small trace that was made to use much memory.
 const DefaultTableMemory = 256 << 20
 
-// bytesPerPath is the memory for a call path, as measured in the command that needs most.
-const bytesPerPath = 256
+// BytesPerPath is the memory for a call path, as measured in the command that needs most.
+const BytesPerPath = 256
 
 // AddFlags adds the flags that i declares.
 func (i *Inputs) AddFlags(f *pflag.FlagSet) {

@@ -170,7 +170,7 @@ func (i *Inputs) MaxPaths() int {
 	if i.memory == 0 {
 		return 0
 	}
-	return int(max(i.memory/bytesPerPath, 1))
+	return int(max(i.memory/BytesPerPath, 1))
 }
 
 func (i *Inputs) sources(streams *cli.Streams, command string, key summary.Key, paths []string, tell func([]string)) ([]summary.Source, error) {
