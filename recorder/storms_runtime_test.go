@@ -131,7 +131,7 @@ func TestSnapshotStormFindsTornChunks(t *testing.T) {
 		edit{"writer.c", "		dst[i] = src[i];\n", `{
 			if (i == n / 2) { int64_t nap[2] = {0, 2000000}; xr_sys2(SYS_nanosleep, (intptr_t)nap, 0); }
 			dst[i] = src[i]; }`},
-		edit{"writer.c", "	xr_lock_one(XR_LOCK_THREAD, &t->lock);\n	if (t->ring == ring", "	if (t->ring == ring"},
+		edit{"writer.c", "	xr_lock_one(XR_LOCK_THREAD, &t->lock);\n	const struct xr_chunk *c = chunk_then(trace, t, number);\n	if (c) {", "	const struct xr_chunk *c = chunk_then(trace, t, number);\n	if (c) {"},
 		edit{"writer.c", "	xr_unlock_one(XR_LOCK_THREAD, &t->lock);\n	return result;", "	return result;"},
 		edit{"writer.c", "if (__atomic_load_n(&c->seq, __ATOMIC_RELAXED) == seq)", ""},
 		edit{"writer.c", "while (same < n && dst[same] == src[same])", "while (same < n)"},

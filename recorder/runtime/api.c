@@ -1,11 +1,11 @@
 /* The functions declared in xray/recorder.h. */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
 #include <sys/prctl.h>
 
 #include "arena.h"
 #include "internal.h"
+#include "later.h"
 #include "ring.h"
 #include "syscall.h"
 #include "trace.h"
@@ -117,30 +117,12 @@ static uint64_t ticks(uint64_t ns)
 	return xr_ticks(ns);
 }
 
-/* Writes a snapshot beside path and renames it to path when it is complete. The caller holds
- * XR_LOCK_CONTROL. */
+/* Writes a snapshot. The caller holds XR_LOCK_CONTROL. */
 static int write_snapshot(const char *path, uint64_t since)
 {
-	char room[4096];
-	struct xr_text part = xr_text_in(room, sizeof room - 1);
-	xr_put_text(&part, path);
-	xr_put_text(&part, ".part");
-	if (part.cut)
-		return fail(path, ": the name is too long");
-	room[part.n] = 0;
-
-	xr_sys1(SYS_unlink, (intptr_t)room); /* a leftover of a process that has ended */
-	int fd = xr_open(room, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	int64_t err = fd;
-	if (fd >= 0) {
-		err = xr_snapshot(fd, since, NULL);
-		xr_close(fd);
-		if (err >= 0)
-			err = xr_sys2(SYS_rename, (intptr_t)room, (intptr_t)path);
-		if (err < 0)
-			xr_sys1(SYS_unlink, (intptr_t)room);
-	}
-	return err < 0 ? fail("snapshot: ", xr_errno_text(err)) : 0;
+	xr_later_forget(path);
+	int64_t err = xr_write_snapshot(path, since, NULL);
+	return err ? fail("snapshot: ", xr_errno_text(err)) : 0;
 }
 
 static int snapshot(const char *path, uint64_t since)
@@ -158,23 +140,35 @@ static int snapshot(const char *path, uint64_t since)
 	return result;
 }
 
-static int keep(const char *path, uint64_t *longest, uint64_t begin, uint64_t took)
+/* Writes a snapshot if a request took longer than all others. */
+static int write_longest(const char *path, uint64_t *longest, uint64_t begin, uint64_t took)
 {
-	if (!path)
-		return fail("a snapshot needs a file name", "");
 	int result = 0;
-	uint32_t was = may_call();
-	uint64_t signals = xr_block_signals();
 	xr_lock(XR_LOCK_CONTROL);
 	/* Another thread may have finished a longer request in the meantime. */
 	if (xr_root.mode != XR_OFF && took > __atomic_load_n(longest, __ATOMIC_RELAXED)) {
 		result = write_snapshot(path, begin);
 		if (!result) {
 			__atomic_store_n(longest, took, __ATOMIC_RELAXED);
+			xr_later_works();
 			result = 1;
 		}
 	}
 	xr_unlock(XR_LOCK_CONTROL);
+	return result;
+}
+
+static int keep(const char *path, uint64_t *longest, uint64_t begin, uint64_t took)
+{
+	if (!path)
+		return fail("a snapshot needs a file name", "");
+	uint32_t was = may_call();
+	uint64_t signals = xr_block_signals();
+	int result = xr_root.mode == XR_OFF ? 0 : xr_later_keep(path, longest, begin, took);
+	if (result < 0)
+		result = write_longest(path, longest, begin, took);
+	else if (result && !xr_later_is_awaited())
+		xr_later_flush();
 	xr_restore_signals(signals);
 	xr_unsealed = was;
 	return result;

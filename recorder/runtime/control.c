@@ -20,6 +20,7 @@
 #include "descriptors.h"
 #include "imports.h"
 #include "internal.h"
+#include "later.h"
 #include "libcalls.h"
 #include "objects.h"
 #include "offcpu.h"
@@ -1070,6 +1071,7 @@ static void renew_metadata(void)
 static void look_after(void)
 {
 	xr_lock(XR_LOCK_CONTROL);
+	xr_later_write();
 	if (xr_root.mode != XR_OFF) {
 		xr_continue_alone();
 		if (xr_rescan() > 0)
@@ -1291,6 +1293,7 @@ static void run_thread(void)
 	}
 	xr_set_word(&server.state, SERVING);
 	serve_all();
+	xr_later_flush();
 	if (!is_leaving() && xr_windows_on()) { /* without this thread, nothing would close the window */
 		xr_lock(XR_LOCK_CONTROL);
 		xr_windows_end();
@@ -1323,7 +1326,7 @@ static int start_thread(void)
 	server.pid = xr_sys0(SYS_getpid);
 	server.state = STARTING;
 	server.raw = !needs_pthread();
-	int err = server.raw ? xr_raw_thread_start(run_thread) : 0;
+	int err = server.raw ? xr_raw_thread_start(XR_RAW_CONTROL, run_thread) : 0;
 	if (err || !server.raw) {
 		server.raw = 0;
 		err = xr_pthread_start(&server.thread, run_thread);
@@ -1354,6 +1357,7 @@ int xr_control_start(const char *where)
 }
 
 int xr_control_runs(void) { return server.state == SERVING; }
+int xr_control_exists(void) { return server.state == SERVING || server.state == STARTING; }
 
 int xr_control_attach(void)
 {
@@ -1378,7 +1382,7 @@ static void end_thread(void)
 	if (server.state == SERVING)
 		wake();
 	if (server.raw) {
-		xr_raw_thread_join();
+		xr_raw_thread_join(XR_RAW_CONTROL);
 		xr_loader_end_help();
 	} else {
 		xr_pthread_join(&server.thread);
@@ -1436,7 +1440,7 @@ void xr_control_forked(void)
 		xr_release(&server.clients[i].at);
 	decider = NULL;
 	server.state = NONE;
-	xr_raw_thread_forked();
+	xr_raw_thread_forked(XR_RAW_CONTROL);
 }
 
 int xr_control_is_raw(void) { return server.raw && server.state != NONE; }

@@ -399,6 +399,11 @@ struct xr_written {
  * after since (TSC). w may be null. Returns the number of records written, or -errno. The
  * caller holds XR_LOCK_CONTROL, here and for the stream functions below. */
 int64_t xr_snapshot(int fd, uint64_t since, struct xr_written *w);
+/* The same for a snapshot that was kept: what the rings held at its until. */
+struct xr_later;
+int64_t xr_snapshot_kept(int fd, const struct xr_later *kept);
+/* Forgets what only kept snapshots need, if there are none. */
+void xr_kept_done(void);
 /* Start and end streaming to fd, an open regular file. The start writes the header and the
  * first metadata block. The end writes what is left in the chunks and the last metadata block.
  * xr_stream_begin returns 0 and takes over fd, or returns -errno. Without a stream,
@@ -554,8 +559,9 @@ int xr_command(const char *line, const int *fds, int nfds, char *out, size_t siz
 /* Starts the thread that serves the control socket at where: a path, or "1" for the abstract
  * name. Returns 0 once it listens, or -errno. */
 int xr_control_start(const char *where);
-/* Returns whether there is such a thread. */
+/* Return whether there is such a thread, and whether there is one or it starts. */
 int xr_control_runs(void);
+int xr_control_exists(void);
 /* If the observer has ended early, the process begins to write the rest of its trace itself. The caller holds
  * XR_LOCK_CONTROL. */
 void xr_continue_alone(void);

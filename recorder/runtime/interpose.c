@@ -17,6 +17,7 @@
 #include "arena.h"
 #include "internal.h"
 #include "interpose.h"
+#include "later.h"
 #include "libcalls.h"
 #include "objects.h"
 #include "ring.h"
@@ -165,6 +166,7 @@ static int64_t seal(int all_threads, long number, long a, long b, long c, long d
 	int paused = (all_threads || xr_control_is_second()) && xr_control_pause();
 	if (paused)
 		end_windows("the program installs a seccomp filter");
+	xr_later_flush();
 	xr_arena_seal();
 	uint32_t before = __atomic_exchange_n(&xr_sealed, 1, __ATOMIC_SEQ_CST);
 	int64_t r = xr_sys6(number, a, b, c, d, e, 0);

@@ -19,6 +19,7 @@
 
 #include "arena.h"
 #include "internal.h"
+#include "later.h"
 #include "options.h"
 #include "ring.h"
 #include "syscall.h"
@@ -407,6 +408,7 @@ static void begin(struct execution *e)
 {
 	find_exec();
 	discard_left();
+	xr_later_flush();
 	if (follows())
 		xr_inside(look_and_prepare, (uintptr_t)e, 0, 0, 0);
 	left.size = e->size;

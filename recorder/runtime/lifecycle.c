@@ -10,6 +10,7 @@
 #include "gcc.h"
 #include "imports.h"
 #include "landings.h"
+#include "later.h"
 #include "libcalls.h"
 #include "objects.h"
 #include "offcpu.h"
@@ -247,6 +248,7 @@ void xr_forked(void)
 	 * stream. It does record to rings, because xray watch finds it. */
 	int follow = xr_options.follow && !(xr_budget_is_own() && xr_root.stream);
 	xr_locks_forked();
+	xr_later_forked();
 	alone = 0;
 	xr_writer_forked();
 	xr_control_forked();
@@ -505,6 +507,7 @@ __attribute__((destructor(101))) static void end(void)
 		return; /* none of this is possible; an observer writes the rest */
 	xr_forked();
 	xr_lock(XR_LOCK_CONTROL);
+	xr_later_write();
 	if (xr_options.observer)
 		xr_arena_check(xr_options.observer);
 	xr_continue_alone();

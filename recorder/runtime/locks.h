@@ -16,6 +16,7 @@ enum xr_lock_id {
 	XR_LOCK_LOADER,  /* the loader's own lock: no object is loaded or unloaded, and no process forks, while it is held */
 	XR_LOCK_THREADS, /* the table of threads */
 	XR_LOCK_THREAD,  /* one thread's ring: to stream it, to copy it, or to give it to another thread */
+	XR_LOCK_LATER,   /* snapshots to be written later, and the chunks saved for them */
 	XR_LOCK_FUNCTIONS, /* the table of functions known by their hooks */
 	XR_LOCK_STREAM,  /* the stream file */
 	XR_LOCK_RINGS,   /* the file of rings */

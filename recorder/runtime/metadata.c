@@ -7,6 +7,7 @@
 
 #include "gcc.h"
 #include "internal.h"
+#include "later.h"
 #include "objects.h"
 #include "offcpu.h"
 #include "syscall.h"
@@ -399,7 +400,7 @@ static void put_losses(struct xr_text *t, const struct xr_trace *trace)
 	for (int i = 0; i < XR_LOSSES; i++)
 		put_loss(t, causes[i], trace->lost[i]);
 	put_loss(t, "thread-without-memory", xr_root.dropped);
-	put_loss(t, "ended-thread", xr_ended_lost());
+	put_loss(t, "ended-thread", trace->kept ? trace->kept->ended : xr_ended_lost());
 	put_loss(t, "torn-chunk", trace->torn);
 	put_loss(t, "truncated-payload", truncated());
 	put_loss(t, "unlisted-thread", trace->unlisted);

@@ -12,6 +12,7 @@
 #include "arena.h"
 #include "internal.h"
 #include "landings.h"
+#include "later.h"
 #include "libcalls.h"
 #include "offcpu.h"
 #include "ring.h"
@@ -356,8 +357,11 @@ static void recycle(struct xr_thread *t, int keep_memory)
 	xr_arena_dropped();
 	xr_thread_gone(t);
 	xr_arena_emptied(t);
-	for (uint64_t i = 0; i < t->nchunks && i < t->taken; i++)
+	for (uint64_t i = 0; i < t->nchunks && i < t->taken; i++) {
+		if (__atomic_load_n(&xr_later_until, __ATOMIC_SEQ_CST))
+			xr_later_save(t, chunk_at(t, i + 1));
 		__atomic_store_n(&chunk_at(t, i + 1)->seq, 0, __ATOMIC_RELEASE);
+	}
 	if (!keep_memory && !t->shared && !t->slot)
 		xr_sys3(SYS_madvise, (intptr_t)t->ring, t->nchunks * XR_CHUNK_SIZE, MADV_DONTNEED);
 	t->taken = 0;
@@ -559,6 +563,8 @@ static void clear(struct xr_chunk *c)
 static void begin_chunk(struct xr_thread *t, uint64_t number)
 {
 	struct xr_chunk *c = chunk_at(t, number);
+	if (__atomic_load_n(&xr_later_until, __ATOMIC_SEQ_CST))
+		xr_later_save(t, c);
 	__atomic_store_n(&c->seq, 2 * number - 1, __ATOMIC_RELEASE);
 	if (number > t->fresh) /* writing would allocate unused pages */
 		clear(c);

@@ -27,13 +27,13 @@ enum {
 	PTHREAD = 1 << 13,     /* twice the size of a thread control block, rounded up */
 };
 
-static struct {
+static struct raw {
 	char *map;
 	struct head *head;
 	uint32_t alive; /* the thread ID; the kernel clears it and wakes waiters when the thread ends */
 	uint32_t tid;
 	void (*run)(void);
-} thread;
+} raws[XR_RAWS];
 
 int64_t xr_clone(uint64_t flags, void *stack, uint32_t *parent_tid, uint32_t *child_tid, void *tls, void (*run)(void));
 __asm__(
@@ -68,7 +68,7 @@ static struct head *caller(void)
 }
 
 /* Sets up the thread's memory: a stack, and above it zeroed TLS and the thread control block. */
-static int prepare(void)
+static int prepare(struct raw *r)
 {
 	const struct head *c = caller();
 	uint64_t below = (uintptr_t)c - (uintptr_t)&errno;
@@ -77,17 +77,17 @@ static int prepare(void)
 		below = own;
 	if (below > MOST_STATIC)
 		return -ENOSYS;
-	if (!thread.map) {
-		thread.map = xr_map(STACK + MOST_STATIC + 2 * PTHREAD);
-		if (!thread.map)
+	if (!r->map) {
+		r->map = xr_map(STACK + MOST_STATIC + 2 * PTHREAD);
+		if (!r->map)
 			return -ENOMEM;
-		xr_sys3(SYS_mprotect, (intptr_t)thread.map, GUARD, PROT_NONE);
-		thread.head = (struct head *)(thread.map + STACK + MOST_STATIC + PTHREAD);
+		xr_sys3(SYS_mprotect, (intptr_t)r->map, GUARD, PROT_NONE);
+		r->head = (struct head *)(r->map + STACK + MOST_STATIC + PTHREAD);
 	}
 	/* An earlier thread used this memory. The kernel does not release locked memory. */
-	if (xr_sys3(SYS_madvise, (intptr_t)thread.map + STACK, MOST_STATIC + 2 * PTHREAD, MADV_DONTNEED))
-		xr_zero(thread.map + STACK, MOST_STATIC + 2 * PTHREAD);
-	struct head *h = thread.head;
+	if (xr_sys3(SYS_madvise, (intptr_t)r->map + STACK, MOST_STATIC + 2 * PTHREAD, MADV_DONTNEED))
+		xr_zero(r->map + STACK, MOST_STATIC + 2 * PTHREAD);
+	struct head *h = r->head;
 	h->tcb = h->self = h;
 	h->dtv = (char *)h + PTHREAD / 2; /* for no module and generation 0 */
 	h->multiple_threads = 1;
@@ -110,10 +110,10 @@ static void begin(uint32_t *tid, uint64_t blocked)
 }
 
 /* Not FUTEX_WAIT_PRIVATE, because the kernel does not wake that way. */
-static void await_end(void)
+static void await_end(struct raw *r)
 {
-	for (uint32_t tid; (tid = __atomic_load_n(&thread.alive, __ATOMIC_ACQUIRE));)
-		xr_sys4(SYS_futex, (intptr_t)&thread.alive, FUTEX_WAIT, tid, 0);
+	for (uint32_t tid; (tid = __atomic_load_n(&r->alive, __ATOMIC_ACQUIRE));)
+		xr_sys4(SYS_futex, (intptr_t)&r->alive, FUTEX_WAIT, tid, 0);
 }
 
 /* A thread that has ended counts as part of the process until the kernel has removed it. */
@@ -123,36 +123,50 @@ static void await_removal(uint32_t tid)
 		xr_sys0(SYS_sched_yield);
 }
 
-static void run_raw(void)
+static struct raw *own(void)
 {
-	begin(&thread.tid, ~0ull);
-	thread.run();
+	const struct head *h = caller();
+	for (struct raw *r = raws; r < raws + XR_RAWS; r++)
+		if (r->head == h)
+			return r;
+	return NULL;
 }
 
-int xr_raw_thread_start(void (*run)(void))
+static void run_raw(void)
 {
-	await_end();
-	int err = prepare();
+	struct raw *r = own();
+	begin(&r->tid, ~0ull);
+	r->run();
+}
+
+int xr_raw_thread_start(enum xr_raw which, void (*run)(void))
+{
+#ifndef __GLIBC__
+	return -ENOSYS; /* the thread control block is another */
+#endif
+	struct raw *r = &raws[which];
+	await_end(r);
+	int err = prepare(r);
 	if (err)
 		return err;
-	thread.run = run;
+	r->run = run;
 	uint64_t signals = xr_block_signals();
 	int64_t tid = xr_clone(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS |
 		CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID,
-		thread.map + STACK, &thread.alive, &thread.alive, thread.head, run_raw);
+		r->map + STACK, &r->alive, &r->alive, r->head, run_raw);
 	xr_restore_signals(signals);
 	return tid < 0 ? tid : 0;
 }
 
-void xr_raw_thread_join(void)
+void xr_raw_thread_join(enum xr_raw which)
 {
-	await_end();
-	await_removal(thread.tid);
+	await_end(&raws[which]);
+	await_removal(raws[which].tid);
 }
 
-void xr_raw_thread_forked(void) { thread.alive = 0; }
+void xr_raw_thread_forked(enum xr_raw which) { raws[which].alive = 0; }
 
-int xr_is_raw_thread(void) { return thread.head && caller() == thread.head; }
+int xr_is_raw_thread(void) { return own() != NULL; }
 
 static void *run_pthread(void *arg)
 {

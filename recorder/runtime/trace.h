@@ -34,6 +34,8 @@ struct xr_trace {
 	int fd;           /* -1: none */
 	uint32_t blocks;  /* metadata blocks so far */
 	uint64_t since;   /* TSC: earlier records are left out; no block starts earlier */
+	uint64_t until;   /* of a snapshot: TSC; later records are left out. UINT64_MAX: none are */
+	const struct xr_later *kept; /* if it was kept, otherwise null */
 	int cut;          /* there may be earlier records */
 	uint64_t bytes;   /* written */
 	int stream;       /* it has all records, not only what the rings hold */

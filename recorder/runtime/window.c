@@ -8,6 +8,7 @@
  * not recorded, so no call is known to go on behind it. Every other change after which exits may be
  * missing counts as a pause, too: of the mode, of the filter, and a stop before another start. */
 #include "arena.h"
+#include "later.h"
 #include "objects.h"
 #include "syscall.h"
 #include "trace.h"
@@ -173,7 +174,11 @@ void xr_windows_begin(void)
 	total = 0;
 }
 
-void xr_windows_pause(void) { paused_at = open ? xr_rdtsc() : 0; }
+void xr_windows_pause(void)
+{
+	xr_later_write(); /* so that its metadata is that of its records */
+	paused_at = open ? xr_rdtsc() : 0;
+}
 
 void xr_windows_resume(int sleds)
 {

@@ -17,6 +17,7 @@
 
 #include "arena.h"
 #include "internal.h"
+#include "later.h"
 #include "offcpu.h"
 #include "output.h"
 #include "syscall.h"
@@ -668,7 +669,7 @@ static int stream_from(int fd, uint64_t since)
 }
 
 /* Returns the time before which no ring holds wanted records. */
-static uint64_t oldest(uint64_t since);
+static uint64_t oldest(uint64_t since, uint64_t until);
 
 /* Streams the chunks of a thread that its observer has not written. */
 static void stream_rest(struct xr_thread *t)
@@ -694,7 +695,7 @@ static void stream_rest(struct xr_thread *t)
 
 int xr_stream_rest(int fd)
 {
-	int err = stream_from(fd, oldest(0));
+	int err = stream_from(fd, oldest(0, UINT64_MAX));
 	uint64_t signals = xr_block_signals();
 	for (uint64_t i = 0, n = nthreads(); !err && i < n; i++)
 		stream_rest(thread_at(i));
@@ -779,20 +780,30 @@ int xr_stream_end(void)
 /* Maximum bytes of table rows for ended threads: about 30,000 threads. */
 enum { MAX_GONE = 4 << 20 };
 
+/* The same for snapshots that are kept. It only has fd -1. */
+static struct xr_trace kept_gone = {.fd = -1};
+
+static void list_gone(struct xr_trace *trace, struct xr_thread *t)
+{
+	if (trace->gone.n < MAX_GONE)
+		xr_put_thread(&trace->gone, t, 0);
+	else
+		trace->unlisted++;
+}
+
 void xr_thread_gone(struct xr_thread *t)
 {
 	xr_lock(XR_LOCK_STREAM);
-	if (xr_root.stream && t->taken) {
-		if (stream.gone.n < MAX_GONE)
-			xr_put_thread(&stream.gone, t, 0);
-		else
-			stream.unlisted++;
-	}
+	if (xr_root.stream && t->taken)
+		list_gone(&stream, t);
+	if (t->taken && t->first <= __atomic_load_n(&xr_later_until, __ATOMIC_SEQ_CST))
+		list_gone(&kept_gone, t);
 	xr_unlock(XR_LOCK_STREAM);
 }
 
 void xr_writer_forked(void)
 {
+	kept_gone.gone = (struct xr_text){0};
 	xr_root.stream = 0;
 	xr_output_forked();
 	stream = (struct xr_trace){.fd = -1};
@@ -813,24 +824,81 @@ static struct xr_chunk *copy_at(const struct copies *s, uint64_t i)
 	return (struct xr_chunk *)(s->chunks + i * XR_CHUNK_SIZE);
 }
 
-/* Copies the chunk with this number, if it still has that number and has records at or after
- * since. Stores the end of its records in streamed in the copy. Returns 1; 0 if this chunk and
- * earlier ones are not wanted; or -1 if the chunk is gone. */
-static int copy_number(struct xr_thread *t, const uint8_t *ring, uint64_t number, uint64_t since, struct xr_chunk *to)
+/* Returns the chunk of t with this number, as it was when the trace ends, or null if it is gone. The caller holds
+ * the thread's lock. */
+static const struct xr_chunk *chunk_then(const struct xr_trace *trace, const struct xr_thread *t, uint64_t number)
+{
+	if (t->ring && t->taken >= number && t->state != XR_THREAD_FREE) {
+		const struct xr_chunk *c = chunk_of(t, number);
+		if (__atomic_load_n(&c->seq, __ATOMIC_ACQUIRE) == 2 * number && c->magic == XR_CHUNK_MAGIC && c->first <= trace->until)
+			return c;
+	}
+	return trace->until < UINT64_MAX ? xr_later_chunk(t, trace->until, number) : NULL;
+}
+
+/* Returns the number of the latest chunk of t when the trace ends, or 0. */
+static uint64_t newest(const struct xr_trace *trace, struct xr_thread *t)
+{
+	if (trace->until == UINT64_MAX)
+		return __atomic_load_n(&t->taken, __ATOMIC_ACQUIRE);
+	xr_lock_one(XR_LOCK_THREAD, &t->lock);
+	const struct xr_chunk *c = xr_later_chunk(t, trace->until, 0);
+	uint64_t number = t->taken, least = c ? c->seq / 2 : number > t->nchunks ? number - t->nchunks : 0;
+	while (number > least && !chunk_then(trace, t, number))
+		number--;
+	xr_unlock_one(XR_LOCK_THREAD, &t->lock);
+	return c && number < least ? least : number;
+}
+
+/* Returns where the records of a chunk end that are not later than until. */
+static uint64_t end_at(const struct xr_chunk *c, uint64_t end, uint64_t until)
+{
+	const uint8_t *from = (const uint8_t *)c, *p = from + XR_CHUNK_HEADER, *stop = from + end, *last = p;
+	uint64_t epoch = c->first, size;
+	if (until == UINT64_MAX || (c->last && c->last <= until))
+		return end;
+	for (; p < stop; p += size) {
+		uint64_t record = load64(p), tsc = 0;
+		size = 8;
+		if (is_function(record)) {
+			tsc = (uint32_t)record ? function_tsc(epoch, record) : 0;
+		} else {
+			size = record_size(p, stop);
+			if (!size)
+				return end;
+			if (!written(p, size))
+				tsc = 0;
+			else if (*p >> 1 == XR_REC_STAMP)
+				epoch = load64(p + 8) >> 1;
+			else if (*p >> 1 >= XR_REC_CUSTOM && *p >> 1 != XR_REC_RESULT)
+				tsc = load64(p + 8) >> 1;
+		}
+		if (tsc > until)
+			return last - from;
+		if (is_function(record) || (*p >> 1 != XR_REC_STAMP && *p >> 1 != XR_REC_RESULT)) /* these belong to what follows */
+			last = p + size;
+	}
+	return end;
+}
+
+/* Copies the chunk with this number, if it is still there and has records at or after the start of the trace.
+ * Stores the end of its records in streamed in the copy. Returns 1; 0 if this chunk and earlier ones are not
+ * wanted; or -1 if the chunk is gone. */
+static int copy_number(const struct xr_trace *trace, struct xr_thread *t, uint64_t number, struct xr_chunk *to)
 {
 	int result = -1;
 	xr_lock_one(XR_LOCK_THREAD, &t->lock);
-	if (t->ring == ring && t->taken >= number && t->state != XR_THREAD_FREE) {
-		const struct xr_chunk *c = chunk_of(t, number);
+	const struct xr_chunk *c = chunk_then(trace, t, number);
+	if (c) {
 		uint64_t seq = __atomic_load_n(&c->seq, __ATOMIC_ACQUIRE);
 		uint64_t last = __atomic_load_n(&c->last, __ATOMIC_RELAXED);
-		if (seq == 2 * number && last && last < since) {
+		if (last && last < trace->since) {
 			result = 0;
-		} else if (seq == 2 * number && c->magic == XR_CHUNK_MAGIC) {
+		} else {
 			uint64_t end = copy_chunk(to, c, chunk_end(t, c));
 			__atomic_thread_fence(__ATOMIC_ACQUIRE);
 			if (__atomic_load_n(&c->seq, __ATOMIC_RELAXED) == seq) {
-				to->streamed = end;
+				to->streamed = end_at(to, end, trace->until);
 				result = 1;
 			}
 		}
@@ -841,14 +909,12 @@ static int copy_number(struct xr_thread *t, const uint8_t *ring, uint64_t number
 
 /* Copies the wanted chunks of a thread, newest first. If the thread keeps running and
  * overwrites some, the oldest are lost. */
-static int copy_thread(struct xr_thread *t, uint64_t since, struct copies *s, uint64_t *torn)
+static int copy_thread(struct xr_trace *trace, struct xr_thread *t, struct copies *s)
 {
-	uint64_t taken = __atomic_load_n(&t->taken, __ATOMIC_ACQUIRE);
-	uint64_t nchunks = t->nchunks;
-	const uint8_t *ring = t->ring;
+	uint64_t latest = newest(trace, t), nchunks = t->nchunks;
 
 	s->n = 0;
-	if (!ring || !taken)
+	if (!latest)
 		return 0;
 	if (nchunks > s->cap) {
 		if (s->chunks)
@@ -859,10 +925,13 @@ static int copy_thread(struct xr_thread *t, uint64_t since, struct copies *s, ui
 			return -ENOMEM;
 		s->cap = nchunks;
 	}
-	for (uint64_t number = taken; number && number + nchunks > taken; number--) {
-		int got = copy_number(t, ring, number, since, copy_at(s, s->n));
-		if (got < 0)
-			*torn += 1;
+	for (uint64_t number = latest; number && number + nchunks > latest; number--) {
+		int got = copy_number(trace, t, number, copy_at(s, s->n));
+		if (got > 0 && s->n && copy_at(s, s->n)->tid != copy_at(s, 0)->tid)
+			got = -1; /* another thread has the ring now */
+		/* What was overwritten before a kept snapshot ended is no loss, and what was afterwards is counted. */
+		if (got < 0 && trace->until == UINT64_MAX)
+			trace->torn += 1;
 		if (got <= 0)
 			break;
 		s->n++;
@@ -871,9 +940,9 @@ static int copy_thread(struct xr_thread *t, uint64_t since, struct copies *s, ui
 }
 
 /* Returns the time before which no ring holds wanted records. */
-static uint64_t oldest(uint64_t since)
+static uint64_t oldest(uint64_t since, uint64_t until)
 {
-	uint64_t min = UINT64_MAX;
+	uint64_t min = until < UINT64_MAX ? xr_later_first(until) : UINT64_MAX;
 	for (uint64_t i = 0, n = nthreads(); i < n; i++) {
 		struct xr_thread *t = thread_at(i);
 		xr_lock_one(XR_LOCK_THREAD, &t->lock);
@@ -1075,20 +1144,16 @@ static int follow(struct opens *o, const struct xr_chunk *c, uint64_t end, uint6
 
 /* Follows the chunks of a thread before those that were copied. If one has been overwritten, the calls
  * that were open before it are unknown. */
-static void follow_earlier(struct opens *o, struct xr_thread *t, const struct copies *s, uint64_t from)
+static void follow_earlier(const struct xr_trace *trace, struct opens *o, struct xr_thread *t, const struct copies *s, uint64_t from)
 {
 	const struct xr_chunk *oldest = copy_at(s, s->n - 1);
 	uint64_t until = oldest->seq / 2, number = until > t->nchunks ? until - t->nchunks : 1;
 	for (; number < until; number++) {
-		const struct xr_chunk *c = chunk_of(t, number);
-		int same = 0;
 		xr_lock_one(XR_LOCK_THREAD, &t->lock);
-		if (c->seq == 2 * number && c->magic == XR_CHUNK_MAGIC && c->thread == oldest->thread && t->state != XR_THREAD_FREE) {
-			same = 1;
-			if (c->last >= from)
-				follow(o, c, chunk_end(t, c), from, UINT64_MAX);
-			same = __atomic_load_n(&c->seq, __ATOMIC_ACQUIRE) == 2 * number;
-		}
+		const struct xr_chunk *c = chunk_then(trace, t, number);
+		int same = c && c->thread == oldest->thread && c->tid == oldest->tid;
+		if (same && c->last >= from)
+			follow(o, c, chunk_end(t, c), from, UINT64_MAX);
 		xr_unlock_one(XR_LOCK_THREAD, &t->lock);
 		if (!same)
 			forget_calls(o);
@@ -1112,7 +1177,7 @@ static int append_open(struct xr_trace *trace, struct xr_thread *t, const struct
 	o->last = o->nouter = o->cpu = 0;
 	int known = xr_window_at(trace->since, &w);
 	if (known)
-		follow_earlier(o, t, s, w.from);
+		follow_earlier(trace, o, t, s, w.from);
 	uint64_t i = s->n;
 	while (known && i && follow(o, copy_at(s, i - 1), copy_at(s, i - 1)->streamed, w.from, trace->since))
 		i--;
@@ -1151,13 +1216,57 @@ static int append_open(struct xr_trace *trace, struct xr_thread *t, const struct
 	return err;
 }
 
+/* If the first record at or behind an offset of a chunk is a switch, stores it. Returns its time, 1 for another record,
+ * or 0 if there is none. */
+static uint64_t switch_at(const struct xr_chunk *c, uint64_t at, uint64_t end, struct xr_switch *wait)
+{
+	const uint8_t *p = (const uint8_t *)c + at, *stop = (const uint8_t *)c + end;
+	while (p < stop && *p == (XR_REC_STAMP << 1 | 1))
+		p += 16;
+	if (p + 24 + 8 + sizeof *wait > stop || *p != (XR_REC_CUSTOM << 1 | 1) || !within_tail_call(p) || load32(p + 4) != 8 + sizeof *wait)
+		return p < stop && load64(p) ? 1 : 0;
+	xr_copy(wait, p + 16 + 8, sizeof *wait);
+	return load64(p + 8) >> 1;
+}
+
+/* Returns whether a thread was off the CPU when the trace ended, at a moment that may have passed. What it was since
+ * then counts to the time until it ran again. */
+static int waited(const struct xr_trace *trace, struct xr_thread *t, const struct xr_chunk *c, struct xr_switch *wait)
+{
+	enum { LEAST = 20000 /* ns */ };
+	if (trace->until == UINT64_MAX)
+		return xr_offcpu_waits(t, wait);
+	xr_lock_one(XR_LOCK_THREAD, &t->lock);
+	uint64_t number = c->seq / 2, at = 0;
+	const struct xr_chunk *now = chunk_then(trace, t, number), *next = t->taken > number ? chunk_of(t, number + 1) : NULL;
+	if (now)
+		at = switch_at(now, c->streamed, chunk_end(t, now), wait);
+	if (!at && next && next->seq == 2 * number + 2 && next->tid == c->tid)
+		at = switch_at(next, XR_CHUNK_HEADER, chunk_end(t, next), wait);
+	int same = t->state == XR_THREAD_LIVE && t->tid == c->tid;
+	xr_unlock_one(XR_LOCK_THREAD, &t->lock);
+	if (!at) {
+		at = xr_rdtsc();
+		if (!same || !xr_offcpu_waits(t, wait))
+			return 0;
+	}
+	uint64_t since = at > trace->until ? xr_ns(at - trace->until) : UINT64_MAX;
+	if (wait->off == XR_UNKNOWN || wait->off < since || wait->off - since < LEAST)
+		return 0;
+	wait->off -= since;
+	if (wait->queued != XR_UNKNOWN && wait->queued > wait->off)
+		wait->queued = wait->off;
+	*wait = (struct xr_switch){.off = wait->off, .queued = wait->queued};
+	return 1;
+}
+
 /* Appends the end of a thread's records. Its open calls lasted at least until then. */
-static int append_end(struct xr_trace *trace, const struct xr_thread *t, const struct xr_chunk *c, uint8_t *scratch, uint64_t tsc)
+static int append_end(struct xr_trace *trace, struct xr_thread *t, const struct xr_chunk *c, uint8_t *scratch, uint64_t tsc)
 {
 	uint32_t edge = 0;
 	uint8_t *end = scratch + XR_BLOCK_START;
 	struct xr_switch wait;
-	if (xr_offcpu_waits(t, &wait))
+	if (waited(trace, t, c, &wait))
 		end = put_metadata_event(end, XR_META_SWITCH, &wait, sizeof wait);
 	end = put_metadata_event(end, XR_META_EDGE, &edge, sizeof edge);
 	struct xr_order order = block_order(trace, c, tsc);
@@ -1209,9 +1318,11 @@ static int append_threads(struct xr_trace *trace, uint64_t *records)
 	for (uint64_t i = 0, n = nthreads(); !err && i < n; i++) {
 		struct xr_thread *t = thread_at(i);
 		int lives = t->state == XR_THREAD_LIVE;
-		uint64_t last = xr_rdtsc();
-		err = copy_thread(t, trace->since, &copies, &trace->torn);
+		uint64_t now = xr_rdtsc(), last = trace->until < now ? trace->until : now;
+		err = copy_thread(trace, t, &copies);
 		int cut = !err && trace->cut && copies.n;
+		if (cut && trace->until < UINT64_MAX) /* then */
+			lives = !copy_at(&copies, 0)->last || copy_at(&copies, 0)->last > trace->until;
 		if (cut)
 			err = make_room(&opens, copies.cap) ? append_open(trace, t, &copies, &opens) : -ENOMEM;
 		if (!err)
@@ -1229,15 +1340,15 @@ static int append_threads(struct xr_trace *trace, uint64_t *records)
 	return err;
 }
 
-int64_t xr_snapshot(int fd, uint64_t since, struct xr_written *w)
+static int64_t write_rings(struct xr_trace trace, uint64_t since, struct xr_written *w)
 {
 	const uint64_t NEVER = INT64_MAX; /* asks for the metadata alone */
-	int err = xr_file_refusal(fd);
+	int err = xr_file_refusal(trace.fd);
 	if (err)
 		return err;
 	xr_calibrated();
 	uint64_t signals = xr_block_signals();
-	struct xr_trace trace = {.fd = fd, .since = oldest(since)};
+	trace.since = oldest(since, trace.until);
 	trace.cut = since == trace.since && since && since < NEVER;
 	uint64_t records = 0;
 	err = append_first(&trace);
@@ -1249,4 +1360,31 @@ int64_t xr_snapshot(int fd, uint64_t since, struct xr_written *w)
 	if (w)
 		*w = (struct xr_written){.records = records, .bytes = trace.bytes, .torn = trace.torn};
 	return err ? err : (int64_t)records;
+}
+
+int64_t xr_snapshot(int fd, uint64_t since, struct xr_written *w)
+{
+	return write_rings((struct xr_trace){.fd = fd, .until = UINT64_MAX}, since, w);
+}
+
+int64_t xr_snapshot_kept(int fd, const struct xr_later *kept)
+{
+	struct xr_trace trace = {.fd = fd, .until = kept->until, .kept = kept, .torn = kept->torn};
+	xr_lock(XR_LOCK_STREAM);
+	xr_put(&trace.gone, kept_gone.gone.p, kept_gone.gone.n);
+	trace.unlisted = kept_gone.unlisted;
+	xr_unlock(XR_LOCK_STREAM);
+	int64_t n = write_rings(trace, kept->since, NULL);
+	xr_text_free(&trace.gone);
+	return n;
+}
+
+void xr_kept_done(void)
+{
+	xr_lock(XR_LOCK_STREAM);
+	if (!__atomic_load_n(&xr_later_until, __ATOMIC_SEQ_CST)) {
+		xr_text_free(&kept_gone.gone);
+		kept_gone.unlisted = 0;
+	}
+	xr_unlock(XR_LOCK_STREAM);
 }

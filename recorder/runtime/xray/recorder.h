@@ -190,9 +190,12 @@ XRAY_INLINE void xray_name_thread(const char *name)
  *     handle(request);
  *     xray_request_end(begin, &slowest);
  *
- * If a request took longer than all before it, a snapshot since its beginning replaces the file,
- * and end returns 1. Otherwise end returns 0 or an error. To keep only requests that took at
- * least some time, initialize longest with xray_ticks(...). slowest may be null. */
+ * If a request took longer than all before it, end keeps a snapshot since its beginning and returns
+ * 1. Another thread writes it, within 0.1 s, and it replaces the file. xray_stop, xray_snapshot and
+ * the end of the program write it at once. Otherwise end returns 0 or an error. If the file cannot be
+ * written, a warning says so, and the next end that is slower writes at once and returns the error. To
+ * keep only requests that took at least some time, initialize longest with xray_ticks(...). slowest
+ * may be null. */
 struct xray_slowest {
 	const char *path;
 	uint64_t longest; /* ticks */
