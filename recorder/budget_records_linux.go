@@ -255,6 +255,16 @@ const fewLooks = 2
 // priorTime is how much CPU time in looks counts as much as the rate of a function while it was on, in ns.
 const priorTime = 1e6
 
+// countingDeviation returns how far a rate may be off because the cost of counting is only roughly known.
+// That matters if the function is called all the time. A rate can be further above the estimate than below.
+func countingDeviation(rate float64) float64 {
+	if rate == 0 {
+		return 0
+	}
+	own := 1 / rate
+	return max(1/max(own-lookDeviation, shortestCall)-rate, rate-1/(own+lookDeviation))
+}
+
 // estimate fills a function's row with the estimate of its calls while it was off, for ns of CPU time
 // excluding the cost of recording. It leaves out those that were seen. It uses the mean rate of the looks
 // at the process, and of those at all processes with a weight of others ns. The rates of single looks
@@ -278,8 +288,7 @@ func (b *budget) estimate(row *reader.BudgetFunction, looks lookedAt, others, ns
 		if f.looks.n >= 2 {
 			deviation = math.Hypot((1-prior)*f.looks.standardError(), prior*usual)
 		}
-		// The cost of counting is only roughly known. It matters if the function is called all the time.
-		deviation = math.Hypot(deviation, rate*rate*lookDeviation)
+		deviation = math.Hypot(deviation, countingDeviation(rate))
 		least = ns / f.counted // one call in all looks
 	}
 	calls := max(0, rate*ns-seen)

@@ -247,7 +247,7 @@ func TestBudgetOfShortRecording(t *testing.T) {
 	for seed := range uint64(seeds) {
 		s := newSimulated([]float64{1 / own})
 		s.counting, s.looking, s.random = cost, cost, rand.New(rand.NewPCG(seed, 2))
-		b := newBudget(s, 0.03)
+		b := s.newBudget(0.03)
 		s.lasted = func(id uint32, ticks uint64) {}
 		now := time.Now()
 		for range rounds {
