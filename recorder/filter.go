@@ -34,7 +34,8 @@ func (f *Filter) keeps(name string, chosen bool) bool {
 
 // Write writes which functions of the objects to record, in the format that the runtime reads. For each
 // object with sleds, that is a line "object PATH", followed by lines with function numbers or ranges
-// such as "5-9". Numbers count from 1 within the object. Write returns the number of selected functions.
+// such as "5-9". Numbers count from 1 within the object. Write returns the number of selected functions,
+// without those of Chosen.
 //
 // In objects that are not listed, all functions are off if the filter has Func, and on if it only has
 // Exclude.
@@ -57,7 +58,9 @@ func (f *Filter) Write(w io.Writer, objects []string) (kept int, err error) {
 		if err != nil {
 			return kept, err
 		}
-		kept += len(ids)
+		if !slices.Contains(f.Chosen, path) {
+			kept += len(ids)
+		}
 		fmt.Fprintf(b, "object %s\n", path)
 		writeRanges(b, ids)
 	}

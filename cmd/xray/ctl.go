@@ -358,13 +358,17 @@ func (c *ctl) choose(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	data, kept, err := sendFilter(ctx, c.process, filter, objectPaths(objects))
+	paths := objectPaths(objects)
+	data, kept, err := sendFilter(ctx, c.process, filter, paths)
 	if err != nil {
 		return err
 	}
 	text := "all functions are recorded"
 	if !filter.All() {
 		text = label.Count(uint64(kept), "function is", "functions are") + " recorded"
+	}
+	if kept == 0 && filter.Func != nil {
+		text += session.Sledless(paths, filter.Func)
 	}
 	return c.say(data, text)
 }

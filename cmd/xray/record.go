@@ -240,14 +240,14 @@ func (a *app) recordProgram(ctx context.Context, r *recordFlags, args []string) 
 		return err
 	}
 	r.running = len(observed.Running) > 0
-	return a.reportRecorded(l, observed, r.quiet, status)
+	return a.reportRecorded(l, observed, r, status)
 }
 
 // sigsys ends programs that make a system call that a seccomp filter forbids, on Linux.
 const sigsys = 31
 
 // reportRecorded reports failures, and then what was recorded. It returns the exit status.
-func (a *app) reportRecorded(l *launch, observed *recorder.Observed, quiet bool, status int) error {
+func (a *app) reportRecorded(l *launch, observed *recorder.Observed, r *recordFlags, status int) error {
 	refused := false
 	for _, t := range observed.Traces {
 		if t.Problem != "" {
@@ -271,9 +271,13 @@ func (a *app) reportRecorded(l *launch, observed *recorder.Observed, quiet bool,
 	}
 	report.running, report.left = observed.Running, len(observed.Left) > 0
 	if none := observed.Unselected; len(none) > 0 {
-		fmt.Fprintf(a.Stderr, "xray: --func and --exclude select no instrumented function of %s\n", strings.Join(none[:min(len(none), 5)], ", "))
+		filter, err := r.filter(a)
+		if err != nil {
+			return err
+		}
+		a.Say("%s", nothingSelected(filter, none))
 	}
-	if !quiet {
+	if !r.quiet {
 		fmt.Fprintf(a.Stderr, "xray: %s\n", report.summary(l.sleds))
 	}
 	switch {

@@ -66,7 +66,7 @@ func (a *app) recordProcess(ctx context.Context, r *recordFlags) error {
 		}
 	}
 	if !filter.All() {
-		go followObjects(ctx, p, filter, known)
+		go a.followObjects(ctx, p, filter, known)
 	}
 	if !r.quiet {
 		fmt.Fprintf(a.Stderr, "xray: recording process %d into %s; press Ctrl-C to stop\n", status.PID, path)
@@ -185,8 +185,7 @@ func (r *recordingFlags) applyFilter(ctx context.Context, a *app, p *recorder.Pr
 		return nil, nil, err
 	}
 	known := objectPaths(objects)
-	_, _, err = sendFilter(ctx, p, filter, known)
-	return filter, known, err
+	return filter, known, a.chooseIn(ctx, p, filter, nil, known)
 }
 
 // loadCalls loads the objects that record functions of libc into a process, and returns their paths.
@@ -315,7 +314,7 @@ func (r *recordingFlags) holdRings(ctx context.Context, a *app, p *recorder.Proc
 	}
 	following, unfollow := context.WithCancel(ctx)
 	if !filter.All() {
-		go followObjects(following, p, filter, known)
+		go a.followObjects(following, p, filter, known)
 	}
 	return func() {
 		unfollow()

@@ -103,6 +103,15 @@ func (r *recordingFlags) filter(a *app) (*recorder.Filter, error) {
 	return f, nil
 }
 
+// nothingSelected says that flags select no function of some objects, and which one has no sleds.
+func nothingSelected(f *recorder.Filter, paths []string) string {
+	text := "--func and --exclude select no instrumented function of " + strings.Join(paths[:min(len(paths), 5)], ", ")
+	if f.Func != nil {
+		text += session.Sledless(paths, f.Func)
+	}
+	return text
+}
+
 // objectPaths returns the paths of objects, sorted and without duplicates.
 func objectPaths(objects []reader.Object) []string {
 	var paths []string
@@ -147,9 +156,22 @@ func writeFilter(filter *recorder.Filter, objects []string) (path string, kept i
 	return file.Name(), kept, err
 }
 
+// chooseIn tells a process to record the functions of the given objects that the filter keeps. It says so if
+// there is none in the first objects of the program; before were known before.
+func (a *app) chooseIn(ctx context.Context, p *recorder.Process, filter *recorder.Filter, before, objects []string) error {
+	own := func(paths []string) []string {
+		return slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return slices.Contains(filter.Chosen, path) })
+	}
+	_, kept, err := sendFilter(ctx, p, filter, objects)
+	if err == nil && kept == 0 && !filter.All() && len(own(before)) == 0 && len(own(objects)) > 0 {
+		a.Say("%s", nothingSelected(filter, own(objects)))
+	}
+	return err
+}
+
 // followObjects extends the filter of a process to objects that it loads, until ctx is done. The
 // filter covers known objects already.
-func followObjects(ctx context.Context, p *recorder.Process, filter *recorder.Filter, known []string) {
+func (a *app) followObjects(ctx context.Context, p *recorder.Process, filter *recorder.Filter, known []string) {
 	// Until a new object is noticed, the default applies to it.
 	const often = 200 * time.Millisecond
 	seen := int64(-1)
@@ -169,7 +191,7 @@ func followObjects(ctx context.Context, p *recorder.Process, filter *recorder.Fi
 		}
 		paths := objectPaths(objects)
 		if slices.ContainsFunc(paths, func(path string) bool { return !slices.Contains(known, path) }) {
-			if _, _, err := sendFilter(ctx, p, filter, paths); err != nil {
+			if err := a.chooseIn(ctx, p, filter, known, paths); err != nil {
 				continue
 			}
 		}
