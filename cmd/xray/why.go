@@ -181,6 +181,12 @@ func (w *explaining) options(s *session.Session) (why.Options, error) {
 		PathDepth: w.depth, MaxPaths: s.MaxPaths, MinShare: float64(w.minShare), RootLabel: w.root, RootDepth: w.rootDepth,
 		Processes: processes(s),
 	}
+	opts.Windows = func(file int) []reader.RecordedWindow {
+		if r := s.Trace.Recording(file); r != nil {
+			return r.Windows
+		}
+		return nil
+	}
 	opts.Calls.Filter.Thread, opts.Calls.Short, opts.Calls.OffCPU = s.Scope.Thread, s.ShortTicks(), s.OffCPU()
 	opts.Calls.Code, opts.Calls.Memory = s.Code, s.TableMemory
 	opts.Origins = s.Origins()

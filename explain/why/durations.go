@@ -2,6 +2,7 @@ package why
 
 import (
 	"cmp"
+	"math"
 	"math/bits"
 	"slices"
 
@@ -122,9 +123,8 @@ type durations struct {
 	depths    []uint32   // by thread, of the call that ended last
 	truncated uint64
 	inferred  uint64
-	partial   uint64 // calls of the root inside which records are missing
-	first     uint64 // TSC
-	last      uint64
+	partial   uint64         // calls of the root inside which records are missing
+	files     map[int32]span // from the first to the last time of a call
 	// addresses are those logged by functions that wait, up to maxLocks each.
 	addresses map[reader.FuncID]map[uint64]bool
 	unlocks   bool // functions with sleds release locks
@@ -170,7 +170,7 @@ const maxLocks = 256
 func newDurations(e *explainer) *durations {
 	return &durations{
 		offCPU: e.facts(),
-		places: newPlaces(&plan{root: e.opts.Root}), span: e.span(), lost: e.lossPoints, role: e.opts.Role, first: ^uint64(0),
+		places: newPlaces(&plan{root: e.opts.Root}), span: e.span(), lost: e.lossPoints, role: e.opts.Role, files: make(map[int32]span),
 		roots: make(map[reader.FuncID]bool), lengths: make(map[reader.FuncID]*lengths),
 		addresses: make(map[reader.FuncID]map[uint64]bool),
 	}
@@ -180,13 +180,14 @@ func (d *durations) Calls(b *calls.Batch) error {
 	d.find(b.Paths)
 	d.depths = grow(d.depths, b.Index+1)
 	waits := b.Waits
+	all := span{from: math.MaxUint64}
 	for i := range b.Calls {
 		c := &b.Calls[i]
 		// Calls come in the order in which they end: a call with callees comes after a
 		// deeper one.
 		leaf := d.depths[b.Index] <= c.Depth
 		d.depths[b.Index] = c.Depth
-		d.first, d.last = min(d.first, c.Start), max(d.last, c.Start+c.Duration)
+		all.from, all.to = min(all.from, c.Start), max(all.to, c.Start+c.Duration)
 		var off calls.Off
 		off, waits = waited(waits, i)
 		switch d.places.list[c.Path].kind {
@@ -205,6 +206,7 @@ func (d *durations) Calls(b *calls.Batch) error {
 			}
 		}
 	}
+	d.cover(b.Thread.File, all)
 	for _, a := range b.Args {
 		if fn := b.Calls[a.Call].Func; d.role(fn).kind() != Slower {
 			seen := d.addresses[fn]
@@ -218,6 +220,45 @@ func (d *durations) Calls(b *calls.Batch) error {
 		}
 	}
 	return nil
+}
+
+// cover extends the time of a file.
+func (d *durations) cover(file int32, s span) {
+	if s.from > s.to {
+		return
+	}
+	if old, ok := d.files[file]; ok {
+		s = span{min(s.from, old.from), max(s.to, old.to)}
+	}
+	d.files[file] = s
+}
+
+// covered returns the times of which the trace has calls, sorted. Between traces of slow calls, and between
+// windows, are times of which it has none.
+func (d *durations) covered(windows func(file int) []reader.RecordedWindow) []span {
+	var list []span
+	for file, all := range d.files {
+		var of []reader.RecordedWindow
+		if windows != nil {
+			of = windows(int(file))
+		}
+		if len(of) == 0 {
+			of = []reader.RecordedWindow{{}}
+		}
+		for _, w := range of {
+			s := span{max(all.from, w.From), all.to}
+			if w.To != 0 {
+				s.to = min(s.to, w.To)
+			}
+			if s.from < s.to {
+				list = append(list, s)
+			}
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	return joined(list)
 }
 
 // find examines new paths.
@@ -282,7 +323,9 @@ func (d *durations) Merge(other *durations) {
 	d.truncated += other.truncated
 	d.inferred += other.inferred
 	d.partial += other.partial
-	d.first, d.last = min(d.first, other.first), max(d.last, other.last)
+	for file, s := range other.files {
+		d.cover(file, s)
+	}
 	d.unlocks = d.unlocks || other.unlocks
 	for fn := range other.roots {
 		d.roots[fn] = true

@@ -160,16 +160,33 @@ func (e *evidence) victims(l *lead) map[int][]span {
 	return v
 }
 
-// shifted adds copies of the gaps at other times, wrapping around at the end of the trace.
-func shifted(gaps []gap, first, last, seed uint64) []gap {
+// shifted adds copies of the gaps at other times that the trace covers, wrapping around at its end. The
+// times are sorted, and not empty. A copy is inside one of them, and shorter if it does not fit.
+func shifted(gaps []gap, covered []span, seed uint64) []gap {
 	rng := rand.New(rand.NewPCG(seed, copies))
+	ends := make([]uint64, len(covered)) // covered time up to the end of each span
+	total := uint64(0)
+	for i, s := range covered {
+		total += s.to - s.from
+		ends[i] = total
+	}
 	n := len(gaps)
 	for c := 1; c <= copies; c++ {
-		offset := rng.Uint64N(last - first)
+		offset := rng.Uint64N(total)
 		for _, g := range gaps[:n] {
-			length := min(g.end-g.start, last-first)
-			g.start = first + (g.start-first+offset)%(last-first)
-			g.start = min(g.start, last-length)
+			i, _ := slices.BinarySearchFunc(covered, g.start, func(s span, at uint64) int { return cmp.Compare(s.to, at) })
+			i = min(i, len(covered)-1)
+			at := ends[i] - (covered[i].to - max(covered[i].from, min(g.start, covered[i].to)))
+			at = (at + offset) % total
+			i, _ = slices.BinarySearchFunc(ends, at, func(end, at uint64) int {
+				if end <= at {
+					return -1
+				}
+				return 1
+			})
+			s := covered[i]
+			length := min(g.end-g.start, s.to-s.from)
+			g.start = min(s.to-(ends[i]-at), s.to-length)
 			g.end, g.copy = g.start+length, c
 			gaps = append(gaps, g)
 		}

@@ -254,3 +254,78 @@ func TestRestCoincides(t *testing.T) {
 		t.Errorf("got %+v", h)
 	}
 }
+
+// parts are traces of parts of a run, each of them a file.
+type parts []*program
+
+// Each implements calls.Source.
+func (p parts) Each(n int, fn func(int, *reader.Block) error) error {
+	for file, part := range p {
+		err := part.Each(n, func(shard int, b *reader.Block) error {
+			b.Thread.File, b.Index = int32(file), file*len(part.threads)+b.Index
+			return fn(shard, b)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Between traces of slow calls are long times of which nothing is known. A thread that is in main in all traces
+// is not the reason for what is slow in them.
+func TestTimesBetweenTraces(t *testing.T) {
+	var all parts
+	for file := range 40 {
+		p := newProgram(2)
+		slow, other := p.threads[0], p.threads[1]
+		slow.now += uint64(file) * 1e9
+		other.now = slow.now
+		for i := range 40 {
+			slow.call(handle, 2000, func() {
+				slow.call(query, 500, func() {
+					if file%2 == 1 && i == 20 {
+						slow.switched(10_000_000, 0)
+					}
+				})
+			})
+		}
+		other.call(main, 500, func() { other.call(flush, 500, func() { other.now = slow.now }) })
+		all = append(all, p)
+	}
+	o := known()
+	o.Processes = make([]int, len(all))
+	c := only(t, explain(t, all, o))
+	if c.Func != query || c.Kind != why.Blocked || c.Holder != nil {
+		t.Errorf("got %+v, %+v", c, c.Holder)
+	}
+}
+
+// The same holds for times between the windows of a recording.
+func TestTimesBetweenWindows(t *testing.T) {
+	p := newProgram(2)
+	var windows []reader.RecordedWindow
+	slow, other := p.threads[0], p.threads[1]
+	for n := range 40 {
+		from := slow.now
+		for i := range 40 {
+			slow.call(handle, 2000, func() {
+				slow.call(query, 500, func() {
+					if n%2 == 1 && i == 20 {
+						slow.switched(10_000_000, 0)
+					}
+				})
+			})
+		}
+		other.call(main, 500, func() { other.call(flush, 500, func() { other.now = slow.now }) })
+		windows = append(windows, reader.RecordedWindow{From: from, To: slow.now})
+		slow.now += 1e9
+		other.now = slow.now
+	}
+	o := known()
+	o.Windows = func(int) []reader.RecordedWindow { return windows }
+	c := only(t, explain(t, p, o))
+	if c.Func != query || c.Kind != why.Blocked || c.Holder != nil {
+		t.Errorf("got %+v, %+v", c, c.Holder)
+	}
+}

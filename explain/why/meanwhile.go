@@ -137,13 +137,14 @@ func (x *explainer) meanwhile(d *durations, e *evidence) (found, error) {
 		gaps = append(gaps, rest...)
 	}
 	victims = append(victims, nil)
-	if len(gaps) == 0 || d.last <= d.first {
+	covered := d.covered(x.opts.Windows)
+	if len(gaps) == 0 || len(covered) == 0 {
 		return f, nil
 	}
 	byLock := waitsByLock(gaps)
 	wakeUps := x.wakeUps(gaps, ids)
-	gaps = shifted(gaps, d.first, d.last, x.opts.Seed)
-	proto := newMeanwhile(gaps, victims, d.first, d.last)
+	gaps = shifted(gaps, covered, x.opts.Seed)
+	proto := newMeanwhile(gaps, victims, covered[0].from, covered[len(covered)-1].to)
 	want := calls.Options{Nested: true, Paths: len(byLock) > 0}
 	if want.Paths && x.opts.MaxPaths > 0 {
 		want.Budget = calls.NewPathBudget(x.opts.MaxPaths)

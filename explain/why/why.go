@@ -39,6 +39,8 @@ type Options struct {
 	// Processes has for each file the number of the first file of the same process. nil means that
 	// each file is of another process.
 	Processes []int
+	// Windows returns the windows of a file's recording. nil means that no recording has windows.
+	Windows func(file int) []reader.RecordedWindow
 	// UsualLow and UsualHigh are the quantiles between which calls are usual. If both are
 	// 0, they are a quarter and three quarters.
 	UsualLow, UsualHigh float64
