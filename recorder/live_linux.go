@@ -35,6 +35,7 @@ type Live struct {
 	newest     uint64       // TSC when the rings were last read
 	windows    *liveWindows // nil if everything is recorded
 	scratch    []byte
+	header     fields  // of the chunk that was copied last
 	budget     *budget // nil without one
 	tails      bool    // copy the current chunks
 	foreign    bool    // the process is in another PID namespace
@@ -49,6 +50,8 @@ type liveThread struct {
 	opens  openCalls // after the complete chunks that were read
 	number uint64    // of the chunk to read next
 	at     int       // offset in it
+	begun  []byte    // the chunk to read next, as far as it was read
+	wait   notedWait // by the latest [Live.NoteWaits]
 	tail   tail
 }
 
@@ -81,7 +84,7 @@ func OpenLive(ctx context.Context, p *Process, keep int64, choose func(*reader.T
 	if err != nil {
 		return nil, fmt.Errorf("%w: xray needs permission to trace the process: run it as the same user or as root, and check /proc/sys/kernel/yama/ptrace_scope", err)
 	}
-	l := &Live{process: p, threads: make(map[uint64]*liveThread), room: keep, choose: choose, scratch: make([]byte, chunkSize)}
+	l := &Live{process: p, threads: make(map[uint64]*liveThread), room: keep, choose: choose, scratch: make([]byte, chunkSize), header: make(fields, chunkHeader)}
 	root, err := l.find(mem)
 	if err == nil {
 		err = l.describe(ctx, root)
@@ -313,6 +316,10 @@ func (l *Live) readChunk(t *liveThread, s *LiveState, each func(RootCall)) (done
 			if l.budget != nil {
 				l.budget.saw(&t.calls, data, at, true)
 			}
+			if at == chunkHeader {
+				t.begun = append(t.begun[:0], l.header...)
+			}
+			t.begun = append(t.begun[:min(at, len(t.begun))], data[at:]...)
 			t.at = t.scan.scan(data, at, true, each)
 		}
 		s.Bytes += int64(end) - int64(at)
@@ -357,14 +364,13 @@ func (l *Live) windowAt(tsc uint64) uint64 {
 // copies copies a part of a thread's next chunk to p, and reports whether it was still the same chunk
 // afterwards.
 func (l *Live) copies(t *liveThread, address uint64, p []byte, offset uint64) bool {
-	header := make(fields, chunkHeader)
 	if _, err := l.image.readSome(p, address+offset); err != nil {
 		return false
 	}
-	if _, err := l.image.readSome(header, address); err != nil {
+	if _, err := l.image.readSome(l.header, address); err != nil {
 		return false
 	}
-	return header.u64(0) == 2*t.number && header.u64(40) == chunkMagic && header.u64(32) == t.address
+	return l.header.u64(0) == 2*t.number && l.header.u64(40) == chunkMagic && l.header.u64(32) == t.address
 }
 
 // evict drops the chunks that ended first until the others fit into the limit.
@@ -388,7 +394,8 @@ func (l *Live) evict() {
 func (l *Live) Newest() uint64 { return l.newest }
 
 // WriteTrace writes a trace of what all threads recorded between two TSCs, as far as it is still
-// available. edit may change the metadata. WriteTrace reads the current chunks again.
+// available. edit may change the metadata. WriteTrace reads the current chunks again, unless the process
+// has ended.
 func (l *Live) WriteTrace(w io.Writer, from, to uint64, edit func(*reader.Recording)) error {
 	from = max(from, l.since)
 	chunks := l.chunks(from, to)
@@ -479,7 +486,9 @@ func (l *Live) end(chunks []*keptChunk, from, latest, to uint64) []byte {
 	var payloads [][]byte
 	ended, s, switched := nextAfter(chunks, at)
 	if ended == 0 {
-		ended, s, switched = l.waits(last.thread)
+		if ended, s, switched = l.waits(last.thread); ended == 0 {
+			ended, s, switched = l.waited(last.thread)
+		}
 	}
 	if switched && latest > 0 && ended > latest {
 		part := func(ns uint64) uint64 {
@@ -535,7 +544,10 @@ func (l *Live) current(t *liveThread) *keptChunk {
 	address := t.ring + (t.number-1)%t.size*chunkSize
 	data := make([]byte, t.at)
 	if !l.copies(t, address, data, 0) {
-		return nil
+		if len(t.begun) < t.at {
+			return nil
+		}
+		copy(data, t.begun) // the process has ended, or has overwritten the chunk
 	}
 	return &keptChunk{
 		place: chunkPlace{address: address, number: t.number, first: fields(data).u64(8), last: fields(data).u64(16), used: t.at},

@@ -49,6 +49,9 @@ func (l *Live) Read(context.Context, func(RootCall)) (LiveState, error) {
 // Newest is the TSC up to which Read has read.
 func (l *Live) Newest() uint64 { return 0 }
 
+// NoteWaits notes how long threads have waited.
+func (l *Live) NoteWaits() {}
+
 // WriteTrace writes a trace of a part of the rings.
 func (l *Live) WriteTrace(io.Writer, uint64, uint64, func(*reader.Recording)) error {
 	return Supported()

@@ -65,6 +65,35 @@ func (l *Live) waits(t *ringThread) (now uint64, s reader.Switch, switched bool)
 	return now, s, err == nil && fields(again).u64(offLookedAt) == looked
 }
 
+// notedWait is the result of [Live.waits] at some time.
+type notedWait struct {
+	now      uint64
+	s        reader.Switch
+	switched bool
+}
+
+// NoteWaits notes how long threads have been off the CPU, for a trace that is written after the process has
+// ended.
+func (l *Live) NoteWaits() {
+	for _, t := range l.threads {
+		if t.free || t.taken == 0 {
+			continue
+		}
+		now, s, switched := l.waits(t.ringThread)
+		t.wait = notedWait{now, s, switched}
+	}
+}
+
+// waited is like waits in a process that has ended: a thread that waited when that was last noted, and has
+// recorded nothing since, still did.
+func (l *Live) waited(t *ringThread) (now uint64, s reader.Switch, switched bool) {
+	of := l.threads[t.address]
+	if _, err := l.image.parseRoot(l.root); err == nil || of == nil || of.TID != t.TID {
+		return 0, s, false
+	}
+	return of.wait.now, of.wait.s, of.wait.switched
+}
+
 // sleeps returns the CPU time of a thread and its time in run queues, if it sleeps.
 func (l *Live) sleeps(tid int32) (cpu, queued uint64, ok bool) {
 	if l.foreign {

@@ -20,6 +20,8 @@ type Source interface {
 	Read(ctx context.Context, each func(recorder.RootCall)) (recorder.LiveState, error)
 	// Newest is the TSC up to which everything was read.
 	Newest() uint64
+	// NoteWaits notes which threads wait, for a trace that is written after the process has ended.
+	NoteWaits()
 	// WriteTrace writes a trace of what all threads recorded between two TSCs.
 	WriteTrace(w io.Writer, from, to uint64, edit func(*reader.Recording)) error
 	Recording() *reader.Recording
@@ -110,13 +112,19 @@ func (w *Watcher) Run(ctx context.Context) error {
 // Finish writes the traces of slow calls that have ended, without waiting for the margin.
 func (w *Watcher) Finish(ctx context.Context) {
 	_, _ = w.Round(ctx) // the process may have ended
-	if len(w.waiting) > 0 {
-		w.write(w.source.Newest())
+	if len(w.waiting) == 0 {
+		return
 	}
+	to := w.source.Newest()
+	for _, c := range w.waiting {
+		to = max(to, c.End) // a reading that failed may have found it
+	}
+	w.write(to)
 }
 
 // Round reads once, and writes the traces that are due. The error is that of reading.
 func (w *Watcher) Round(ctx context.Context) (recorder.LiveState, error) {
+	before := len(w.waiting)
 	state, err := w.source.Read(ctx, w.ended)
 	if err != nil {
 		return state, err
@@ -132,6 +140,8 @@ func (w *Watcher) Round(ctx context.Context) (recorder.LiveState, error) {
 	case len(w.waiting) > 0:
 		if to, ready := w.ready(&state, newest); ready {
 			w.write(to)
+		} else if len(w.waiting) > before {
+			w.source.NoteWaits()
 		}
 	case w.usual != nil && newest >= w.usual.End:
 		w.writeUsual(now)

@@ -37,6 +37,8 @@ func (s *script) Read(_ context.Context, each func(recorder.RootCall)) (recorder
 	return state, nil
 }
 
+func (s *script) NoteWaits() {}
+
 func (s *script) Newest() uint64 { return s.now[s.round-1] }
 
 func (s *script) Recording() *reader.Recording {

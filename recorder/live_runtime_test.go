@@ -1,0 +1,107 @@
+//go:build linux && amd64
+
+package recorder
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// A trace that is written after its process has ended has what was read before: the calls, those that are open
+// where it begins, and how long these have waited.
+func TestTraceOfEndedProcess(t *testing.T) {
+	t.Parallel()
+	program := buildProgram(t, "clang-22", "watched.c", "-O1")
+	cmd := exec.Command(program)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	startIdle(t, cmd, 1<<20)
+	command := func(c string) {
+		answer := make([]byte, 1)
+		if _, err := io.WriteString(in, c); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(out, answer); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p, err := Dial(strconv.Itoa(cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustAsk(t, cmd.Process.Pid, "start mode=record")
+	command("w")
+	table := namesOf(t, program)
+	live, err := OpenLive(t.Context(), p, 1<<20, func(*reader.Trace) (r Roots, err error) {
+		r.Is = make([]bool, 100)
+		for i := range r.Is {
+			r.Is[i] = symbolize.Label(table, reader.FuncID(i)) == "request"
+		}
+		return r, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer live.Close()
+	read := func() (calls []RootCall) {
+		if _, err := live.Read(t.Context(), func(c RootCall) { calls = append(calls, c) }); err != nil {
+			t.Fatal(err)
+		}
+		live.NoteWaits()
+		return calls
+	}
+	waits := func() (n int) {
+		for _, t := range live.threads {
+			if t.wait.switched {
+				n++
+			}
+		}
+		return n
+	}
+	for read(); waits() == 0; read() {
+		time.Sleep(time.Millisecond)
+	}
+	command("r")
+	calls := read()
+	if len(calls) != 1 {
+		t.Fatalf("got requests %v, want one", calls)
+	}
+	_ = cmd.Process.Kill()
+	_, _ = cmd.Process.Wait()
+
+	var trace bytes.Buffer
+	if err := live.WriteTrace(&trace, calls[0].Start, live.Newest(), func(*reader.Recording) {}); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "live.xray")
+	if err := os.WriteFile(path, trace.Bytes(), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	verify(t, path)
+	f := readTrace(t, path)
+	got := map[string]uint64{}
+	for id, n := range f.calls {
+		got[symbolize.Label(table, id)] += n
+	}
+	if got["request"] != 1 || got["work"] != 100 || len(got) != 2 || f.earlier != 1 || f.orphan != 1 || f.unmatched != 0 {
+		t.Errorf("got calls %v, %d open at the start and %d at the end, and %d exits without entry", got, f.earlier, f.orphan, f.unmatched)
+	}
+	if _, asleep, _ := allSwitches(t, path); asleep <= 0 {
+		t.Errorf("got waits of %v, want that of idle", asleep)
+	}
+}
