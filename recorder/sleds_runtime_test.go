@@ -177,6 +177,10 @@ func TestSharedThreadLocalStorage(t *testing.T) {
 		if got := entries(t, program, traces); got["deep"] != 6 || got["leaf"] != 12 {
 			t.Errorf("calls %v, want those before the first process", got)
 		}
+		changes := readTrace(t, traces[0]).recording.Changes
+		if !slices.ContainsFunc(changes, func(c reader.Change) bool { return strings.HasSuffix(c.What, "both are not recorded from then on") }) {
+			t.Errorf("the trace says %v", changes)
+		}
 	}
 }
 

@@ -183,6 +183,7 @@ static int64_t seal(int all_threads, long number, long a, long b, long c, long d
  * recording of the thread stops before. Threads that it creates may not either. */
 static __thread struct xr_thread *recorded __attribute__((tls_model("initial-exec")));
 
+/* Says in the trace and on standard error what has changed. */
 static void note(const char *change)
 {
 	uint64_t signals = xr_block_signals();
@@ -191,14 +192,14 @@ static void note(const char *change)
 	xr_change(change);
 	xr_unlock(XR_LOCK_CONTROL);
 	xr_restore_signals(signals);
+	xr_warn(change, NULL);
 }
 
 static void forbid_tsc(void)
 {
 	if (xr_tsc_forbidden)
 		return;
-	note("a thread may not read the clock any more, and is not recorded from here on");
-	xr_warn("a thread may not read the clock any more, and is not recorded from then on", NULL);
+	note("a thread may not read the clock any more, and is not recorded from then on");
 	__atomic_store_n(&xr_some_forbid_tsc, 1, __ATOMIC_RELAXED);
 	recorded = xr_mute();
 	xr_tsc_forbidden = 1;
@@ -356,10 +357,8 @@ EXPORT int clone(int (*run)(void *), void *stack, int flags, void *arg, ...)
 	if ((flags & (CLONE_VM | CLONE_VFORK | CLONE_SETTLS)) == CLONE_VM && !is_shared) {
 		is_shared = 1;
 		xr_mute();
-		if (is_interested()) {
-			note("a thread shares its thread-local storage with a process or thread that it creates by clone, and both are not recorded from here on");
-			xr_warn("a thread shares its thread-local storage with a process or thread that it creates by clone, and both are not recorded from then on", NULL);
-		}
+		if (is_interested())
+			note("a thread shares its thread-local storage with a process or thread that it creates by clone, and both are not recorded from then on");
 	}
 	return real_clone(run, stack, flags, arg, parent_id, tls, child_id);
 }

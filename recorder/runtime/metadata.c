@@ -414,7 +414,7 @@ static void put_losses(struct xr_text *t, const struct xr_trace *trace)
 /* Changes of the recording, for reports. */
 static struct change {
 	uint64_t tsc;
-	char what[56];
+	char what[160];
 } changes[128];
 static uint32_t nchanges;
 

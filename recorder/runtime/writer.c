@@ -996,7 +996,7 @@ static void end_gone(struct opens *o)
 }
 
 /* Ends calls that have gone on in tail calls if those cannot include the function that is entered: tail calls that
- * form a loop are calls next to each other. */
+ * form a loop are calls next to each other. TailLoop in internal/tracewrite is the same rule in Go. */
 static void end_loop(struct opens *o, uint32_t fn)
 {
 	for (uint64_t i = o->n; i-- && o->calls[i].fn & CALL_GONE;) {
