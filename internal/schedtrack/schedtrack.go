@@ -276,17 +276,19 @@ func (t *Tracker) switched(e *tracefs.Event) {
 }
 
 // unseen adds the switch to a thread that runs on a CPU where the kernel reported no switch to
-// it. Some kernels do not report the switches from the idle task of a CPU. An idle CPU does not
-// let a thread wait, so the time is the earliest possible one.
+// it. Some kernels do not report the switches from some tasks, such as the idle task of a CPU. The time
+// is the earliest possible one: just after the switch to the task that ran before, because the order of
+// events with equal times is not known.
 func (t *Tracker) unseen(th *thread, out *tracefs.Event) {
 	c := *t.cpu(out.CPU)
 	if !c.is || c.tid == th.tid {
 		return
 	}
-	e := tracefs.Event{Time: c.since, Kind: tracefs.Switch, CPU: out.CPU, Task: c.tid, TaskComm: c.comm, State: 'R',
+	e := tracefs.Event{Time: min(c.since+1, out.Time), Kind: tracefs.Switch, CPU: out.CPU, Task: c.tid, TaskComm: c.comm, State: 'R',
 		Other: th.tid, OtherComm: out.TaskComm}
 	if th.waits {
 		e.Time = max(e.Time, th.since)
+		t.instead(th, &e)
 	}
 	t.keep(t.processes[th.process], &e, reader.Unreported)
 	th.ran(t)
