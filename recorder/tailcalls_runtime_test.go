@@ -15,7 +15,8 @@ import (
 type tailSums struct {
 	count map[string]int64 // with those that the recorder dropped
 	kept  map[string]int
-	slow  map[string]int // of at least 5 ms
+	slow  map[string]int // whole calls of at least 5 ms
+	under map[string]int // slow calls of sleeps, by caller
 }
 
 type tailSink struct {
@@ -31,8 +32,11 @@ func (s tailSink) Calls(b *calls.Batch) error {
 		c := &b.Calls[i]
 		s.sums.count[s.name(c.Func)]++
 		s.sums.kept[s.name(c.Func)]++
-		if c.Duration >= s.slow {
-			s.sums.slow[s.name(c.Func)]++
+		if c.Duration < s.slow || c.Partial() {
+			continue
+		}
+		if s.sums.slow[s.name(c.Func)]++; s.name(c.Func) == "sleeps" {
+			s.sums.under[s.name(c.Caller)]++
 		}
 	}
 	return nil
@@ -53,7 +57,7 @@ func tailSumsOf(t *testing.T, program, path string) *tailSums {
 	}
 	r := trace.Recording(0)
 	slow := r.Clock.Frequency / 1000 * 49 / 10 // the clocks of sleeps and of the trace differ a little
-	sums := &tailSums{map[string]int64{}, map[string]int{}, map[string]int{}}
+	sums := &tailSums{map[string]int64{}, map[string]int{}, map[string]int{}, map[string]int{}}
 	options := calls.Options{Shards: 1}
 	options.Continue = symbolize.FindTailCalls(table).Continue
 	if _, _, err := calls.Run(calls.Source(trace), options, func() tailSink { return tailSink{name, slow, sums} }); err != nil {
@@ -116,5 +120,24 @@ func TestTailCallsInModes(t *testing.T) {
 	// The chain has three paths that are slow, and each way to sleeps has one.
 	if !maps.Equal(got.count, want) || got.slow["request"] != 1 || got.slow["chain"] != 3 || got.slow["sleeps"] != 3 || stderr != "" {
 		t.Errorf("profile: got %v, want %v; %s", got, want, stderr)
+	}
+}
+
+// In windows, a call that goes on in its tail call is as long as both, too. It is in the trace if both are.
+func TestTailCallsInWindows(t *testing.T) {
+	t.Parallel()
+	l := library(t)
+	program := buildProgram(t, "clang-22", "tailcalls.c", "-O2", "-fxray-instruction-threshold=1")
+	for _, mode := range []string{"mode=record", "mode=prune,threshold=4000000"} {
+		_, stderr, traces := recordProgram(t, &l, mode+",window=50000000,every=60000000", program, "1")
+		got := tailSumsOf(t, program, traces[0])
+		if got.under["request"] < 10 || got.under["chain"] < 10 || stderr != "" {
+			t.Errorf("%s: got slow calls of sleeps by caller %v; %s", mode, got.under, stderr)
+		}
+		for caller, calls := range map[string]int{"request": 1, "chain": 3, "always": 1} {
+			if got.slow[caller] != calls*got.under[caller] {
+				t.Errorf("%s: got %d slow calls of %s, want %d in each of %d tail calls", mode, got.slow[caller], caller, calls, got.under[caller])
+			}
+		}
 	}
 }
