@@ -125,6 +125,10 @@ func (h *Held) Over() <-chan struct{} { return h.over }
 // Close ends the recording.
 func (h *Held) Close() error { return h.connection.Close() }
 
+// maxData limits the data that a command makes the runtime write, such as a list of objects. The process may
+// write anything.
+const maxData = 256 << 20
+
 // Data sends a command that makes the runtime write data, and returns the answer and the data.
 func (p *Process) Data(ctx context.Context, command string) (answer, data []byte, err error) {
 	file, err := os.CreateTemp("", "xray-*")
@@ -136,7 +140,9 @@ func (p *Process) Data(ctx context.Context, command string) (answer, data []byte
 	if answer, err = p.Do(ctx, nil, command, file); err != nil {
 		return answer, nil, err
 	}
-	data, err = os.ReadFile(file.Name())
+	if data, err = io.ReadAll(io.NewSectionReader(file, 0, maxData+1)); err == nil && len(data) > maxData {
+		err = fmt.Errorf("%s: the recorder wrote more than %d bytes", p, maxData)
+	}
 	return answer, data, err
 }
 
@@ -147,13 +153,19 @@ func (p *Process) Objects(ctx context.Context) ([]reader.Object, error) {
 	if err != nil {
 		return nil, err
 	}
+	objects, err := parseObjects(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: invalid list of objects: %w", p, err)
+	}
+	return objects, nil
+}
+
+func parseObjects(data []byte) ([]reader.Object, error) {
 	var list struct {
 		Objects []reader.Object `json:"objects"`
 	}
-	if err := json.Unmarshal(data, &list); err != nil {
-		return nil, fmt.Errorf("%s: invalid list of objects: %w", p, err)
-	}
-	return list.Objects, nil
+	err := json.Unmarshal(data, &list)
+	return list.Objects, err
 }
 
 // Create creates a file that only the user may read, like the runtime's traces. It returns an error if

@@ -305,3 +305,29 @@ func TestCreateFollowsNothing(t *testing.T) {
 		t.Errorf("got files %v", entries)
 	}
 }
+
+// A process may answer anything.
+func FuzzAnswer(f *testing.F) {
+	for _, text := range []string{`{"ok":true,"version":1,"pid":5,"mode":"record","windows":{"length_ns":1},"threads":{"live":1}}`,
+		`{"ok":false,"error":"no"}`, `{"ok":false}`, `{"objects":[{"path":"/bin/x","first":1,"last":9,"build_id":"ab"}]}`, `{"ok":true,"refused":[{"path":1}]}`, ""} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if err := answer(data, nil); err != nil && err.Error() == "" {
+			t.Error("an error without a reason")
+		}
+		var s Status
+		if answer(data, &s) == nil && answer(data, nil) != nil {
+			t.Errorf("%q is an answer only with a result", data)
+		}
+		if objects, err := parseObjects(data); err == nil {
+			again, err := json.Marshal(map[string]any{"objects": objects})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if list, err := parseObjects(again); err != nil || len(list) != len(objects) {
+				t.Errorf("got %d objects, then %d; %v", len(objects), len(list), err)
+			}
+		}
+	})
+}

@@ -228,6 +228,33 @@ func TestSelectionsAreLimited(t *testing.T) {
 	}
 }
 
+// A process may ask anything.
+func FuzzQuestions(f *testing.F) {
+	var o ObserverOptions
+	path, err := filepath.Abs(filepath.Join("..", "testdata", "kvserver"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(testQuestion(&o, path, []byte{1, 2, 3}))
+	f.Add(testQuestion(&o, "a\nb", nil))
+	f.Add(testQuestion(&o, strings.Repeat("x", questionPathSize), make([]byte, 32)))
+	f.Fuzz(func(t *testing.T, question []byte) {
+		if len(question) != questionSize {
+			return
+		}
+		ob := testObserver(t)
+		ob.options.Filter = &Filter{Exclude: regexp.MustCompile("^$")}
+		ob.options.Session = fields(question).u64(questionSessionAt)
+		answer, err := ob.answerSelect(gonePID, question)
+		if err == nil && !strings.HasPrefix(string(answer), "object /") {
+			t.Errorf("got the answer %q", answer)
+		}
+		ob.leave(gonePID, question)
+		ob.naming.Wait()
+		ob.left.list()
+	})
+}
+
 func TestLeftProgramsAreLimited(t *testing.T) {
 	t.Parallel()
 	var l leftPrograms

@@ -265,7 +265,7 @@ func writeStatus(w io.Writer, s *recorder.Status) error {
 	row("running", "for %s", nanoseconds.Format(uint64(s.UptimeNS)))
 	row("lost", "%s", label.Count(uint64(s.Dropped), "record", "records"))
 	if s.OffCPU != "" {
-		row("switches", "recorded (%s)", s.OffCPU)
+		row("switches", "recorded (%s)", texttab.Printable(s.OffCPU))
 	} else if s.NoOffCPU != "" {
 		row("switches", "not recorded: %s", texttab.Printable(s.NoOffCPU))
 	}
@@ -282,9 +282,9 @@ func writeStatus(w io.Writer, s *recorder.Status) error {
 }
 
 func describeMode(s *recorder.Status) string {
-	mode := string(s.Mode)
+	mode := texttab.Printable(string(s.Mode))
 	if s.Paused != "" {
-		mode = "off, paused; on: " + string(s.Paused)
+		mode = "off, paused; on: " + texttab.Printable(string(s.Paused))
 	}
 	if s.ThresholdNS > 0 {
 		mode += ", calls of " + nanoseconds.Format(uint64(s.ThresholdNS)) + " and more"

@@ -69,18 +69,35 @@ func OpenFolder(path string, limits Limits) (*Folder, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	for line := range bytes.Lines(data) {
-		var e Entry
-		if json.Unmarshal(line, &e) != nil || e.File != filepath.Base(e.File) {
-			continue // a line that a full disk cut off
-		}
-		if info, err := os.Stat(filepath.Join(path, e.File)); err != nil || !info.Mode().IsRegular() {
+	for _, e := range parseIndex(data) {
+		info, err := os.Lstat(filepath.Join(path, e.File))
+		if err != nil || !info.Mode().IsRegular() {
 			f.stale++
 			continue
 		}
+		e.Bytes = info.Size()
 		f.entries = append(f.entries, e)
 	}
 	return f, f.fit()
+}
+
+// parseIndex returns the entries of an index, the last one of each file. It skips damaged lines, such as one
+// that a full disk cut off, and names that are not those of traces.
+func parseIndex(data []byte) (entries []Entry) {
+	at := make(map[string]int)
+	for line := range bytes.Lines(data) {
+		var e Entry
+		if json.Unmarshal(line, &e) != nil || filepath.Base(e.File) != e.File || strings.Trim(e.File[:1], "._/") == "" {
+			continue
+		}
+		if i, known := at[e.File]; known {
+			entries[i] = e
+			continue
+		}
+		at[e.File] = len(entries)
+		entries = append(entries, e)
+	}
+	return entries
 }
 
 func (f *Folder) index() string { return filepath.Join(f.path, indexName) }

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -203,4 +204,28 @@ func TestFolderFails(t *testing.T) {
 	if diff := cmp.Diff([]string{"20260102T120001.000000-slow-1s.xray", "_index.jsonl"}, got); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// The index of an earlier run may be damaged. No other file is taken for a trace of watch.
+func FuzzIndex(f *testing.F) {
+	f.Add([]byte(`{"file":"a-slow-1ms.xray","time":"2026-11-23T07:24:44Z","slow":true,"function":"f","duration_ns":5,"bytes":7}` + "\n" + `{"file":"a-slow`))
+	f.Add([]byte(`{"file":"../x"}` + "\n" + `{"file":"_index.jsonl"}` + "\n" + `{"file":"/"}` + "\n" + `{"file":""}` + "\n" + `{"file":"a","bytes":-1}` + "\n" + `{"file":"a","duration_ns":1e30}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		entries := parseIndex(data)
+		var again bytes.Buffer
+		names := make(map[string]bool)
+		for i := range entries {
+			e := &entries[i]
+			if names[e.File] || e.File == indexName || filepath.Dir(filepath.Join("dir", e.File)) != "dir" {
+				t.Errorf("the file %q is listed again, or is no trace", e.File)
+			}
+			names[e.File] = true
+			if err := json.NewEncoder(&again).Encode(e); err != nil {
+				t.Skip(err) // a time that has no year of four digits
+			}
+		}
+		if got := parseIndex(again.Bytes()); len(got) != len(entries) {
+			t.Errorf("got %d entries, then %d", len(entries), len(got))
+		}
+	})
 }
