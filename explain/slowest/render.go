@@ -48,7 +48,7 @@ func (r *Report) Body(names symbolize.Names, v View) []report.Node {
 	}
 	for i := range r.Slowest {
 		s := &r.Slowest[i]
-		title := fmt.Sprintf("%d. %s#%d, %s", i+1, symbolize.Label(names, s.Root), s.Number, r.Clock.Format(s.Duration))
+		title := fmt.Sprintf("%d. %s#%s%d, %s", i+1, symbolize.Label(names, s.Root), r.among(), s.Number, r.Clock.Format(s.Duration))
 		body = append(body, report.People{&report.Section{Title: title, Body: r.shown(s, names, v)}})
 	}
 	return body

@@ -3,6 +3,7 @@ package slowest
 import (
 	"cmp"
 	"slices"
+	"strconv"
 
 	"github.com/xray-tools/xray/internal/invocation"
 	"github.com/xray-tools/xray/reader"
@@ -20,6 +21,7 @@ type Report struct {
 	Approximate          bool
 	OffCPU               bool // the trace says when threads were off CPU
 	Nested               bool // invocations may be inside others
+	Depth                int  // Options.RootDepth
 	Usual                Usual
 	// Slowest are ordered by duration, the longest first, and with Options.PerThread first
 	// by thread.
@@ -45,6 +47,18 @@ type Slow struct {
 // MaxDepth is the maximum depth of a tree of rows. JSON parsers reject deeper trees, and
 // people cannot read them.
 const MaxDepth = 1000
+
+// among is what stands between # and the number of an invocation that is not an outermost call, as in
+// xray slice --around.
+func (r *Report) among() string {
+	switch {
+	case r.Nested:
+		return "all:"
+	case r.Depth > 1:
+		return strconv.Itoa(r.Depth) + ":"
+	}
+	return ""
+}
 
 // Row is all calls of a path in an invocation. Total is Self plus the rows below.
 type Row struct {
@@ -78,7 +92,7 @@ func (r *Row) Ratio() float64 {
 // Report makes the report of both passes. The Trees must not be used afterwards.
 func (t *Trees) Report(c reader.Clock) *Report {
 	d := t.found.durations
-	r := &Report{Clock: c, Invocations: d.Count(), Threads: t.found.threads, Usual: t.usual, Nested: t.found.opts.RootDepth == calls.EveryRoot}
+	r := &Report{Clock: c, Invocations: d.Count(), Threads: t.found.threads, Usual: t.usual, Nested: t.found.opts.RootDepth == calls.EveryRoot, Depth: t.found.opts.RootDepth}
 	if r.Invocations > 0 {
 		r.Median, r.P99, r.Longest, r.Approximate = d.Quantile(0.5), d.Quantile(0.99), d.Max(), d.Approximate()
 	}

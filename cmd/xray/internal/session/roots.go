@@ -36,17 +36,17 @@ func rootsOnly(root func(reader.FuncID) bool, depth int) calls.Options {
 // fewInvocations limits the invocations that are kept to find one of them.
 const fewInvocations = 1 << 16
 
-// numbered finds the time of the invocation with a number. They are numbered from 1 in the order
-// of their starts.
-func (s *Session) numbered(root func(reader.FuncID) bool, number uint64) (start, duration uint64, err error) {
+// numbered finds the time of the invocation with a number, for a root and a depth. They are numbered from 1
+// in the order of their starts.
+func (s *Session) numbered(opts slowest.Options, number uint64) (start, duration uint64, err error) {
 	all, err := s.Span()
 	if err != nil {
 		return 0, 0, err
 	}
-	opts := slowest.Options{Root: root, From: all.First, Top: fewInvocations}
+	opts.From, opts.Top = all.First, fewInvocations
 	n := number
 	for {
-		census, _, err := Analyze(s, Scope{}, rootsOnly(root, 1), func() *slowest.Census { return slowest.NewCensus(opts, all.Last) })
+		census, _, err := Analyze(s, Scope{}, rootsOnly(opts.Root, opts.RootDepth), func() *slowest.Census { return slowest.NewCensus(opts, all.Last) })
 		if err != nil {
 			return 0, 0, err
 		}

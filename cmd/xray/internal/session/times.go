@@ -110,10 +110,16 @@ func (f *timeFlags) spansAround(s *Session) ([]convert.Span, error) {
 	if place <= 0 {
 		return nil, cli.Usagef("--around: %q names no call: write ROOT#N or ROOT#slowest:N", f.around)
 	}
-	which, slow := strings.CutPrefix(f.around[place+1:], "slowest:")
-	n, err := strconv.ParseUint(which, 10, 31)
-	if err != nil || n == 0 {
-		return nil, cli.Usagef("--around: %q is not the number of a call: write ROOT#N or ROOT#slowest:N, with N ≥ 1",
+	among, which, has := strings.Cut(f.around[place+1:], ":")
+	depth, slow := rootDepth(1), among == "slowest"
+	if !has {
+		which = among
+	} else if !slow {
+		err = depth.Set(among)
+	}
+	n, failed := strconv.ParseUint(which, 10, 31)
+	if err != nil || failed != nil || n == 0 {
+		return nil, cli.Usagef("--around: %q is not the number of a call: write ROOT#N or ROOT#slowest:N, with N ≥ 1, or ROOT#DEPTH:N as xray slowest --root-depth does",
 			f.around[place+1:])
 	}
 	root, err := s.ChooseFuncs("around", f.around[:place])
@@ -121,7 +127,7 @@ func (f *timeFlags) spansAround(s *Session) ([]convert.Span, error) {
 		return nil, err
 	}
 	if !slow {
-		start, duration, err := s.numbered(root, n)
+		start, duration, err := s.numbered(slowest.Options{Root: root, RootDepth: int(depth)}, n)
 		if err != nil {
 			return nil, fmt.Errorf("--around %s: %w", f.around, err)
 		}
