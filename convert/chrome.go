@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 )
@@ -127,7 +128,7 @@ func (c *Chrome) appendCall(dst []byte, b *calls.Batch, i int, t *chromeThread) 
 				if k > 0 {
 					dst = append(dst, ',')
 				}
-				dst = appendExactInJavaScript(dst, a.Value)
+				dst = appendJSONArgument(dst, a.Value)
 			}
 			dst = append(dst, ']')
 		}
@@ -144,22 +145,24 @@ func (c *Chrome) appendCall(dst []byte, b *calls.Batch, i int, t *chromeThread) 
 	return append(dst, '}')
 }
 
-// mostExact is the largest number up to which JavaScript represents all integers exactly. Larger
-// arguments are mostly addresses.
-const mostExact = 1 << 53
+// isHexadecimal reports whether an argument is an address, or larger than the largest number up to which
+// JavaScript represents all integers exactly.
+func isHexadecimal(v uint64) bool {
+	const mostExact = 1 << 53
+	return v > mostExact || label.IsAddress(v)
+}
 
-// appendArgument appends an argument, in hexadecimal if it is larger than mostExact.
+// appendArgument appends an argument in decimal or hexadecimal.
 func appendArgument(dst []byte, v uint64) []byte {
-	if v <= mostExact {
+	if !isHexadecimal(v) {
 		return strconv.AppendUint(dst, v, 10)
 	}
 	return strconv.AppendUint(append(dst, "0x"...), v, 16)
 }
 
-// appendExactInJavaScript appends an argument as a JSON number if JavaScript represents it exactly,
-// and otherwise as a string.
-func appendExactInJavaScript(dst []byte, v uint64) []byte {
-	if v <= mostExact {
+// appendJSONArgument appends an argument as a number, or as a string if it is hexadecimal.
+func appendJSONArgument(dst []byte, v uint64) []byte {
+	if !isHexadecimal(v) {
 		return appendArgument(dst, v)
 	}
 	return append(appendArgument(append(dst, '"'), v), '"')

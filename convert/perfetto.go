@@ -504,10 +504,10 @@ func appendClock(dst []byte, id, time uint64, incremental bool) []byte {
 	return appendBytes(dst, 1, clock)
 }
 
-// annotateNumber annotates an event with a number, as a pointer if it is larger than mostExact.
+// annotateNumber annotates an event with a number, as a pointer if it is hexadecimal.
 func annotateNumber(dst []byte, name string, v uint64) []byte {
 	kind := protowire.Number(annotationUint)
-	if v > mostExact {
+	if isHexadecimal(v) {
 		kind = annotationPointer
 	}
 	return appendBytes(dst, eventAnnotation, appendPresent(appendText(nil, annotationName, name), kind, v))

@@ -57,6 +57,21 @@ func TestAddresses(t *testing.T) {
 			}
 		}
 	}
+	// Records (YAML, raw) and CSV have numbers as they were logged.
+	for _, format := range []string{"chrome", "viztracer", "firefox", "speedscope"} {
+		o := runHere("xray", "convert", "-f", format, "-o", "-", trace)
+		if o.status != 0 {
+			t.Errorf("convert -f %s: %v", format, o)
+		}
+		for _, address := range []uint64{request, lock} {
+			if strings.Contains(o.stdout, fmt.Sprint(address)) {
+				t.Errorf("convert -f %s has the address %#x in decimal", format, address)
+			}
+			if (format == "chrome" || format == "firefox") && !strings.Contains(o.stdout, fmt.Sprintf("%#x", address)) {
+				t.Errorf("convert -f %s lacks the address %#x", format, address)
+			}
+		}
+	}
 	decimal := runHere("xray", "requests", "--id-func", "#1", "--request", fmt.Sprint(request), trace)
 	hexadecimal := runHere("xray", "requests", "--id-func", "#1", "--request", fmt.Sprintf("%#x", request), trace)
 	if decimal != hexadecimal || !strings.Contains(decimal.stdout, fmt.Sprintf("%#x", request)) {

@@ -107,11 +107,16 @@ func Path(names symbolize.Names, path []reader.FuncID, limit int) string {
 	return strings.Join(parts, " > ")
 }
 
-// Argument returns the value of an argument. Values in the range of the addresses of programs,
-// libraries and stacks are hexadecimal, because they most likely are addresses.
-func Argument(v uint64) string {
+// IsAddress reports whether the value of an argument is in the range of the addresses of programs, libraries
+// and stacks. It most likely is an address.
+func IsAddress(v uint64) bool {
 	const least, end = 1 << 42, 1 << 47
-	if v >= least && v < end {
+	return v >= least && v < end
+}
+
+// Argument returns the value of an argument, in hexadecimal if it is an address.
+func Argument(v uint64) string {
+	if IsAddress(v) {
 		return fmt.Sprintf("%#x", v)
 	}
 	return strconv.FormatUint(v, 10)
