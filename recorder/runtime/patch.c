@@ -724,6 +724,7 @@ static int next(struct walk *w, struct target *t)
 		if (w->i == (w->end ? w->end : w->o->nsleds))
 			return 0;
 		s = (const struct xr_sled *)w->o->sleds + w->i;
+		xr_prefetch_sled(w->o, w->i);
 		uint64_t function = xr_sled_function(s);
 		if (!w->id)
 			w->id = w->o->first_id;

@@ -433,6 +433,8 @@ void xr_examine(const struct xr_object *o, const struct dl_phdr_info *info)
 	for (uint64_t i = 0, first = 0, next; able && first < o->nsleds; i++, first = next) {
 		for (next = first + 1; next < o->nsleds && xr_sled_function(&s[next]) == xr_sled_function(&s[first]); next++)
 			;
+		for (uint64_t k = first; k < next; k++)
+			xr_prefetch_sled(o, k);
 		uint64_t at = xr_sled_function(&s[first]), end = next < o->nsleds ? xr_sled_function(&s[next]) : c.last;
 		if (end <= at || end - at > MOST)
 			end = at + MOST;
