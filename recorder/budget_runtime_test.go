@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -137,11 +138,11 @@ func TestBudgetCommandsShareAConnection(t *testing.T) {
 
 // startIdle starts a program with rings of this size, which does not record until a command starts it.
 // It returns when the program accepts commands, and kills it at the end of the test.
-func startIdle(t *testing.T, cmd *exec.Cmd, ring int64) {
+func startIdle(t *testing.T, cmd *exec.Cmd, ring int64, preload ...string) {
 	t.Helper()
 	l := library(t)
 	options := Options{Ring: ring, Idle: true}
-	cmd.Env = append(os.Environ(), "LD_PRELOAD="+l.Preload(), options.Environment())
+	cmd.Env = append(os.Environ(), "LD_PRELOAD="+strings.Join(append([]string{l.Preload()}, preload...), ":"), options.Environment())
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

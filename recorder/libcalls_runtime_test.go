@@ -4,6 +4,7 @@ package recorder
 
 import (
 	"bytes"
+	"debug/elf"
 	"fmt"
 	"maps"
 	"os"
@@ -377,6 +378,68 @@ func TestLibcallExports(t *testing.T) {
 			}
 		}
 	}
+}
+
+// While nothing is recorded, functions of the call sets jump to those of libc, whose calls then cost next to
+// nothing.
+func TestLibcallsThatAreOff(t *testing.T) {
+	t.Parallel()
+	path := library(t).PreloadCalls("locks")
+	cmd := exec.Command(buildProgram(t, "clang-22", "budget.c", "-O2", "-fxray-instruction-threshold=1"), "1000000000")
+	startIdle(t, cmd, 1<<20, path)
+	pid := cmd.Process.Pid
+	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := uint64(0)
+	for line := range strings.Lines(string(maps)) {
+		if strings.HasSuffix(strings.TrimSpace(line), path) && base == 0 {
+			base, _ = strconv.ParseUint(line[:strings.IndexByte(line, '-')], 16, 64)
+		}
+	}
+	library, err := elf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer library.Close()
+	symbols, err := library.DynamicSymbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mem, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mem.Close()
+	heads := func(want byte) {
+		t.Helper()
+		n := 0
+		for _, s := range symbols {
+			if s.Section == elf.SHN_UNDEF || elf.ST_TYPE(s.Info) != elf.STT_FUNC {
+				continue
+			}
+			n++
+			code := make([]byte, 64)
+			if _, err := mem.ReadAt(code, int64(base+s.Value)-1); err != nil {
+				t.Fatal(err)
+			}
+			// The byte before a function is the distance to its sled.
+			sled := code[1+code[0]:]
+			if sled[0] != 0xeb || sled[1] != want || !bytes.Equal(sled[13:15], []byte{0xff, 0x25}) {
+				t.Errorf("%s: the sled is % x", s.Name, sled[:15])
+			}
+		}
+		if n < 20 {
+			t.Errorf("%d functions", n)
+		}
+	}
+	const off, on = 13 - 2, 4
+	heads(off)
+	mustAsk(t, pid, "start mode=record")
+	heads(on)
+	mustAsk(t, pid, "stop")
+	heads(off)
 }
 
 func TestParseCallSets(t *testing.T) {

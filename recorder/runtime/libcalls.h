@@ -18,6 +18,8 @@
 #define XR_CALL_MARK 0x6c61436372615258
 #define XR_CALL_ALIGN 32
 #define XR_CALL_HEAD 16
+/* Where a function's entry sled leads while it is off, from the sled on: behind the sled and a short jump. */
+#define XR_CALL_BYPASS 13
 
 /* Number of descriptors that can have names. The table has one bit for each. */
 #define XR_NAMED 1048576

@@ -576,6 +576,18 @@ static const struct shape {
  * anything else: the stack below the return address is free once the function is left. */
 static const struct shape conditional = {0x09eb, 0x0970, 2, 2, 0xe8};
 
+/* While an entry of libcalls/ is off, it leads to a jump to libc's function, not into the rest of ours. LLVM's
+ * runtime switches such entries off like others. */
+enum { BYPASS = 0xeb | (XR_CALL_BYPASS - 2) << 8 };
+
+static int has_bypass(const struct xr_sled *s)
+{
+	static const uint64_t mark = XR_CALL_MARK;
+	const uint8_t *p = (const uint8_t *)xr_sled_address(s), *function = (const uint8_t *)xr_sled_function(s);
+	return (s->kind == XR_SLED_ENTRY || s->kind == XR_SLED_ARG) && p[11] == 0xeb && (uintptr_t)function % XR_CALL_ALIGN == XR_CALL_HEAD &&
+	       !__builtin_memcmp(function - XR_CALL_HEAD, &mark, sizeof mark);
+}
+
 /* Returns the condition of the jump behind a tail exit, by its number in opcodes, or -1. */
 static int condition_after(const uint8_t *sled)
 {
@@ -660,6 +672,8 @@ static int head_is_on(const struct target *t)
 static int head_is_off(const struct target *t)
 {
 	uint16_t head = __atomic_load_n((uint16_t *)t->p, __ATOMIC_RELAXED);
+	if (t->shape.off == BYPASS && head == shapes[XR_SLED_ENTRY].off)
+		return 1;
 	return t->shape.off >> 8 ? head == t->shape.off : (head & 0xff) == t->shape.off;
 }
 
@@ -743,6 +757,8 @@ static int next(struct walk *w, struct target *t)
 
 	t->p = (uint8_t *)xr_sled_address(s);
 	t->shape = shapes[s->kind];
+	if (has_bypass(s))
+		t->shape.off = BYPASS;
 	t->want = (w->wanted && mode_wants(s->kind, unsafe) && budget_wants(w->budget, unsafe == XR_ONE_SIDED ? XR_SLED_ENTRY : s->kind)) ||
 		  (xr_program_wants(w->id) && !s->call);
 	if (unsafe > XR_ONE_SIDED && !is_event(s->kind))

@@ -5,6 +5,7 @@
  *
  * A function is a sled, a call of libc's function, and another sled. In between it keeps only
  * one word on the stack, so unwinding or longjmp leaves nothing behind. Errno is never touched.
+ * While the first sled is off, it leads to a jump to libc's function, which costs next to nothing.
  *
  * At its sleds, r11 is the value to record: an argument or the result. Sleds have the record's
  * kind as compilers write it. The byte that compilers leave 0 is the number of a thunk, from 1;
@@ -53,8 +54,15 @@ __wrap_\name:
 	\load
 	.p2align 1
 .Lentry_\name:
-	.byte	0xeb, 0x09, 0x66, 0x0f, 0x1f, 0x84, 0, 0, 2, 0, 0
-	pushq	\save
+	.byte	0xeb, XR_CALL_BYPASS - 2, 0x66, 0x0f, 0x1f, 0x84, 0, 0, 2, 0, 0
+	jmp	1f
+	/* Here while the sled is off. */
+#ifdef XR_WRAP
+	jmp	__real_\name@PLT
+#else
+	jmp	*.Lreal_\name(%rip)
+#endif
+1:	pushq	\save
 	.cfi_adjust_cfa_offset 8
 #ifdef XR_WRAP
 	call	__real_\name@PLT
