@@ -84,6 +84,8 @@ type Process struct {
 	// WritingNS is the CPU time of that process to write the trace, in nanoseconds, or 0 if
 	// it is unknown.
 	WritingNS uint64 `json:"writing_ns,omitempty"`
+	// Memory is the limit of memory for records and what became of it, or nil without a limit.
+	Memory *Memory `json:"memory,omitempty"`
 	// NoSched is why there are no scheduler events although the user asked for them, or "".
 	NoSched string `json:"no_sched,omitempty"`
 	// OffCPU says how the recorder noticed that threads were switched out ("rseq"). If it
@@ -92,6 +94,19 @@ type Process struct {
 	NoOffCPU string `json:"no_offcpu,omitempty"`
 	// Watched is set in traces that `xray watch` wrote, of slow calls or for comparison.
 	Watched *Watched `json:"watched,omitempty"`
+}
+
+// Memory is a limit of memory for the records of all threads of a process, in bytes. Peak is the most that was
+// in use at once. Least and Most are what one thread had at its end, of those in the trace. Records in rings of
+// threads that had ended were given up when others needed the memory.
+type Memory struct {
+	Limit        uint64 `json:"limit"`
+	Used         uint64 `json:"used"` // at the end
+	Peak         uint64 `json:"peak"`
+	Least        uint64 `json:"least"`
+	Most         uint64 `json:"most"`
+	RingsGivenUp uint64 `json:"rings_given_up"`
+	BytesGivenUp uint64 `json:"bytes_given_up"`
 }
 
 // Watched says which calls xray watch selected: calls of functions that match the regular expression

@@ -12,14 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The layout of the arena, as in runtime/arena.h, version 3.
+// The layout of the arena, as in runtime/arena.h, version 4.
 const (
 	arenaMagic     = "XRAY-ARENA-1\x00\x00\x00\x00"
-	arenaVersion   = 3
+	arenaVersion   = 4
 	arenaHeader    = 4096
 	slotSize       = 256
 	maxSlots       = 1 << 16
-	processSize    = 128
+	processSize    = 192
 	maxProcesses   = 1 << 14
 	maxArenaText   = 4 << 20
 	slotsAt        = arenaHeader
@@ -78,12 +78,14 @@ const (
 	slotDroppedAt, slotTruncatedAt, slotWaitedAt, slotNameAt    = 72, 80, 88, 96
 	slotCountersAt, slotNCountersAt, slotProfileAt              = 112, 120, 128
 	slotSumsAt, slotNSumsAt, slotWritingAt                      = 136, 144, 152
+	slotGoneAt                                                  = 160
 	processStateAt, processPIDAt, processPPIDAt, processSinceAt = 0, 4, 8, 16
 	processFlushAskedAt, processFlushDoneAt, processModeAt      = 24, 28, 32
 	processTextsAt, processTextAt, processTextSizeAt            = 36, 40, 56
 	processDroppedAt, processHookedAt, processNHookedAt         = 72, 80, 88
 	processWindowsAt, processNWindowsAt, processSpaceAt         = 96, 104, 112
 	processEndedAt                                              = 120
+	processMemoryAt                                             = 128 // struct xr_memory
 )
 
 // arena is memory that processes share with their observer, which creates it. Its contents can change
@@ -244,10 +246,14 @@ func (a *arena) owns(process, slot uint32) bool {
 func (a *arena) ringChunks(slot uint32) (first, last uint64) {
 	at := slotAt(slot)
 	chunks, taken := min(a.u64(at+slotChunksAt), maxRingChunks), a.u64(at+slotTakenAt)
+	gone := min(a.u64(at+slotGoneAt), taken)
 	if taken < chunks || chunks == 0 {
-		return 1, min(taken, chunks)
+		return 1 + min(gone, chunks), min(taken, chunks)
 	}
 	first = taken - chunks + 1
+	if first <= gone {
+		return gone + 1, taken
+	}
 	place, ok := a.offset(a.u64(at+slotRingAt)+taken%chunks*chunkSize, chunkSize)
 	if ok && a.u64(place) == 2*(taken+1)-1 || ok && a.u64(place) == 2*(taken+1) {
 		first++

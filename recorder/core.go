@@ -225,17 +225,20 @@ func (r *CoreRings) findChunks(t *ringThread, claimed map[uint64]bool) {
 		r.lost["damaged-thread"]++
 		return
 	}
-	absent := n
+	absent := t.taken + 1 - t.oldest()
 	for place := range r.image.places(t.ring, t.ring+n*chunkSize) {
 		if claimed[place] {
 			r.lost["damaged-chunk"]++
 			break
 		}
 		claimed[place] = true
-		absent--
 		// The latest chunk at this place has this number.
 		index := (place - t.ring) / chunkSize
 		number := t.taken - (t.taken-1-index%t.size)%t.size
+		if number < t.oldest() {
+			continue
+		}
+		absent--
 		c, torn, err := r.image.parseChunk(t, number)
 		switch {
 		case err != nil:

@@ -253,8 +253,8 @@ func (l *Live) readThread(now *ringThread, s *LiveState, each func(RootCall)) {
 	if now.free || now.taken == 0 || now.size == 0 || now.size > maxRingChunks || now.ring%chunkSize != 0 {
 		return
 	}
-	if first := now.taken - min(now.taken, now.size); t.number <= first {
-		missed := t.miss(first + 1)
+	if oldest := now.oldest(); t.number < oldest {
+		missed := t.miss(oldest)
 		if l.newest != 0 { // the first Read cannot lose anything
 			s.Lost += missed
 		}

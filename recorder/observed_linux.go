@@ -42,6 +42,7 @@ type observedProcess struct {
 	lost        map[string]uint64
 	dropped     uint64 // records that threads dropped instead of waiting
 	truncated   uint64
+	least, most uint64    // chunks in memory of one thread
 	waited      uint64    // ticks
 	writing     uint64    // CPU time to write the trace, ns
 	scheduled   time.Time // when scheduler events were last written
@@ -104,9 +105,13 @@ func (p *observedProcess) addThread(a *arenaObserver, i uint32) {
 		First: f.u64(slotFirstAt), Last: f.u64(slotLastAt),
 		Dropped: f.u64(slotDroppedAt), Truncated: f.u64(slotTruncatedAt),
 	}
+	chunks := min(f.u64(slotChunksAt), maxRingChunks)
 	if !a.streams() {
-		first, _ := a.ringChunks(i)
-		info.Overwritten = first - 1
+		first, last := a.ringChunks(i)
+		info.Overwritten, chunks = first-1, last+1-first
+	}
+	if p.most = max(p.most, chunks); p.least == 0 || chunks < p.least {
+		p.least = chunks
 	}
 	waited := f.u64(slotWaitedAt)
 	for _, n := range []*uint64{&info.Dropped, &info.Truncated, &info.Overwritten, &waited} {
@@ -299,6 +304,9 @@ func (a *arenaObserver) recording(p *observedProcess, complete bool) *reader.Rec
 	r.Process.Complete = complete
 	r.Process.WaitedNS = scale(p.waited, 1e9, r.Clock.Frequency)
 	r.Process.WritingNS = p.writing
+	if r.Process.Memory = a.memoryOf(p.index); r.Process.Memory != nil {
+		r.Process.Memory.Least, r.Process.Memory.Most = p.least*chunkSize, p.most*chunkSize
+	}
 	now := readClocks()
 	if n := len(r.Clock.Anchors); now.TSC != 0 && (n == 0 || r.Clock.Anchors[n-1].TSC < now.TSC && r.Clock.Anchors[n-1].Real < now.Real) {
 		r.Clock.Anchors = append(r.Clock.Anchors, now)
@@ -330,7 +338,11 @@ func (a *arenaObserver) recording(p *observedProcess, complete bool) *reader.Rec
 			add("damaged-chunk", 1)
 		}
 	}
-	add("not-waited-for", p.dropped)
+	if a.streams() {
+		add("not-waited-for", p.dropped)
+	} else {
+		add("thread-without-memory", p.dropped) // in a process that may not release memory
+	}
 	add("truncated-payload", p.truncated)
 	add("unlisted-thread", p.unlisted)
 	add("damaged-chunk", p.damaged)
@@ -339,6 +351,19 @@ func (a *arenaObserver) recording(p *observedProcess, complete bool) *reader.Rec
 	}
 	r.Losses = losses(lost)
 	return r
+}
+
+// memoryOf returns the limit of memory of a process, or nil.
+func (a *arena) memoryOf(process uint32) *reader.Memory {
+	at := processAt(process) + processMemoryAt
+	var chunks [5]uint64
+	for i := range chunks {
+		chunks[i] = min(a.u64(at+8*uint64(i)), a.size) * chunkSize
+	}
+	if chunks[0] == 0 {
+		return nil
+	}
+	return &reader.Memory{Limit: chunks[0], Used: chunks[1], Peak: chunks[2], RingsGivenUp: chunks[3] / chunkSize, BytesGivenUp: chunks[4]}
 }
 
 // addAddresses adds functions without sleds that were first called after the metadata was written.

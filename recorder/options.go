@@ -109,6 +109,9 @@ func (r *Recording) ModeCommand() string {
 	return "mode " + strings.Join(words, " ")
 }
 
+// LeastMemory is the least limit of memory for records.
+const LeastMemory = 1 << 20
+
 // Options are passed to the runtime in the environment of a new program.
 type Options struct {
 	Recording
@@ -118,6 +121,9 @@ type Options struct {
 	// Ring is the size of each thread's ring in bytes, to keep only the latest records. 0 writes all
 	// records continuously.
 	Ring int64
+	// Memory limits the records of all threads of a process in memory, in bytes. 0 is no limit. The minimum is
+	// [LeastMemory].
+	Memory int64
 	// Select asks the observer which functions of each object to record. Where that fails, SelectAll says
 	// whether to record all or none.
 	Select, SelectAll bool
@@ -167,6 +173,9 @@ func (o *Options) Environment() string {
 		add("ring", strconv.FormatInt(o.Ring, 10))
 	} else {
 		add("stream", "1")
+	}
+	if o.Memory > 0 {
+		add("memory", strconv.FormatInt(o.Memory, 10))
 	}
 	switch {
 	case o.Select && o.SelectAll:

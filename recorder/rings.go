@@ -16,6 +16,7 @@ const (
 	rootSize      = 232
 	threadSize    = 144
 	threadSumsAt  = 2224 // missing in cores of older recorders
+	threadGoneAt  = 2488 // likewise
 	objectSize    = 696
 	chunkSize     = 64 << 10
 	chunkHeader   = 64
@@ -193,6 +194,7 @@ type ringThread struct {
 	cursor             uint64
 	free               bool
 	ring, size, taken  uint64 // size in chunks
+	gone               uint64 // chunks up to this number have given their memory to other threads
 	counters, ncounter uint64
 	sums, nsums        uint64       // of pruned calls
 	chunks             []chunkPlace // oldest first
@@ -223,17 +225,24 @@ func (m *image) parseThread(address uint64, size int) (*ringThread, error) {
 		ring: f.u64(48), size: f.u64(56), taken: f.u64(64),
 		counters: f.u64(16), ncounter: f.u64(128),
 	}
-	if t.taken > t.size {
-		t.Overwritten = t.taken - t.size
-	}
 	if size >= threadSumsAt+16 {
-		sums := make(fields, 16)
-		if n, err := m.readSome(sums, address+threadSumsAt); n == len(sums) && err == nil {
-			t.sums, t.nsums = sums.u64(0), sums.u64(8)
+		rest := make(fields, threadGoneAt+8-threadSumsAt)
+		if size < threadGoneAt+8 {
+			rest = rest[:16]
+		}
+		if n, err := m.readSome(rest, address+threadSumsAt); n == len(rest) && err == nil {
+			t.sums, t.nsums = rest.u64(0), rest.u64(8)
+			if n > 16 {
+				t.gone = min(rest.u64(threadGoneAt-threadSumsAt), t.taken)
+			}
 		}
 	}
+	t.Overwritten = t.oldest() - 1
 	return t, nil
 }
+
+// oldest returns the number of the oldest chunk that the ring has, if the thread has taken one.
+func (t *ringThread) oldest() uint64 { return max(t.taken-min(t.taken, t.size), t.gone) + 1 }
 
 // usedOf returns the end of the records of a chunk with this header, or 0 if it is unknown.
 func usedOf(header fields) int {

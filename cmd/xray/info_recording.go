@@ -132,6 +132,10 @@ func schedWords(r *reader.Recording) string {
 func (o *infoOutput) recording(file int, r *reader.Recording) []report.Node {
 	type P = reader.Process
 	count := func(key string, f func(p *P) uint64) report.Column[P] { return report.Count(key, f) }
+	memoryOf := func(p *P) *reader.Memory { return cmp.Or(p.Memory, &reader.Memory{}) }
+	memory := func(key string, f func(m *reader.Memory) uint64) report.Column[P] {
+		return report.Bytes(key, func(p *P) uint64 { return f(memoryOf(p)) })
+	}
 	sums := r.WindowSums(o.Stats.Last)
 	facts := report.Facts(&r.Process,
 		count("process", func(p *P) uint64 { return uint64(p.PID) }),
@@ -163,6 +167,12 @@ func (o *infoOutput) recording(file int, r *reader.Recording) []report.Node {
 		count("landings_ns", func(p *P) uint64 { return p.LandingsNS }),
 		count("waiting_ns", func(p *P) uint64 { return p.WaitedNS }),
 		count("writing_ns", func(p *P) uint64 { return p.WritingNS }),
+		memory("memory_limit", func(m *reader.Memory) uint64 { return m.Limit }),
+		memory("memory_peak", func(m *reader.Memory) uint64 { return m.Peak }),
+		memory("thread_memory_least", func(m *reader.Memory) uint64 { return m.Least }),
+		memory("thread_memory_most", func(m *reader.Memory) uint64 { return m.Most }),
+		memory("memory_given_up", func(m *reader.Memory) uint64 { return m.BytesGivenUp }),
+		count("rings_given_up", func(p *P) uint64 { return memoryOf(p).RingsGivenUp }),
 		report.Flag("complete", func(p *P) bool { return p.Complete }),
 		count("sched_events", func(*P) uint64 { return r.Sched.Events() }),
 		count("sched_interrupts", func(*P) uint64 { return r.Sched.Interrupts() }),

@@ -28,6 +28,7 @@ import (
 type recordFlags struct {
 	recordingFlags
 	ring     int64
+	memory   int64
 	output   string
 	piped    bool // the trace goes to standard output
 	running  bool // a process still ran at the end
@@ -162,6 +163,7 @@ own standard output goes to standard error.`,
 	r.add(f)
 	cli.AddBudget(f, &r.budget, "limit the overhead to `PERCENT` of the program's CPU time: record the most informative calls and estimate the rest")
 	cli.AddSize(f, &r.ring, "ring", "keep only the last `SIZE` of records per thread, and write them when the recording ends")
+	cli.AddSize(f, &r.memory, "memory", "keep at most `SIZE` of records in memory, for all threads of a process together: rings (--ring), or what is not written yet")
 	f.StringVarP(&r.output, "output", "o", defaultTrace, "write to `FILE`; %p is the process ID, %e the program name, %% a percent sign; - is standard output")
 	f.BoolVar(&r.noFollow, "no-follow", false, "do not record child processes")
 	f.BoolVar(&r.noOffCPU, "no-offcpu", false, "do not record off-CPU time")
@@ -202,6 +204,10 @@ func (r *recordFlags) check(a *app) error {
 		return cli.Usagef("-o - cannot be used with -p: pass a file name")
 	case (r.ring > 0 || r.drop) && r.sums():
 		return cli.Usagef("--ring and --drop cannot be used with --count or --profile")
+	case r.memory > 0 && r.sums():
+		return cli.Usagef("--memory cannot be used with --count or --profile, which keep no records")
+	case r.memory > 0 && r.memory < recorder.LeastMemory:
+		return cli.Usagef("--memory: must be at least %dM, not %d bytes", recorder.LeastMemory>>20, r.memory)
 	case r.ring > 0 && r.drop:
 		return cli.Usagef("--drop cannot be used with --ring")
 	case r.window.Every > 0 && r.budget > 0:
@@ -216,8 +222,8 @@ func (r *recordFlags) check(a *app) error {
 		return cli.Usagef("--duration requires -p; to limit a program that xray starts, use timeout(1)")
 	case r.pid != "" && r.compress:
 		return cli.Usagef("--compress cannot be used with -p: the process itself writes the trace")
-	case r.pid != "" && (r.ring > 0 || r.noFollow || r.noOffCPU || r.drop):
-		return cli.Usagef("--ring, --no-follow, --no-offcpu and --drop must be given when the program starts: they cannot be used with -p")
+	case r.pid != "" && (r.ring > 0 || r.memory > 0 || r.noFollow || r.noOffCPU || r.drop):
+		return cli.Usagef("--ring, --memory, --no-follow, --no-offcpu and --drop must be given when the program starts: they cannot be used with -p")
 	}
 	return nil
 }
@@ -338,7 +344,7 @@ func (a *app) prepare(ctx context.Context, r *recordFlags, args []string) (*laun
 		return nil, err
 	}
 	options := recorder.Options{
-		Recording: what, Output: l.template, Ring: r.ring, Observer: observing.Address(),
+		Recording: what, Output: l.template, Ring: r.ring, Memory: r.memory, Observer: observing.Address(),
 		NoFollow: r.noFollow, NoOffCPU: r.noOffCPU, Session: l.session, Quiet: r.quiet, Limited: r.budget > 0,
 	}
 	if l.cmd.Env, err = a.preload(ctx, l, program, r, &options); err != nil {

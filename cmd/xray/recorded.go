@@ -34,7 +34,8 @@ type recorded struct {
 	mode       string
 	incomplete int // traces whose process wrote them itself, and was killed
 	waited     time.Duration
-	left       bool // instrumented programs could not load the recorder
+	memory     reader.Memory // the sums and extremes of all processes
+	left       bool          // instrumented programs could not load the recorder
 	running    []recorder.ObservedProcess
 	unreadable error
 	cost       recordingCost
@@ -92,6 +93,15 @@ func (r *recorded) add(path string, recording *reader.Recording) {
 	r.cost.add(recording)
 	if recording.Process.EveryNS > 0 {
 		r.windows = max(r.windows, len(recording.Windows))
+	}
+	if m := recording.Process.Memory; m != nil {
+		all := &r.memory
+		if all.Limit = max(all.Limit, m.Limit); m.Most > 0 && (all.Most == 0 || m.Least < all.Least) {
+			all.Least = m.Least
+		}
+		all.Peak, all.Most = max(all.Peak, m.Peak), max(all.Most, m.Most)
+		all.RingsGivenUp += m.RingsGivenUp
+		all.BytesGivenUp += m.BytesGivenUp
 	}
 	counted, estimated := recording.Budget.Calls()
 	r.missing += counted + estimated
@@ -307,6 +317,9 @@ func (r *recorded) warnings() []string {
 	if r.functions == 0 && r.refusals == nil {
 		parts = append(parts, recorder.ErrNotInstrumented.Error())
 	}
+	if r.memory.Most > 0 {
+		parts = append(parts, memoryText(&r.memory))
+	}
 	if len(r.lost) > 0 {
 		var causes []string
 		for _, cause := range slices.Sorted(maps.Keys(r.lost)) {
@@ -341,6 +354,19 @@ func (r *recorded) warnings() []string {
 		parts = append(parts, r.unreadable.Error())
 	}
 	return parts
+}
+
+// memoryText says how the memory was shared out.
+func memoryText(m *reader.Memory) string {
+	each := label.Bytes(m.Least)
+	if m.Most > m.Least {
+		each += " to " + label.Bytes(m.Most)
+	}
+	text := fmt.Sprintf("memory: %s of %s at most, %s for a thread", label.Bytes(m.Peak), label.Bytes(m.Limit), each)
+	if m.RingsGivenUp > 0 {
+		text += fmt.Sprintf(", %s of ended threads given up with %s", label.Count(m.RingsGivenUp, "ring", "rings"), label.Bytes(m.BytesGivenUp))
+	}
+	return text
 }
 
 // stillRunning returns a note about processes that still run.

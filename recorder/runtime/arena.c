@@ -329,6 +329,7 @@ static void enroll(void)
 	p->mode = xr_root.mode;
 	p->texts = p->flush_asked = p->flush_done = 0;
 	p->dropped = p->nhooked = p->nwindows = p->ended = 0;
+	p->memory = xr_memory;
 	p->space = find_space();
 	__atomic_store_n(&p->state, XR_PROCESS_LIVE, __ATOMIC_RELEASE);
 	self = p;
@@ -490,11 +491,12 @@ void xr_arena_dropped(void)
 		return;
 	__atomic_store_n(&self->dropped, xr_root.dropped, __ATOMIC_RELAXED);
 	__atomic_store_n(&self->ended, xr_ended_lost(), __ATOMIC_RELAXED);
+	self->memory = xr_memory;
 }
 
 /* Threads. */
 
-int xr_arena_attach(struct xr_thread *t)
+int xr_arena_attach(struct xr_thread *t, uint64_t nchunks)
 {
 	struct xr_slot *s = t->slot;
 	if (!is_enrolled())
@@ -503,7 +505,7 @@ int xr_arena_attach(struct xr_thread *t)
 	/* Reuse slots of processes that have ended. Search only if there are any, because the time
 	 * grows with the number of slots. */
 	for (uint32_t i = 0; !s && __atomic_load_n(&arena->nfree, __ATOMIC_ACQUIRE) && i < n && i < XR_ARENA_SLOTS; i++) {
-		if (slot_at(i)->nchunks != xr_root.nchunks || !claim(&slot_at(i)->state, XR_SLOT_FREE, XR_SLOT_TAKEN))
+		if (slot_at(i)->room != xr_root.nchunks || !claim(&slot_at(i)->state, XR_SLOT_FREE, XR_SLOT_TAKEN))
 			continue;
 		__atomic_fetch_sub(&arena->nfree, 1, __ATOMIC_ACQ_REL);
 		s = slot_at(i);
@@ -516,8 +518,8 @@ int xr_arena_attach(struct xr_thread *t)
 		s = slot_at(n);
 		s->state = XR_SLOT_TAKEN;
 		s->ring = ring;
-		s->nchunks = xr_root.nchunks;
-		t->fresh = s->nchunks;
+		s->room = xr_root.nchunks;
+		t->fresh = nchunks;
 	} else {
 		t->fresh = 0;
 	}
@@ -526,10 +528,10 @@ int xr_arena_attach(struct xr_thread *t)
 		s->counters = s->ncounters = s->profile = s->sums = s->nsums = 0;
 	}
 	t->ring = (uint8_t *)s->ring;
-	t->nchunks = s->nchunks;
+	t->nchunks = s->nchunks = nchunks;
 	s->process = index_of(self);
 	s->tid = t->tid;
-	s->taken = s->consumed = s->writing = s->waiting = 0;
+	s->taken = s->gone = s->consumed = s->writing = s->waiting = 0;
 	s->dropped = s->truncated = s->waited = s->first = s->last = 0;
 	xr_zero(s->name, sizeof s->name);
 	s->owner++;
@@ -565,6 +567,8 @@ void xr_arena_thread(struct xr_thread *t)
 	struct xr_slot *s = t->slot;
 	if (!s)
 		return;
+	if (self && xr_memory.limit)
+		self->memory = xr_memory;
 	s->first = t->first;
 	s->last = t->last;
 	s->dropped = t->dropped;
@@ -586,6 +590,14 @@ void xr_arena_ended(struct xr_thread *t)
 	xr_arena_thread(t);
 	if (t->slot)
 		__atomic_store_n(&t->slot->state, XR_SLOT_ENDED, __ATOMIC_RELEASE);
+}
+
+void xr_arena_shrunk(struct xr_thread *t)
+{
+	if (!t->slot)
+		return;
+	t->slot->nchunks = t->nchunks;
+	__atomic_store_n(&t->slot->gone, t->gone, __ATOMIC_RELEASE);
 }
 
 void xr_arena_emptied(struct xr_thread *t)

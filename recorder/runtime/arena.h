@@ -22,7 +22,7 @@
 #define XR_ARENA_MAGIC "XRAY-ARENA-1" /* 16 bytes with zeros */
 #define XR_SELECT_MAGIC "XRAY-SELECT-1"
 #define XR_LEFT_MAGIC "XRAY-LEFT-1"
-#define XR_ARENA_VERSION 3
+#define XR_ARENA_VERSION 4
 #define XR_ARENA_SLOTS 65536
 #define XR_ARENA_PROCESSES 16384
 #define XR_ARENA_TEXT (4 << 20) /* room for one version of a process's metadata */
@@ -56,7 +56,9 @@ struct xr_slot {
 	uint64_t profile;   /* profile mode: address of struct xr_profile */
 	uint64_t sums, nsums; /* sums of pruned calls */
 	uint64_t writing;   /* number of the chunk that the observer is writing to the file, or 0 */
-	uint64_t unused[12];
+	uint64_t gone;      /* from struct xr_thread */
+	uint64_t room;      /* chunks at ring; nchunks may be fewer */
+	uint64_t unused[10];
 };
 _Static_assert(sizeof(struct xr_slot) == 256, "");
 
@@ -78,8 +80,10 @@ struct xr_process {
 	uint64_t windows, nwindows; /* address of XR_WINDOWS rows, and number of windows so far; see window.h */
 	uint64_t space;     /* inode of its PID namespace; 0 if unknown */
 	uint64_t ended;     /* records in rings of ended threads that have made room for others */
+	struct xr_memory memory; /* a copy */
+	uint64_t unused[3];
 };
-_Static_assert(sizeof(struct xr_process) == 128, "");
+_Static_assert(sizeof(struct xr_process) == 192, "");
 
 struct xr_arena {
 	char magic[16];
@@ -118,14 +122,16 @@ int xr_arena_select(const char *address, const struct xr_object *o);
 int xr_observed(void);
 /* Returns whether the observer writes chunks continuously. */
 int xr_arena_streams(void);
-/* Gives a thread a ring in the arena. Returns 0 if there is none. */
-int xr_arena_attach(struct xr_thread *t);
+/* Gives a thread a ring of so many chunks in the arena. Returns 0 if there is none. */
+int xr_arena_attach(struct xr_thread *t, uint64_t nchunks);
 /* Returns whether t may take its next chunk. Waits until the observer has written that chunk's
  * old content, or returns 0 if the thread should lose records instead. */
 int xr_arena_room(struct xr_thread *t);
 /* Tell the observer that t has taken a chunk, or has ended. */
 void xr_arena_thread(struct xr_thread *t);
 void xr_arena_ended(struct xr_thread *t);
+/* Tells the observer that chunks of t are gone, or that t has a smaller ring. */
+void xr_arena_shrunk(struct xr_thread *t);
 /* Tells the observer that t's ring is about to be emptied. */
 void xr_arena_emptied(struct xr_thread *t);
 /* Tells the observer the new name of t, which another thread may have set. */

@@ -298,6 +298,7 @@ static const char *status(struct request *r)
 	put_observed(t);
 	xr_put_field_bool(t, "limited", xr_limited && xr_root.mode != XR_OFF);
 	xr_put_field(t, "ring_bytes", ring);
+	xr_put_memory(t);
 	xr_put_key(t, "threads");
 	xr_put_text(t, "{");
 	xr_put_field(t, "live", live);

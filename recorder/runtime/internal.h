@@ -169,7 +169,16 @@ struct xr_thread {
 	struct xr_kept *held;      /* the table, or null */
 	uint64_t fresh;            /* chunks up to this number are in memory that was never used */
 	uint64_t tail;             /* where the entry after the latest tail exit belongs, if that may be removed */
+	uint64_t gone;             /* chunks up to this number have given their memory to other threads */
+	uint64_t holds;            /* chunks of xr_memory.used */
 };
+
+/* Returns the number of the oldest chunk of t that is in memory, if it has taken one. */
+static inline uint64_t xr_oldest_chunk(const struct xr_thread *t)
+{
+	uint64_t overwritten = t->taken > t->nchunks ? t->taken - t->nchunks : 0;
+	return 1 + (t->gone > overwritten ? t->gone : overwritten);
+}
 
 /* A noted call, which is open and was recorded: the address of its return address, and its function. */
 struct xr_kept {
@@ -212,6 +221,15 @@ struct xr_anchor {
 	uint64_t raw, real; /* CLOCK_MONOTONIC_RAW and CLOCK_REALTIME, ns */
 	uint64_t width;     /* width of the bracket, in ticks */
 };
+
+/* The limit of memory for the records of all threads, and what has become of it, in chunks. */
+struct xr_memory {
+	uint64_t limit;      /* 0: none, and nothing is counted */
+	uint64_t used, peak; /* that threads hold now, and at most */
+	uint64_t given;      /* rings of ended threads that were given up for others */
+	uint64_t given_chunks;
+};
+extern struct xr_memory xr_memory;
 
 /* Defaults: chunks in a new thread's ring, and bytes of rings kept for dead threads. */
 #define XR_NCHUNKS 16

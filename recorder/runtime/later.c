@@ -117,7 +117,7 @@ int xr_later_keep(const char *path, uint64_t *longest, uint64_t begin, uint64_t 
 /* Returns memory for a chunk, or null. There is at most one for each chunk of a ring. */
 static struct saved *take_room(void)
 {
-	uint64_t most = xr_root.nthreads * xr_root.nchunks;
+	uint64_t most = xr_memory.limit ? xr_memory.limit : xr_root.nthreads * xr_root.nchunks;
 	for (uint64_t i = 0; i < nsaved; i++)
 		if (!saved[i].of && !saved[i].filling && saved[i].chunk)
 			return &saved[i];

@@ -310,7 +310,17 @@ volatile int32_t xray_recorder_late __attribute__((section(".data"))) = 0;
 /* Rings get their size before there is any. */
 static void size_rings(void)
 {
-	uint64_t n = xr_options.ring / XR_CHUNK_SIZE;
+	enum { LEAST = 16 };
+	uint64_t n = xr_options.ring / XR_CHUNK_SIZE, limit = xr_options.memory / XR_CHUNK_SIZE;
+	if (xr_options.memory && xr_options.shm) {
+		xr_warn("memory= has no effect with shm=: all rings of the file are as large as ring= says", NULL);
+	} else if (xr_options.memory) {
+		if (limit < LEAST)
+			xr_warn("memory= is less than 1048576, the minimum, which is used", NULL);
+		xr_memory.limit = limit < LEAST ? LEAST : limit;
+		if (n > xr_memory.limit)
+			n = xr_memory.limit;
+	}
 	xr_root.nchunks = n < 2 ? 2 : n;
 }
 

@@ -125,6 +125,31 @@ void xr_put_mode(struct xr_text *t)
 	xr_put_schedule(t);
 }
 
+void xr_put_memory(struct xr_text *t)
+{
+	uint64_t n = __atomic_load_n(&xr_root.nthreads, __ATOMIC_ACQUIRE), least = UINT64_MAX, most = 0;
+	struct xr_thread **threads = __atomic_load_n(&xr_root.threads, __ATOMIC_ACQUIRE);
+	if (!xr_memory.limit)
+		return;
+	for (uint64_t i = 0; i < n; i++) {
+		uint64_t holds = threads[i]->taken ? threads[i]->holds : 0;
+		if (holds > most)
+			most = holds;
+		if (holds && holds < least)
+			least = holds;
+	}
+	xr_put_key(t, "memory");
+	xr_put_text(t, "{");
+	xr_put_field(t, "limit", xr_memory.limit * XR_CHUNK_SIZE);
+	xr_put_field(t, "used", xr_memory.used * XR_CHUNK_SIZE);
+	xr_put_field(t, "peak", xr_memory.peak * XR_CHUNK_SIZE);
+	xr_put_field(t, "least", (most ? least : 0) * XR_CHUNK_SIZE);
+	xr_put_field(t, "most", most * XR_CHUNK_SIZE);
+	xr_put_field(t, "rings_given_up", xr_memory.given);
+	xr_put_field(t, "bytes_given_up", xr_memory.given_chunks * XR_CHUNK_SIZE);
+	xr_put_text(t, "}");
+}
+
 static void put_process(struct xr_text *t, int complete)
 {
 	struct utsname host;
@@ -160,6 +185,7 @@ static void put_process(struct xr_text *t, int complete)
 	}
 	xr_put_offcpu(t);
 	xr_put_field_bool(t, "complete", complete);
+	xr_put_memory(t);
 	xr_put_text(t, "}");
 }
 
@@ -306,8 +332,8 @@ static uint64_t overwritten(const struct xr_thread *t, const struct xr_trace *tr
 {
 	if (trace->stream)
 		return 0;
-	if (t->taken > t->nchunks)
-		return t->taken - t->nchunks;
+	if (xr_oldest_chunk(t) > 1)
+		return xr_oldest_chunk(t) - 1;
 	return t->taken && t->first < trace->since;
 }
 

@@ -44,7 +44,7 @@ static const struct {
 } known_options[] = {
 	{"output", .text = &xr_options.output}, {"filter", .text = &xr_options.filter}, {"select", .text = &xr_options.select}, {"preload", .text = &xr_options.preload}, {"given", .text = &xr_options.given}, {"shm", .text = &xr_options.shm},
 	{"observer", .text = &xr_options.observer}, {"control", .text = &xr_options.control}, {"dump", .text = &xr_options.dump},
-	{"threshold", .number = &xr_options.threshold_ns}, {"depth", .number = &xr_options.depth}, {"ring", .number = &xr_options.ring},
+	{"threshold", .number = &xr_options.threshold_ns}, {"depth", .number = &xr_options.depth}, {"ring", .number = &xr_options.ring}, {"memory", .number = &xr_options.memory},
 	{"limit", .number = &xr_options.limit}, {"budget", .number = &xr_options.budget}, {"pid", .number = &xr_options.pid},
 	{"session", .number = &xr_options.session}, {"restore", .number = &xr_options.restore}, {"window", .number = &xr_options.window}, {"every", .number = &xr_options.every}, {"stream", .on = &xr_options.stream}, {"follow", .on = &xr_options.follow},
 	{"dontdump", .on = &xr_options.dontdump}, {"quiet", .on = &xr_quiet}, {"start", .on = &xr_options.start}, {"offcpu", .on = &xr_options.offcpu},

@@ -13,7 +13,7 @@ enum { XR_MAX_OPTIONS = 16384 };
 struct xr_options {
 	int asked; /* the environment has options for this process */
 	enum xr_mode mode;
-	uint64_t threshold_ns, depth, ring, limit, budget, pid, session, window, every;
+	uint64_t threshold_ns, depth, ring, memory, limit, budget, pid, session, window, every;
 	int stream, follow, dontdump, start, offcpu;
 	int limited; /* record only within an observer's budget */
 	char *output, *control, *filter, *select, *shm, *observer, *dump;

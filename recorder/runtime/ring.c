@@ -52,6 +52,7 @@ static struct {
 
 static struct {
 	uint64_t next_try; /* TSC */
+	uint64_t look_at;  /* TSC at which to look for dead threads if memory is scarce */
 	uint64_t reap_at;  /* number of living threads at which to look for dead ones */
 	/* The structs by state, in any order, with room for all in each list. Searching all structs takes time
 	 * that grows with the number of threads so far. */
@@ -320,15 +321,55 @@ static struct xr_thread *new_thread(void)
 	return t;
 }
 
-static uint64_t ring_bytes(const struct xr_thread *t)
-{
-	return (t->taken < t->nchunks ? t->taken : t->nchunks) * XR_CHUNK_SIZE;
-}
+/* Returns the number of chunks of t that are in memory. */
+static uint64_t kept(const struct xr_thread *t) { return t->taken + 1 - xr_oldest_chunk(t); }
+
+static uint64_t ring_bytes(const struct xr_thread *t) { return kept(t) * XR_CHUNK_SIZE; }
 
 static uint64_t room(const struct xr_thread *t)
 {
 	uint64_t used = t->cursor & (XR_CHUNK_SIZE - 1);
 	return used ? XR_CHUNK_SIZE - used : 0;
+}
+
+/* Memory. With a limit, all chunks that are in memory are counted. A ring grows by a chunk at a time. At the
+ * limit, a thread that needs a chunk takes the memory of the oldest one of another thread, or of its own.
+ * Rings of ended threads come first. */
+
+struct xr_memory xr_memory;
+
+/* Makes t hold n more chunks. Returns 0 if they exceed the limit. */
+static int hold(struct xr_thread *t, uint64_t n)
+{
+	uint64_t used = __atomic_load_n(&xr_memory.used, __ATOMIC_RELAXED), peak = __atomic_load_n(&xr_memory.peak, __ATOMIC_RELAXED);
+	if (!xr_memory.limit)
+		return 1;
+	do {
+		if (used + n > xr_memory.limit)
+			return 0;
+	} while (!__atomic_compare_exchange_n(&xr_memory.used, &used, used + n, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+	t->holds += n;
+	while (used + n > peak && !__atomic_compare_exchange_n(&xr_memory.peak, &peak, used + n, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
+	return 1;
+}
+
+/* Makes t hold only n chunks. */
+static void hold_only(struct xr_thread *t, uint64_t n)
+{
+	__atomic_fetch_sub(&xr_memory.used, t->holds - n, __ATOMIC_RELAXED);
+	t->holds = n;
+}
+
+static uint64_t left(void) { return xr_memory.limit - __atomic_load_n(&xr_memory.used, __ATOMIC_RELAXED); }
+
+/* Releases the memory of n chunks, which then reads as zeros. */
+static void give_back(struct xr_thread *t, void *p, uint64_t n)
+{
+	if (!n || xr_sys3(SYS_madvise, (intptr_t)p, n * XR_CHUNK_SIZE, t->slot ? MADV_REMOVE : MADV_DONTNEED) >= 0)
+		return;
+	xr_zero(p, n * XR_CHUNK_SIZE);
+	xr_warn("the memory of records cannot be released, as in programs that call mlockall: it may exceed its limit", NULL);
 }
 
 /* Marks an ended thread as dead and streams its remaining records. */
@@ -342,6 +383,8 @@ static void mark_dead(struct xr_thread *t)
 		if (xr_root.stream)
 			xr_stream(t, 1);
 	}
+	if (xr_arena_streams() && t->holds > kept(t))
+		hold_only(t, kept(t)); /* it never used the others */
 	xr_arena_ended(t);
 	t->state = XR_THREAD_DEAD;
 	xr_unlock_one(XR_LOCK_THREAD, &t->lock);
@@ -352,19 +395,28 @@ static void recycle(struct xr_thread *t, int keep_memory)
 {
 	int written = xr_root.stream || xr_arena_streams();
 	xr_lock_one(XR_LOCK_THREAD, &t->lock);
-	for (uint64_t i = 0; !written && i < t->nchunks && i < t->taken; i++)
-		state.lost += xr_count_records(chunk_at(t, i + 1));
+	uint64_t oldest = xr_oldest_chunk(t);
+	for (uint64_t i = oldest; !written && i <= t->taken; i++)
+		state.lost += xr_count_records(chunk_at(t, i));
+	if (!written && t->taken && xr_memory.limit) {
+		xr_memory.given++;
+		xr_memory.given_chunks += kept(t);
+	}
 	xr_arena_dropped();
 	xr_thread_gone(t);
 	xr_arena_emptied(t);
-	for (uint64_t i = 0; i < t->nchunks && i < t->taken; i++) {
+	for (uint64_t i = oldest; i <= t->taken; i++) {
 		if (__atomic_load_n(&xr_later_until, __ATOMIC_SEQ_CST))
-			xr_later_save(t, chunk_at(t, i + 1));
-		__atomic_store_n(&chunk_at(t, i + 1)->seq, 0, __ATOMIC_RELEASE);
+			xr_later_save(t, chunk_at(t, i));
+		__atomic_store_n(&chunk_at(t, i)->seq, 0, __ATOMIC_RELEASE);
 	}
-	if (!keep_memory && !t->shared && !t->slot)
+	if (xr_memory.limit) {
+		give_back(t, t->ring, t->nchunks < t->taken ? t->nchunks : t->taken);
+		hold_only(t, 0);
+	} else if (!keep_memory && !t->shared && !t->slot) {
 		xr_sys3(SYS_madvise, (intptr_t)t->ring, t->nchunks * XR_CHUNK_SIZE, MADV_DONTNEED);
-	t->taken = 0;
+	}
+	t->taken = t->gone = 0;
 	t->state = XR_THREAD_FREE;
 	xr_share_thread(t);
 	xr_unlock_one(XR_LOCK_THREAD, &t->lock);
@@ -382,6 +434,16 @@ static void bury(uint64_t i, int keep_memory)
 	state.dead_bytes -= ring_bytes(t);
 	recycle(t, keep_memory);
 	push(&state.free, t);
+}
+
+/* Recycles the one of the dead that ended first. */
+static void bury_oldest(void)
+{
+	uint64_t oldest = 0;
+	for (uint64_t i = 1; i < state.dead.n; i++)
+		if (state.dead.of[i]->last < state.dead.of[oldest]->last)
+			oldest = i;
+	bury(oldest, state.free.n < WARM_RINGS);
 }
 
 /* Recycles the dead whose records are where they belong. Only the observer's next round changes that. */
@@ -411,13 +473,108 @@ static void reap(void)
 		}
 	bury_done();
 	state.reap_at = 2 * state.live.n + WARM_RINGS;
-	while (!xr_arena_streams() && state.dead_bytes > xr_root.ring_budget) {
-		uint64_t oldest = 0;
-		for (uint64_t i = 1; i < state.dead.n; i++)
-			if (state.dead.of[i]->last < state.dead.of[oldest]->last)
-				oldest = i;
-		bury(oldest, state.free.n < WARM_RINGS);
+	while (!xr_arena_streams() && !xr_memory.limit && state.dead_bytes > xr_root.ring_budget)
+		bury_oldest();
+}
+
+/* Returns whether t may lose its oldest chunk. Others may not take its current one, and nobody what is still to
+ * be written. */
+static int can_give(const struct xr_thread *t)
+{
+	uint64_t oldest = xr_oldest_chunk(t);
+	return oldest < t->taken + (t == xr_tls) && !(t->late && t->late <= oldest);
+}
+
+/* Takes the memory of t's oldest chunk. */
+static int take_from(struct xr_thread *t)
+{
+	xr_lock_one(XR_LOCK_THREAD, &t->lock);
+	int can = can_give(t);
+	if (can) {
+		t->gone = xr_oldest_chunk(t);
+		xr_arena_shrunk(t);
+		struct xr_chunk *c = chunk_at(t, t->gone);
+		if (__atomic_load_n(&xr_later_until, __ATOMIC_SEQ_CST))
+			xr_later_save(t, c);
+		__atomic_store_n(&c->seq, 0, __ATOMIC_RELEASE);
+		give_back(t, c, 1);
+		hold_only(t, t->holds - 1);
 	}
+	xr_unlock_one(XR_LOCK_THREAD, &t->lock);
+	return can;
+}
+
+/* Frees memory of a chunk for t, or for a new thread if t is null. Returns 0 if all threads need theirs. The
+ * caller holds XR_LOCK_THREADS. */
+static int make_room(struct xr_thread *t)
+{
+	uint64_t now = xr_rdtsc();
+	if (now >= state.look_at) {
+		reap();
+		state.look_at = now + PAUSE;
+	}
+	if (left())
+		return 1;
+	if (state.dead.n) {
+		bury_oldest();
+		return 1;
+	}
+	struct xr_thread *richest = NULL;
+	for (uint64_t i = 0; i < state.live.n; i++) {
+		struct xr_thread *other = state.live.of[i];
+		if (other != t && can_give(other) && (!richest || kept(other) > kept(richest)))
+			richest = other;
+	}
+	/* Among equals, each keeps what it has. */
+	if (richest && (!t || kept(richest) > kept(t) + 1))
+		return take_from(richest);
+	return t && take_from(t);
+}
+
+/* Sees to it that the next chunk of t has memory within the limit. Sets *clean if it is new. Returns 0 if there
+ * is none. */
+static int take_memory(struct xr_thread *t, int *clean)
+{
+	if (!xr_memory.limit || xr_arena_streams() || kept(t) == t->nchunks)
+		return 1;
+	int ok;
+	/* A process that may make no system calls cannot release memory. */
+	for (ok = 1; ok && !(*clean = hold(t, 1)); ) {
+		/* Comparing all threads takes time that grows with their number. */
+		int has_share = kept(t) * state.live.n >= xr_memory.limit;
+		if (has_share && !state.dead.n && !xr_sealed && xr_rdtsc() < state.look_at && take_from(t))
+			continue;
+		xr_lock(XR_LOCK_THREADS);
+		ok = !xr_sealed && make_room(t);
+		xr_unlock(XR_LOCK_THREADS);
+	}
+	if (!ok && t->taken > 1 && !t->gone && t->taken < t->nchunks) {
+		t->nchunks = t->fresh = t->taken; /* of the memory that it has */
+		xr_arena_shrunk(t);
+		return 1;
+	}
+	return ok;
+}
+
+/* Returns how many chunks a new thread holds, and how many its ring may have: a chunk of a ring that grows, or
+ * all of what is needed until the observer has written the first of them. */
+static uint64_t share(uint64_t *nchunks)
+{
+	enum { PARTS = 64 };
+	*nchunks = xr_root.nchunks;
+	if (!xr_memory.limit || !xr_arena_streams())
+		return 1;
+	uint64_t n = left() / PARTS;
+	if (n < *nchunks)
+		*nchunks = n < 2 ? 2 : n;
+	return *nchunks;
+}
+
+/* Returns whether there is no memory within the limit for another thread. */
+static int is_scarce(void)
+{
+	uint64_t n;
+	return xr_memory.limit && share(&n) > left();
 }
 
 /* Returns a struct that is free. If threads end faster than the observer writes, waits for it instead of
@@ -425,12 +582,13 @@ static void reap(void)
 static struct xr_thread *free_thread(void)
 {
 	enum { ROUNDS = 200, PATIENCE = 100000 /* ns */ };
-	for (int i = 0; !state.free.n && state.dead.n && !xr_sealed; i++) {
+	for (int i = 0; (!state.free.n || is_scarce()) && state.dead.n && !xr_sealed; i++) {
 		bury_done();
-		if (state.free.n || !xr_arena_streams() || state.dead_bytes < xr_root.ring_budget / 2)
+		int scarce = is_scarce();
+		if ((state.free.n && !scarce) || !xr_arena_streams() || (!scarce && state.dead_bytes < xr_root.ring_budget / 2))
 			break;
 		xr_arena_hurry();
-		if (i == ROUNDS || state.dead_bytes < xr_root.ring_budget)
+		if (i == ROUNDS || (!scarce && state.dead_bytes < xr_root.ring_budget))
 			break;
 		struct { int64_t s, ns; } patience = {0, PATIENCE};
 		xr_sys2(SYS_nanosleep, (intptr_t)&patience, 0);
@@ -463,6 +621,27 @@ static void mark_namesake_dead(uint32_t tid)
 		}
 }
 
+/* Gives a struct to the calling thread. Returns null if there is no ring for it. */
+static struct xr_thread *equip(struct xr_thread *t, uint32_t pid, uint32_t tid)
+{
+	uint64_t nchunks, n = share(&nchunks);
+	t->tid = tid;
+	t->pid = pid;
+	t->cursor = t->first = t->last = t->depth = t->nopen = 0;
+	t->dropped = t->truncated = t->streamed = t->late = 0;
+	xr_budget_attach(t, 0);
+	int held;
+	/* Other threads may take what this one makes room for. */
+	while (!(held = hold(t, n)) && !xr_arena_streams() && !xr_sealed && make_room(NULL))
+		;
+	if (held && (!xr_observed() || xr_arena_attach(t, nchunks)))
+		return t;
+	if (held)
+		hold_only(t, 0);
+	push(&state.free, t);
+	return NULL;
+}
+
 /* Gives the calling thread a struct. A child of vfork is not a thread of this process: it uses
  * the struct of the thread that waits for it, but does not get its own. */
 static struct xr_thread *attach(void)
@@ -473,21 +652,19 @@ static struct xr_thread *attach(void)
 		return NULL;
 	xr_lock(XR_LOCK_THREADS);
 	mark_namesake_dead(tid);
-	if (state.live.n >= state.reap_at && !xr_sealed)
+	if ((state.live.n >= state.reap_at || (is_scarce() && !state.dead.n)) && !xr_sealed)
 		reap();
+	if (is_scarce() && !xr_arena_streams() && !xr_sealed)
+		make_room(NULL);
 	struct xr_thread *t = free_thread();
 	if (!t)
 		t = new_thread();
-	if (t) {
-		t->tid = tid;
-		t->pid = pid;
-		t->cursor = t->first = t->last = t->depth = t->nopen = 0;
-		t->dropped = t->truncated = t->streamed = t->late = 0;
-		xr_budget_attach(t, 0);
-		if (xr_observed() && !xr_arena_attach(t)) {
-			push(&state.free, t);
-			t = NULL;
-		}
+	if (t)
+		t = equip(t, pid, tid);
+	/* There may be memory, but no addresses for another ring. */
+	if (!t && xr_memory.limit && state.dead.n && !xr_arena_streams() && !xr_sealed) {
+		bury_oldest();
+		t = equip(state.free.of[--state.free.n], pid, tid);
 	}
 	if (t) {
 		xr_offcpu_attach(t, ++state.attached > MANY && state.attached > 4 * state.live.n);
@@ -525,7 +702,8 @@ void xr_ring_forked(void)
 	state.live.n = state.dead.n = state.free.n = state.dead_bytes = 0;
 	for (uint64_t i = 0; i < xr_root.nthreads; i++)
 		push(&state.free, xr_root.threads[i]);
-	state.reap_at = state.next_try = state.lost = 0;
+	state.reap_at = state.next_try = state.look_at = state.lost = 0;
+	xr_memory.used = xr_memory.peak = xr_memory.given = xr_memory.given_chunks = 0;
 	/* Those of threads that the child does not have. */
 	uint64_t here = (uintptr_t)&parent - (uintptr_t)stacks.of;
 	__atomic_store_n(&stacks.taken, here < sizeof stacks.of ? 1u << here / STACK_SIZE : 0, __ATOMIC_RELAXED);
@@ -559,14 +737,14 @@ static void clear(struct xr_chunk *c)
 }
 
 /* Takes the next chunk of the ring. With the number of the current chunk, starts that one
- * again. */
-static void begin_chunk(struct xr_thread *t, uint64_t number)
+ * again. clean says that its memory is zero. */
+static void begin_chunk(struct xr_thread *t, uint64_t number, int clean)
 {
 	struct xr_chunk *c = chunk_at(t, number);
-	if (__atomic_load_n(&xr_later_until, __ATOMIC_SEQ_CST))
+	if (!clean && __atomic_load_n(&xr_later_until, __ATOMIC_SEQ_CST))
 		xr_later_save(t, c);
 	__atomic_store_n(&c->seq, 2 * number - 1, __ATOMIC_RELEASE);
-	if (number > t->fresh) /* writing would allocate unused pages */
+	if (!clean && number > t->fresh) /* writing would allocate unused pages */
 		clear(c);
 	c->tid = t->tid;
 	c->pid = t->pid;
@@ -581,16 +759,23 @@ static void begin_chunk(struct xr_thread *t, uint64_t number)
 	t->taken = number;
 }
 
+/* Loses the records of the current chunk, which is to be taken again. Returns its number. */
+static uint64_t begin_again(struct xr_thread *t)
+{
+	t->dropped += xr_count_records(chunk_at(t, t->taken));
+	t->fresh = 0;
+	t->cursor = 0;
+	return t->taken;
+}
+
 static void take_chunk(struct xr_thread *t)
 {
 	enum { measured = 4 }; /* measure one chunk in 4 */
 	uint64_t number = t->taken + 1;
 	uint64_t cpu = number % measured ? 0 : xr_thread_cpu_ns();
-	if (t->slot && !xr_arena_room(t)) {
-		t->dropped += xr_count_records(chunk_at(t, --number));
-		t->fresh = 0;
-		t->cursor = 0;
-	}
+	int clean = 0;
+	if (t->slot && !xr_arena_room(t))
+		number = begin_again(t);
 	if (t->slot && xr_arena_lost())
 		xr_lost_observer();
 	xr_lock_one(XR_LOCK_THREAD, &t->lock);
@@ -606,7 +791,13 @@ static void take_chunk(struct xr_thread *t)
 		if (!t->slot)
 			xr_share_ring(t);
 	}
-	begin_chunk(t, number);
+	if (xr_memory.limit && t->taken && number > t->taken) {
+		xr_unlock_one(XR_LOCK_THREAD, &t->lock);
+		if (!take_memory(t, &clean))
+			number = begin_again(t);
+		xr_lock_one(XR_LOCK_THREAD, &t->lock);
+	}
+	begin_chunk(t, number, clean);
 	xr_share_thread(t);
 	xr_arena_thread(t);
 	xr_unlock_one(XR_LOCK_THREAD, &t->lock);

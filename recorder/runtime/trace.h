@@ -70,6 +70,8 @@ void xr_put_window_block(struct xr_text *t, struct xr_trace *trace);
 /* Put fields of a JSON object: those of the program, and those of the mode. */
 void xr_put_exe(struct xr_text *t);
 void xr_put_mode(struct xr_text *t);
+/* Puts the limit of memory and what has become of it, if there is one. */
+void xr_put_memory(struct xr_text *t);
 /* Put {"objects":[...]}, and an array of the refused objects with the reasons. */
 void xr_put_objects(struct xr_text *t);
 void xr_put_refusals(struct xr_text *t);

@@ -684,8 +684,8 @@ static void stream_rest(struct xr_thread *t)
 		}
 		if (number >= t->taken)
 			chunk_of(t, t->taken)->streamed = XR_CHUNK_SIZE;
-		if (number + t->nchunks < t->taken)
-			number = t->taken - t->nchunks;
+		if (number + 1 < xr_oldest_chunk(t))
+			number = xr_oldest_chunk(t) - 1;
 		while (++number < t->taken + (t->state == XR_THREAD_DEAD))
 			if (chunk_of(t, number)->seq == 2 * number)
 				stream_chunk(t, number, 0);
@@ -828,7 +828,7 @@ static struct xr_chunk *copy_at(const struct copies *s, uint64_t i)
  * the thread's lock. */
 static const struct xr_chunk *chunk_then(const struct xr_trace *trace, const struct xr_thread *t, uint64_t number)
 {
-	if (t->ring && t->taken >= number && t->state != XR_THREAD_FREE) {
+	if (t->ring && t->taken >= number && number > t->gone && t->state != XR_THREAD_FREE) {
 		const struct xr_chunk *c = chunk_of(t, number);
 		if (__atomic_load_n(&c->seq, __ATOMIC_ACQUIRE) == 2 * number && c->magic == XR_CHUNK_MAGIC && c->first <= trace->until)
 			return c;
@@ -930,7 +930,7 @@ static int copy_thread(struct xr_trace *trace, struct xr_thread *t, struct copie
 		if (got > 0 && s->n && copy_at(s, s->n)->tid != copy_at(s, 0)->tid)
 			got = -1; /* another thread has the ring now */
 		/* What was overwritten before a kept snapshot ended is no loss, and what was afterwards is counted. */
-		if (got < 0 && trace->until == UINT64_MAX)
+		if (got < 0 && trace->until == UINT64_MAX && number > t->gone)
 			trace->torn += 1;
 		if (got <= 0)
 			break;
@@ -947,7 +947,7 @@ static uint64_t oldest(uint64_t since, uint64_t until)
 		struct xr_thread *t = thread_at(i);
 		xr_lock_one(XR_LOCK_THREAD, &t->lock);
 		uint64_t taken = t->taken;
-		for (uint64_t k = 0; t->ring && t->state != XR_THREAD_FREE && k < t->nchunks && k < taken; k++) {
+		for (uint64_t k = 0; t->ring && t->state != XR_THREAD_FREE && taken - k >= xr_oldest_chunk(t) && k < taken; k++) {
 			const struct xr_chunk *c = chunk_of(t, taken - k);
 			if (c->magic == XR_CHUNK_MAGIC && c->first < min)
 				min = c->first;

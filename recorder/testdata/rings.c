@@ -51,6 +51,7 @@ uint64_t xr_ended_lost(void) { return 0; }
 uint64_t xr_later_until;
 const struct xr_chunk *xr_later_chunk(const struct xr_thread *t, uint64_t until, uint64_t number) { (void)t, (void)until, (void)number; return NULL; }
 uint64_t xr_later_first(uint64_t until) { (void)until; return UINT64_MAX; }
+struct xr_memory xr_memory;
 uint64_t xr_arena_written(const struct xr_thread *t, int *unsure) { (void)t; *unsure = 0; return 0; }
 const char *const xr_unsafe_texts[XR_UNSAFE_KINDS];
 enum xr_unsafe xr_unsafe(const struct xr_object *o, uint64_t i) { (void)o, (void)i; return XR_SAFE; }
