@@ -216,6 +216,9 @@ func (a *Analysis) Sums(s *calls.Sums) error {
 	return nil
 }
 
+// OnlyCalls reports whether the options need single calls, so that counts and sums of calls say nothing.
+func (a *Analysis) OnlyCalls() bool { return a.opts.RecursiveOnly || a.prober != nil }
+
 // Count adds n calls of a function that were only counted.
 func (a *Analysis) Count(th reader.Thread, index int, fn reader.FuncID, n uint64) {
 	t := a.table(&calls.Batch{Thread: th, Index: index})

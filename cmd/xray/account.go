@@ -121,20 +121,11 @@ func (c *accounting) run(s *session.Session) error {
 	if err != nil {
 		return err
 	}
-	if err := s.AddCounters(s.Scope, run, sink); err != nil {
-		return err
-	}
-	if !c.opts.RecursiveOnly && !c.cost.asked() {
-		if err := s.AddPruned(scope, run, sink); err != nil {
-			return err
-		}
-	}
-	limited := !c.opts.RecursiveOnly && !c.cost.asked() && s.AddBudget(scope, run, sink)
-	if !limited && (column == account.ByAllCalls || column == account.ByAllTotal) {
+	if !run.Limited && (column == account.ByAllCalls || column == account.ByAllTotal) {
 		return cli.Usagef("--sort %v: there are only estimates of whole recordings within a budget (`xray record --budget`)", column)
 	}
 	found := sink.Report(s.Clock.Frequency)
-	found.Limited = limited
+	found.Limited = run.Limited
 	found.CostSource = costSource
 	if found.OnlyCounted() && c.sort == "" {
 		column = account.ByCount

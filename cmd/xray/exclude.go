@@ -93,9 +93,6 @@ func (c *excluding) run(s *session.Session) error {
 		return err
 	}
 	run.PrunedIn = "Calls and cost"
-	if err := s.AddPruned(s.Scope, run, sink); err != nil {
-		return err
-	}
 	addTimes(s, &opts)
 	if len(c.baselines) > 0 {
 		view.CostSource = "from the baseline"

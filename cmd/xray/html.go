@@ -17,6 +17,7 @@ import (
 	"github.com/xray-tools/xray/internal/durations"
 	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/internal/quantile"
+	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/symbolize"
 )
@@ -100,11 +101,14 @@ func (p *page) record(s *session.Session) (*html.Recording, *session.Run, error)
 	if r := s.Trace.Recording(0); r != nil {
 		opts.Epoch, _ = r.Clock.Realtime(opts.Base)
 	}
-	all, err := sumUp(s)
+	off := s.OffCPU()
+	all, sums, err := session.Analyze(s, s.Scope, calls.Options{Nested: true, OffCPU: off}, func() *allCalls {
+		return &allCalls{functions: account.New(account.Options{OffCPU: off != nil})}
+	})
 	if err != nil {
 		return nil, nil, err
 	}
-	opts.OffCPU = s.OffCPU() != nil
+	opts.OffCPU = off != nil
 	opts.Functions = functionsOf(all.functions.Report(s.Clock.Frequency))
 	scope := s.Scope
 	if p.most > 0 {
@@ -118,9 +122,9 @@ func (p *page) record(s *session.Session) (*html.Recording, *session.Run, error)
 	}
 	// A page stores the entry of a call before its duration is known.
 	opts.MinDuration = scope.MinDuration
-	page, run, err := session.Analyze(s, scope.OfAnyDuration(), calls.Options{Opens: true, OffCPU: s.OffCPU()}, func() *html.Recording { return html.New(opts) })
+	page, run, err := session.Analyze(s, scope.OfAnyDuration(), calls.Options{Opens: true, OffCPU: off}, func() *html.Recording { return html.New(opts) })
 	if err == nil {
-		run.PrunedFiles, run.PrunedIn = all.pruned, "Counts and totals of functions, over all threads and the whole time,"
+		run.PrunedFiles, run.PrunedIn = sums.PrunedFiles, "Counts and totals of functions, over all threads and the whole time,"
 		opts.Notes = append(s.Caveats(run), opts.Notes...)
 	}
 	return page, run, err
@@ -130,7 +134,6 @@ func (p *page) record(s *session.Session) (*html.Recording, *session.Run, error)
 type allCalls struct {
 	durations durations.Counts
 	functions *account.Analysis
-	pruned    int // files whose sums of pruned calls are in functions
 }
 
 // Held implements [calls.Holder].
@@ -141,51 +144,23 @@ func (a *allCalls) Calls(b *calls.Batch) error {
 	return errors.Join(a.durations.Calls(b), a.functions.Calls(b))
 }
 
-func (a *allCalls) merge(other *allCalls) {
-	a.durations.Merge(&other.durations)
-	a.functions.Merge(other.functions)
+// Sums implements [calls.SumSink].
+func (a *allCalls) Sums(s *calls.Sums) error { return a.functions.Sums(s) }
+
+// Count implements [session.CountSink].
+func (a *allCalls) Count(th reader.Thread, index int, fn reader.FuncID, calls uint64) {
+	a.functions.Count(th, index, fn, calls)
 }
 
-// someCalls is allCalls for calls selected by time. It excludes calls that have only sums.
-type someCalls struct{ *allCalls }
+// Pruned implements [session.PrunedSink].
+func (a *allCalls) Pruned(th reader.Thread, index int, fn reader.FuncID, calls, ticks uint64) {
+	a.functions.Pruned(th, index, fn, calls, ticks)
+}
 
-func (a someCalls) Merge(other someCalls) { a.merge(other.allCalls) }
-
-// addedCalls is allCalls plus the calls that have only sums.
-type addedCalls struct{ *allCalls }
-
-func (a addedCalls) Merge(other addedCalls) { a.merge(other.allCalls) }
-
-// Sums implements [calls.SumSink].
-func (a addedCalls) Sums(s *calls.Sums) error { return a.functions.Sums(s) }
-
-// sumUp makes a pass over all calls in scope.
-func sumUp(s *session.Session) (*allCalls, error) {
-	opts := calls.Options{Nested: true, OffCPU: s.OffCPU()}
-	all := func() *allCalls {
-		return &allCalls{functions: account.New(account.Options{OffCPU: opts.OffCPU != nil})}
-	}
-	var sums *allCalls
-	var run *session.Run
-	var err error
-	if f := &s.Scope; f.From > 0 || f.To > 0 || f.MinDuration > 0 {
-		var some someCalls
-		some, run, err = session.Analyze(s, s.Scope, opts, func() someCalls { return someCalls{all()} })
-		sums = some.allCalls
-	} else {
-		var added addedCalls
-		added, run, err = session.Analyze(s, s.Scope, opts, func() addedCalls { return addedCalls{all()} })
-		sums = added.allCalls
-	}
-	if err != nil {
-		return nil, err
-	}
-	err = errors.Join(s.AddCounters(s.Scope, run, sums.functions), s.AddPruned(s.Scope, run, sums.functions))
-	if err != nil {
-		return nil, err
-	}
-	sums.pruned = run.PrunedFiles
-	return sums, nil
+// Merge implements [calls.Analysis].
+func (a *allCalls) Merge(other *allCalls) {
+	a.durations.Merge(&other.durations)
+	a.functions.Merge(other.functions)
 }
 
 // functionsOf returns the sums of account for functions.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -88,12 +87,8 @@ func (c *ticketReport) run(s *session.Session) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(s.AddCounters(s.Scope, run, sink), s.AddPruned(s.Scope, run, sink)); err != nil {
-		return err
-	}
-	limited := s.AddBudget(s.Scope, run, sink)
 	functions := sink.Report(s.Clock.Frequency)
-	functions.Limited = limited
+	functions.Limited = run.Limited
 	functions.Sort(account.BySelf, true, s.Names)
 	functions.Top(c.top)
 	add("account", "Functions", functions.Body(names, account.View{})...)

@@ -55,6 +55,19 @@ func (s *sums) Sums(p *calls.Sums) error {
 	return errors.Join(s.within.Sums(p), s.threads.Sums(p), s.paths.Sums(p))
 }
 
+// OnlyCalls says that sums of calls outside the window are not wanted: see [session.Analyze].
+func (s *sums) OnlyCalls() bool { return s.clip != nil }
+
+// Count implements [session.CountSink].
+func (s *sums) Count(th reader.Thread, index int, fn reader.FuncID, calls uint64) {
+	s.within.Count(th, index, fn, calls)
+}
+
+// Pruned implements [session.PrunedSink].
+func (s *sums) Pruned(th reader.Thread, index int, fn reader.FuncID, calls, ticks uint64) {
+	s.within.Pruned(th, index, fn, calls, ticks)
+}
+
 // Merge implements [calls.Analysis].
 func (s *sums) Merge(o *sums) {
 	if s.clip != nil {
@@ -92,11 +105,6 @@ func Collect(s *session.Session, names symbolize.Names, w *Window) (*tui.Data, *
 	})
 	if err != nil {
 		return nil, nil, err
-	}
-	if w == nil {
-		if err := errors.Join(s.AddCounters(s.Scope, run, found.within), s.AddPruned(s.Scope, run, found.within)); err != nil {
-			return nil, nil, err
-		}
 	}
 	d := &tui.Data{Clock: s.Clock, OffCPU: off, Title: strings.Join(s.Operands(), " "), Missing: missing.Load()}
 	d.Functions = functions(found, s.Clock, names)

@@ -143,7 +143,9 @@ type Run struct {
 	// names the numbers that include them. "" means count and total.
 	PrunedFiles int
 	PrunedIn    string
-	Caveats     []string // the command's own, before those of all commands
+	// Limited says that counts and estimates of what recordings within a budget left out are in the report.
+	Limited bool
+	Caveats []string // the command's own, before those of all commands
 	// Start is the origin of moments in the report. 0 is the start of the trace.
 	Start uint64
 }
@@ -173,6 +175,9 @@ func Analyze[S calls.Analysis[S]](s *Session, scope Scope, opts calls.Options, n
 		}
 		return nil
 	})
+	if err == nil {
+		err = s.feed(scope, run, sink)
+	}
 	return sink, run, err
 }
 

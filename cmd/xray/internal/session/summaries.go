@@ -224,9 +224,6 @@ func (s *Session) Summarize(key summary.Key) (*summary.Group, *Run, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := errors.Join(s.AddCounters(s.Scope, run, sink), s.AddPruned(s.Scope, run, sink)); err != nil {
-		return nil, nil, err
-	}
 	program, build, host := s.program()
 	key.Program, key.BuildID, key.Host = cmp.Or(key.Program, program), cmp.Or(key.BuildID, build), cmp.Or(key.Host, host)
 	key.Labels, key.Unit = cmp.Or(key.Labels, summary.NoLabels), s.Clock.Unit()

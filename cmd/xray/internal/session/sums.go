@@ -17,9 +17,27 @@ type PrunedSink interface {
 	Pruned(th reader.Thread, index int, fn reader.FuncID, calls, ticks uint64)
 }
 
-// AddCounters adds the calls in scope that were only counted. Each process counts as one more
+// feed gives an analysis what traces have besides records of calls, if it takes that: see [CountSink],
+// [PrunedSink] and [BudgetSink]. An analysis that needs single calls says so by OnlyCalls.
+func (s *Session) feed(scope Scope, run *Run, sink any) (err error) {
+	if o, ok := sink.(interface{ OnlyCalls() bool }); ok && o.OnlyCalls() {
+		return nil
+	}
+	if c, ok := sink.(CountSink); ok {
+		err = s.addCounters(scope, run, c)
+	}
+	if p, ok := sink.(PrunedSink); ok && err == nil {
+		err = s.addPruned(scope, run, p)
+	}
+	if b, ok := sink.(BudgetSink); ok && err == nil {
+		run.Limited = s.addBudget(scope, run, b)
+	}
+	return err
+}
+
+// addCounters adds the calls in scope that were only counted. Each process counts as one more
 // thread.
-func (s *Session) AddCounters(scope Scope, run *Run, sink CountSink) error {
+func (s *Session) addCounters(scope Scope, run *Run, sink CountSink) error {
 	if s.summed != nil {
 		for _, c := range s.summed.counts {
 			if c.untimed > 0 {
@@ -45,11 +63,11 @@ func (s *Session) AddCounters(scope Scope, run *Run, sink CountSink) error {
 	return calls.CheckMemory(sink, s.TableMemory)
 }
 
-// AddPruned adds the sums of the calls that recorders dropped. Each process counts as one more
-// thread. The sums cover all threads and the whole recording. So AddPruned adds nothing if the
+// addPruned adds the sums of the calls that recorders dropped. Each process counts as one more
+// thread. The sums cover all threads and the whole recording. So addPruned adds nothing if the
 // scope selects by anything other than function, or if the trace has only the end of the
 // recording.
-func (s *Session) AddPruned(scope Scope, run *Run, sink PrunedSink) error {
+func (s *Session) addPruned(scope Scope, run *Run, sink PrunedSink) error {
 	if scope.From > 0 || scope.To > 0 || scope.Thread != nil || scope.MinDuration > 0 || scope.MaxDepth > 0 {
 		return nil
 	}
@@ -98,10 +116,10 @@ func (s *Session) recordings() (list []*reader.Recording) {
 	return list
 }
 
-// AddBudget adds the counts and estimates of calls that recordings within a budget left out. Each
+// addBudget adds the counts and estimates of calls that recordings within a budget left out. Each
 // process counts as one more thread. It reports whether it added any: the numbers must be known, and
-// the scope must select by nothing other than function, as for AddPruned.
-func (s *Session) AddBudget(scope Scope, run *Run, sink BudgetSink) bool {
+// the scope must select by nothing other than function, as for addPruned.
+func (s *Session) addBudget(scope Scope, run *Run, sink BudgetSink) bool {
 	unknown := func(r *reader.Recording) bool { return r.Budget.Limited() && !r.Budget.Known() }
 	if !s.Limited() || slices.ContainsFunc(s.recordings(), unknown) || scope.From > 0 || scope.To > 0 || scope.Thread != nil || scope.MinDuration > 0 || scope.MaxDepth > 0 {
 		return false
