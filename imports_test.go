@@ -12,113 +12,79 @@ import (
 
 const module = "github.com/xray-tools/xray"
 
-// foundations lists what the packages below the analyses may import from this module.
-var foundations = map[string][]string{
-	"reader":               {"internal/yamltree", "internal/bytesize", "internal/frames", "internal/freespace"},
-	"reader/calls":         {"reader"},
-	"reader/sched":         {"reader"},
-	"symbolize/demangle":   {},
-	"symbolize/debuginfo":  {},
-	"symbolize/debuginfod": {"symbolize/debuginfo"},
-	"symbolize":            {"reader", "symbolize/demangle", "symbolize/debuginfo"},
-	"report":               {"reader", "symbolize"},
-	"recorder":             {"reader", "symbolize", "symbolize/debuginfo"},
+// floors lists the folders of the module from the ground up. A package may import what is on a lower
+// floor, or in its own folder. A folder includes those below it that are not listed themselves.
+var floors = [][]string{
+	{"internal/parallel", "internal/ranking", "internal/frames", "internal/texttab", "internal/yamltext", "internal/fileio", "internal/remote", "symbolize/demangle"},
+	{"internal/quantile", "symbolize/debuginfo", "tables/parquetfile", "graph/layered", "recorder/attach"},
+	{"reader", "symbolize/debuginfod"},
+	{"reader/calls", "internal/tracewrite", "symbolize", "sched/kernel"},
+	{"sched", "internal/tracetext", "symbolize/source", "explain/invocation"},
+	{"report/label"},
+	{"report"},
+	{"account", "graph", "stack", "explain", "convert", "tables", "symbolize/coverage", "recorder", "recorder/exclude"},
+	{"cmd/xray/internal/cli", "cmd/xray/internal/top", "cmd/xray/internal/watch", "cmd/xray/internal/llvmxray/llvmargs", "cmd/xray/internal/tui"},
+	{"cmd/xray/internal/session"},
+	{"cmd/xray/internal/llvmxray", "cmd/xray/internal/browse"},
+	{"cmd/xray", "docs"},
 }
 
-// summary is an analysis and a file format. It is a package of its own, and not part of
-// reader, so that what decodes traces stays free of Parquet.
+// programs are the floors from here on. Only they, and folders in system, use files, standard streams and exit codes.
+const programs = 8
 
-// base is what analyses and internal packages may import.
-var base = []string{"reader", "reader/calls", "reader/sched", "symbolize", "symbolize/demangle", "report"}
+var system = []string{"internal", "reader", "symbolize", "sched/kernel", "recorder", "recorder/attach", "tables/sql"}
 
-// mayImport reports whether a package may import another one of this module. Packages that are
-// neither foundations nor internal nor commands are analyses, which do not import each other.
-func mayImport(pkg, dep string) bool {
-	allowed, foundation := foundations[pkg]
-	switch {
-	case isTestHelper(pkg):
-		return true
-	case isTestHelper(dep):
-		return false
-	case foundation:
-		return slices.Contains(allowed, dep) || isInternal(dep) && pkg != "reader"
-	case pkg == "", strings.HasPrefix(pkg, "cmd/"):
-		return true
-	case isInternal(dep):
-		return true
+// floorOf returns the floor of a package, and the folder of the list that it is in.
+func floorOf(pkg string) (floor int, folder string) {
+	floor = -1
+	for i, folders := range floors {
+		for _, f := range folders {
+			if (pkg == f || strings.HasPrefix(pkg, f+"/")) && len(f) > len(folder) {
+				floor, folder = i, f
+			}
+		}
 	}
-	return slices.Contains(base, dep)
+	return floor, folder
 }
 
-// isTestHelper reports whether a package is for tests and benchmarks alone. The program
-// contains none of them.
-func isTestHelper(pkg string) bool { return strings.HasPrefix(pkg, "internal/test/") }
-
-func isInternal(pkg string) bool { return strings.HasPrefix(pkg, "internal/") }
-
-// isAnalysis reports whether a package is an analysis or an output of calls.
-func isAnalysis(pkg string) bool {
-	_, foundation := foundations[pkg]
-	return pkg == "reader/calls" || pkg == "report" ||
-		!foundation && pkg != "" && !isInternal(pkg) && !strings.HasPrefix(pkg, "cmd/") && !strings.HasPrefix(pkg, "docs/")
-}
-
-type goPackage struct {
-	ImportPath string
-	Imports    []string
-}
-
-func listPackages(t *testing.T) []goPackage {
-	t.Helper()
+func TestImports(t *testing.T) {
 	out, err := exec.Command("go", "list", "-pgo=off", "-json=ImportPath,Imports", "./...").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var pkgs []goPackage
+	used := map[string]bool{}
 	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
-		var p goPackage
+		var p struct {
+			ImportPath string
+			Imports    []string
+		}
 		if err := d.Decode(&p); err == io.EOF {
-			return pkgs
+			break
 		} else if err != nil {
 			t.Fatal(err)
 		}
-		pkgs = append(pkgs, p)
-	}
-}
-
-// Imports point one way: from the program through the analyses to the reader.
-func TestImportDirections(t *testing.T) {
-	known := map[string]bool{}
-	for _, p := range listPackages(t) {
-		name := nameOf(p)
-		known[name] = true
+		pkg := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+		if pkg == "" || strings.HasPrefix(pkg, "internal/test/") {
+			continue // for tests and benchmarks alone
+		}
+		floor, folder := floorOf(pkg)
+		if used[folder] = true; floor < 0 {
+			t.Errorf("%s is in no folder of floors", pkg)
+		}
 		for _, imp := range p.Imports {
-			if dep, ours := strings.CutPrefix(imp, module+"/"); ours && !mayImport(name, dep) {
-				t.Errorf("%s must not import %s", name, dep)
+			dep, ours := strings.CutPrefix(imp, module+"/")
+			switch below, _ := floorOf(dep); {
+			case ours && (below < 0 || below >= floor) && !strings.HasPrefix(dep, pkg+"/"):
+				t.Errorf("%s must not import %s", pkg, dep)
+			case floor < programs && (imp == "os" || imp == "os/exec" || imp == "syscall") &&
+				!slices.ContainsFunc(system, func(s string) bool { return pkg == s || s != "recorder" && strings.HasPrefix(pkg, s+"/") }):
+				t.Errorf("%s must not import %s", pkg, imp)
 			}
 		}
 	}
-	for name := range foundations {
-		if !known[name] {
-			t.Errorf("foundations names %s, which is not a package", name)
-		}
-	}
-}
-
-func nameOf(p goPackage) string {
-	return strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
-}
-
-// Only the program may use files, standard streams and exit codes.
-func TestAnalysesDoNotTouchTheSystem(t *testing.T) {
-	for _, p := range listPackages(t) {
-		if !isAnalysis(nameOf(p)) {
-			continue
-		}
-		for _, imp := range p.Imports {
-			if imp == "os" || imp == "os/exec" || imp == "syscall" {
-				t.Errorf("%s must not import %s", p.ImportPath, imp)
-			}
+	for _, folder := range slices.Concat(floors...) {
+		if !used[folder] {
+			t.Errorf("floors names %s, which has no package", folder)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package account
 import (
 	"math"
 
-	"github.com/xray-tools/xray/internal/probecost"
 	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/reader/calls"
 )
@@ -11,7 +10,7 @@ import (
 // Compensation subtracts the cost of recording from self and total times. The quantiles and
 // sums of durations stay as recorded.
 type Compensation struct {
-	Cost probecost.Cost
+	Cost calls.ProbeCost
 	// Keep makes, for each shard, a function that selects calls. Use it instead of
 	// calls.Options.Filter, which may then select only by thread: recording a call costs
 	// time even if the call is not selected. May be nil.
@@ -94,7 +93,7 @@ type Compensated struct {
 }
 
 // compensate subtracts the cost from the rows. of has the probes of each row.
-func (r *Report) compensate(cost probecost.Cost, of []probes) {
+func (r *Report) compensate(cost calls.ProbeCost, of []probes) {
 	most := r.shortest(of)
 	best, extremes := cost.Half(most), cost.Extremes(most)
 	for i := range r.Rows {
@@ -129,15 +128,15 @@ func (r *Report) shortest(of []probes) uint64 {
 	return most
 }
 
-func (p *probes) selfCost(s probecost.Split) quantile.Sum {
-	sum := probecost.Ticks(p.calls, s.Inside)
-	sum.AddSum(probecost.Ticks(p.direct, s.Outside))
+func (p *probes) selfCost(s calls.ProbeSplit) quantile.Sum {
+	sum := calls.ProbeTicks(p.calls, s.Inside)
+	sum.AddSum(calls.ProbeTicks(p.direct, s.Outside))
 	return sum
 }
 
-func (p *probes) totalCost(s probecost.Split) quantile.Sum {
-	sum := probecost.Ticks(p.outer, s.Inside)
-	sum.AddSum(probecost.Ticks(p.inside, s.Call()))
+func (p *probes) totalCost(s calls.ProbeSplit) quantile.Sum {
+	sum := calls.ProbeTicks(p.outer, s.Inside)
+	sum.AddSum(calls.ProbeTicks(p.inside, s.Call()))
 	return sum
 }
 

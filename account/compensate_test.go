@@ -7,7 +7,6 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/xray-tools/xray/internal/probecost"
 	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
@@ -39,7 +38,7 @@ func nested() []calls.Call {
 
 func TestCompensation(t *testing.T) {
 	// A call costs 30 ticks, 10 to 20 of them inside the call.
-	opts := Options{Compensation: &Compensation{Cost: probecost.Cost{Low: 30_000, High: 30_000}}}
+	opts := Options{Compensation: &Compensation{Cost: calls.ProbeCost{Low: 30_000, High: 30_000}}}
 	r := collect(t, opts, nested()...).Report(0)
 	// Function 1 has 2 calls, which make 3, and the outermost has 4 inside. Function 2 has 2
 	// calls, which make 1. Function 3 has 1 call.
@@ -62,13 +61,13 @@ func TestCompensation(t *testing.T) {
 
 // A range of costs widens the bounds, and times that it exceeds become 0.
 func TestCompensationBounds(t *testing.T) {
-	opts := Options{Compensation: &Compensation{Cost: probecost.Cost{Low: 30_000, High: 600_000}}}
+	opts := Options{Compensation: &Compensation{Cost: calls.ProbeCost{Low: 30_000, High: 600_000}}}
 	r := collect(t, opts, call(1, 250)).Report(0)
 	want := timed{250 - 315/2 - 1, 0, 240, 250, 250 - 315/2 - 1, 0, 240, 250}
 	if got := timesOf(&r.Rows[0]); got != want && got != (timed{93, 0, 240, 250, 93, 0, 240, 250}) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	opts.Compensation.Cost = probecost.Cost{Low: 600_000, High: 600_000}
+	opts.Compensation.Cost = calls.ProbeCost{Low: 600_000, High: 600_000}
 	r = collect(t, opts, call(1, 250)).Report(0)
 	if c := r.Rows[0].Compensated; r.Rows[0].Self.Lo != 0 || !c.Exceeds {
 		t.Errorf("got %+v", c)
@@ -82,7 +81,7 @@ func TestShortestCallBoundsWhatIsInside(t *testing.T) {
 		list = append(list, calls.Call{Func: 2, Duration: 5, Self: 5, Depth: 1})
 	}
 	list = append(list, calls.Call{Func: 1, Duration: 5000, Self: 4500})
-	opts := Options{Compensation: &Compensation{Cost: probecost.Cost{Low: 30_000, High: 30_000}}}
+	opts := Options{Compensation: &Compensation{Cost: calls.ProbeCost{Low: 30_000, High: 30_000}}}
 	r := collect(t, opts, list...).Report(0)
 	want := []timed{
 		{4500 - 5 - 25*enoughCalls, 4500 - 5 - 25*enoughCalls, 4500 - 5 - 25*enoughCalls, 4500, 1995, 1995, 1995, 5000},
@@ -100,8 +99,8 @@ func TestShortestCallBoundsWhatIsInside(t *testing.T) {
 func TestCompensationUndoesProbes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		inside := rapid.Uint64Range(0, 50).Draw(t, "half")
-		split := probecost.Split{Inside: inside, Outside: inside}
-		cost := probecost.Cost{Low: 1000 * split.Call(), High: 1000 * split.Call()}
+		split := calls.ProbeSplit{Inside: inside, Outside: inside}
+		cost := calls.ProbeCost{Low: 1000 * split.Call(), High: 1000 * split.Call()}
 		plain, probed := New(Options{}), New(Options{Compensation: &Compensation{Cost: cost}})
 		chosen := reader.FuncID(rapid.IntRange(1, 4).Draw(t, "chosen"))
 		keep := func(c *calls.Call) bool { return c.Func == chosen }
@@ -144,7 +143,7 @@ func TestCompensationUndoesProbes(t *testing.T) {
 }
 
 // drawTree draws the calls of a thread, with and without probes.
-func drawTree(t *rapid.T, s probecost.Split) (free, probed []calls.Call) {
+func drawTree(t *rapid.T, s calls.ProbeSplit) (free, probed []calls.Call) {
 	var draw func(depth uint32, open [5]int) (freeTime, probedTime uint64)
 	draw = func(depth uint32, open [5]int) (uint64, uint64) {
 		fn := rapid.IntRange(1, 4).Draw(t, "function")
@@ -173,7 +172,7 @@ func drawTree(t *rapid.T, s probecost.Split) (free, probed []calls.Call) {
 
 // Calls that were only counted have no times to compensate.
 func TestCompensationOfCounts(t *testing.T) {
-	a := New(Options{Compensation: &Compensation{Cost: probecost.Cost{High: 1000}}})
+	a := New(Options{Compensation: &Compensation{Cost: calls.ProbeCost{High: 1000}}})
 	a.Count(reader.Thread{}, 0, 1, 7)
 	for _, format := range report.Formats {
 		var out strings.Builder
@@ -189,11 +188,11 @@ func TestCompensationOfCounts(t *testing.T) {
 
 // Profiles have no individual calls.
 func TestCompensationOfProfiles(t *testing.T) {
-	a := New(Options{Compensation: &Compensation{Cost: probecost.Cost{High: 1}}})
+	a := New(Options{Compensation: &Compensation{Cost: calls.ProbeCost{High: 1}}})
 	if err := a.Sums(&calls.Sums{}); err == nil {
 		t.Error("no error")
 	}
-	if got := probecost.Ticks(3, 500); got != quantile.NewSum(2) {
+	if got := calls.ProbeTicks(3, 500); got != quantile.NewSum(2) {
 		t.Errorf("got %v", got)
 	}
 }

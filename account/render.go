@@ -6,12 +6,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/xray-tools/xray/internal/label"
-	"github.com/xray-tools/xray/internal/probecost"
 	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"
+	"github.com/xray-tools/xray/report/label"
 	"github.com/xray-tools/xray/symbolize"
 )
 
@@ -301,9 +300,9 @@ func (r *Report) costNotes() []string {
 	if r.Cost == nil {
 		return nil
 	}
-	text := "Subtracted: " + probecost.Format(r.Cost.Low, r.Clock)
+	text := "Subtracted: " + calls.FormatProbeCost(r.Cost.Low, r.Clock)
 	if r.Cost.High > r.Cost.Low {
-		text += " to " + probecost.Format(r.Cost.High, r.Clock)
+		text += " to " + calls.FormatProbeCost(r.Cost.High, r.Clock)
 	}
 	text += " " + r.Clock.Unit() + " per call"
 	if r.CostSource != "" {

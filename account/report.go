@@ -7,7 +7,6 @@ import (
 	"sort"
 	"strings"
 
-	"github.com/xray-tools/xray/internal/probecost"
 	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
@@ -157,7 +156,7 @@ type Report struct {
 	UnrecordedCalls uint64
 	// Cost is the overhead subtracted from times, or nil. CostSource names its source, and may
 	// be set before writing.
-	Cost       *probecost.Cost
+	Cost       *calls.ProbeCost
 	CostSource string
 }
 

@@ -6,9 +6,9 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/report/label"
 )
 
 // Chrome writes Chrome trace_event JSON, which Perfetto, Chrome's own viewer and others

@@ -33,7 +33,7 @@ import (
 	"io"
 
 	"github.com/xray-tools/xray/reader"
-	"github.com/xray-tools/xray/reader/sched"
+	"github.com/xray-tools/xray/sched"
 	"github.com/xray-tools/xray/symbolize"
 )
 

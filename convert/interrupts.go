@@ -2,7 +2,7 @@ package convert
 
 import (
 	"github.com/xray-tools/xray/reader/calls"
-	"github.com/xray-tools/xray/reader/sched"
+	"github.com/xray-tools/xray/sched"
 )
 
 // interruptsTrack is the name of the track of interrupts.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
-	"github.com/xray-tools/xray/reader/sched"
+	"github.com/xray-tools/xray/sched"
 )
 
 // spansOf returns the spans of a gap, from scheduler events if they cover it. A thread may have been

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/xray-tools/xray/internal/tracewrite"
-	"github.com/xray-tools/xray/internal/yamlscalar"
+	"github.com/xray-tools/xray/internal/yamltext"
 	"github.com/xray-tools/xray/reader"
 )
 
@@ -80,7 +80,7 @@ func (r *yamlRecords) appendTypedHead(dst []byte, recordType uint16, id reader.F
 	dst = append(dst, ", func-id: "...)
 	dst = strconv.AppendInt(dst, int64(id), 10)
 	dst = append(dst, ", function: "...)
-	return yamlscalar.Append(dst, strings.ToValidUTF8(r.opts.labelOrID(id), "\uFFFD"))
+	return yamltext.AppendScalar(dst, strings.ToValidUTF8(r.opts.labelOrID(id), "\uFFFD"))
 }
 
 // yamlKinds is the text from a record's kind to its TSC.
@@ -216,7 +216,7 @@ func (r *yamlRecords) appendSided(dst []byte, e *reader.Event, thread []byte, ar
 	dst = append(dst, yamlKinds[e.Kind]...)
 	dst = r.tsc.append(dst, e.TSC)
 	dst = append(dst, ", data: "...)
-	dst = yamlscalar.Append(dst, string(p.Data))
+	dst = yamltext.AppendScalar(dst, string(p.Data))
 	return append(dst, " }\n"...)
 }
 

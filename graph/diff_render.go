@@ -5,7 +5,7 @@ import (
 	"io"
 	"math"
 
-	"github.com/xray-tools/xray/internal/label"
+	"github.com/xray-tools/xray/report/label"
 )
 
 // WriteDOT writes the graph for Graphviz. Functions and edges that cost more in B are pink, those

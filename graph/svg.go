@@ -7,9 +7,9 @@ import (
 	"math"
 	"strings"
 
-	"github.com/xray-tools/xray/internal/label"
-	"github.com/xray-tools/xray/internal/layered"
+	"github.com/xray-tools/xray/graph/layered"
 	"github.com/xray-tools/xray/internal/texttab"
+	"github.com/xray-tools/xray/report/label"
 	"github.com/xray-tools/xray/symbolize"
 )
 

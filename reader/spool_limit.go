@@ -5,8 +5,7 @@ import (
 	"math"
 	"os"
 
-	"github.com/xray-tools/xray/internal/bytesize"
-	"github.com/xray-tools/xray/internal/freespace"
+	"github.com/xray-tools/xray/internal/fileio"
 )
 
 // SpoolLimitVariable is the environment variable for the maximum number of bytes of a pipe
@@ -33,14 +32,14 @@ type spoolLimit struct {
 func newSpoolLimit(f *os.File, size int64) (spoolLimit, error) {
 	l := spoolLimit{most: spoolMost, ratio: spoolRatio, free: math.MaxInt64}
 	if text := os.Getenv(SpoolLimitVariable); text != "" {
-		n, ok := bytesize.Parse(text)
+		n, ok := fileio.ParseSize(text)
 		if !ok {
 			return l, fmt.Errorf("%s=%s: must be a number of bytes, for example 100G", SpoolLimitVariable, text)
 		}
 		l.most, l.ratio = n, 0
 		return l, nil
 	}
-	if free, ok := freespace.Of(f); ok {
+	if free, ok := fileio.FreeSpace(f); ok {
 		l.free = free / 2
 	}
 	return l, nil

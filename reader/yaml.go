@@ -14,7 +14,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/xray-tools/xray/internal/frames"
-	"github.com/xray-tools/xray/internal/yamltree"
+	"github.com/xray-tools/xray/internal/yamltext"
 )
 
 // Trace YAML is the output of `llvm-xray convert -f yaml`: a header, and the records as a
@@ -81,7 +81,7 @@ func parseYAML(f *file, threads *threadIndex) (*yamlTrace, error) {
 	place, err := y.scan()
 	var odd *unexpectedYAML
 	if errors.As(err, &odd) {
-		if f.in.size > yamltree.MaxText {
+		if f.in.size > yamltext.MaxText {
 			return nil, place.wrap(f, fmt.Errorf("%w; YAML of this size must have the form that llvm-xray writes", odd))
 		}
 		*y = yamlTrace{file: f, threads: threads, byIndex: make(map[int]*yamlLane)}
@@ -369,23 +369,23 @@ func (y *yamlTrace) setNames() {
 
 // load reads any YAML with a library.
 func (y *yamlTrace) load() error {
-	if y.file.in.size > yamltree.MaxText {
-		return yamltree.ErrLarge
+	if y.file.in.size > yamltext.MaxText {
+		return yamltext.ErrLarge
 	}
 	text := make([]byte, y.file.in.size)
 	if n, err := readFull(y.file.in, text, 0); err != nil || n < len(text) {
 		return errors.Join(err, io.ErrUnexpectedEOF)
 	}
-	root, err := yamltree.Load(text)
+	root, err := yamltext.Load(text)
 	if err != nil {
 		return err
 	}
 	head := make(map[string]string)
 	var records *yaml.Node
-	err = yamltree.Pairs(root, maxYAMLHeader, func(key, value *yaml.Node) error {
+	err = yamltext.Pairs(root, maxYAMLHeader, func(key, value *yaml.Node) error {
 		switch key.Value {
 		case "header":
-			return yamltree.Pairs(value, maxYAMLHeader, func(key, value *yaml.Node) error {
+			return yamltext.Pairs(value, maxYAMLHeader, func(key, value *yaml.Node) error {
 				head[key.Value] = value.Value
 				return nil
 			})
@@ -403,7 +403,7 @@ func (y *yamlTrace) load() error {
 	if records == nil || records.Tag == "!!null" {
 		return nil
 	}
-	return yamltree.Items(records, func(i int, item *yaml.Node) error {
+	return yamltext.Items(records, func(i int, item *yaml.Node) error {
 		var r yamlRecord
 		if err := r.load(item); err != nil {
 			return fmt.Errorf("record %d: %w", i+1, err)
@@ -414,7 +414,7 @@ func (y *yamlTrace) load() error {
 
 func (r *yamlRecord) load(n *yaml.Node) error {
 	var seen [fieldData + 1]bool
-	err := yamltree.Pairs(n, len(seen), func(key, value *yaml.Node) error {
+	err := yamltext.Pairs(n, len(seen), func(key, value *yaml.Node) error {
 		field := recordField(key.Value)
 		if field < 0 {
 			return fmt.Errorf("unknown key %q", key.Value)
@@ -423,7 +423,7 @@ func (r *yamlRecord) load(n *yaml.Node) error {
 		if field != fieldArgs {
 			return r.set(field, []byte(value.Value))
 		}
-		return yamltree.Items(value, func(_ int, arg *yaml.Node) error { return r.addArg([]byte(arg.Value)) })
+		return yamltext.Items(value, func(_ int, arg *yaml.Node) error { return r.addArg([]byte(arg.Value)) })
 	})
 	if err != nil {
 		return err

@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/xray-tools/xray/internal/attach"
-	"github.com/xray-tools/xray/internal/regular"
+	"github.com/xray-tools/xray/internal/fileio"
+	"github.com/xray-tools/xray/recorder/attach"
 	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
@@ -87,7 +87,7 @@ func InstrumentedFiles(pid int) (paths []string, all bool) {
 		return nil, false
 	}
 	for _, path := range files[1:] { // the first is the program, which is among the others, too
-		f, _, err := regular.Open(path)
+		f, _, err := fileio.OpenRegular(path)
 		if err != nil || HasHooks(path) {
 			return nil, false
 		}

@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/xray-tools/xray/internal/attach"
 	"github.com/xray-tools/xray/internal/test/testenv"
+	"github.com/xray-tools/xray/recorder/attach"
 )
 
 // attached is a program that was not prepared to be recorded.

@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/xray-tools/xray/internal/outfile"
+	"github.com/xray-tools/xray/internal/fileio"
 )
 
 //go:embed runtime
@@ -194,7 +194,7 @@ func (c *compiler) buildIn(ctx context.Context, parent, name string, perm os.Fil
 // private returns an error if other users could change what is in a folder of compiled recorders, which
 // programs of this user load.
 func private(dir string) error {
-	if err := outfile.Private(dir); err != nil {
+	if err := fileio.Private(dir); err != nil {
 		return fmt.Errorf("the folder for compiled recorders is not safe: %w; or set XDG_CACHE_HOME to a directory of your own", err)
 	}
 	return nil

@@ -14,9 +14,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/internal/tracewrite"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/report/label"
 )
 
 // Core is the memory of a process with this runtime or LLVM's. It is a core file, a running process, or

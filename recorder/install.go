@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/xray-tools/xray/internal/outfile"
+	"github.com/xray-tools/xray/internal/fileio"
 )
 
 // Flags are the compiler and linker flags for recordable programs.
@@ -148,7 +148,7 @@ func replace(path string, data []byte, mode os.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	return outfile.Replace(path, outfile.Mode(mode), func(file *os.File) error {
+	return fileio.Replace(path, fileio.Mode(mode), func(file *os.File) error {
 		_, err := file.Write(data)
 		return err
 	})

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/xray-tools/xray/internal/outfile"
+	"github.com/xray-tools/xray/internal/fileio"
 	"github.com/xray-tools/xray/internal/tracewrite"
 	"github.com/xray-tools/xray/reader"
 )
@@ -196,7 +196,7 @@ func callsIn(path string) (r *reader.Recording, c *traceCalls, err error) {
 
 // appendTo appends data to an existing file.
 func appendTo(path string, data []byte) error {
-	f, err := outfile.Append(path, false)
+	f, err := fileio.Append(path, false)
 	if err != nil {
 		return err
 	}

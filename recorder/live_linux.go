@@ -12,9 +12,9 @@ import (
 	"os"
 	"slices"
 
-	"github.com/xray-tools/xray/internal/attach"
 	"github.com/xray-tools/xray/internal/tracewrite"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder/attach"
 )
 
 // Live reads the rings of a running process from outside, through /proc/PID/mem. The process only fills

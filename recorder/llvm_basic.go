@@ -8,8 +8,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/report/label"
 )
 
 // Basic mode of LLVM's runtime has a buffer for each thread. A structure in the program's thread-local

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/report/label"
 )
 
 // FDR mode of LLVM's runtime keeps its buffers in a BufferQueue, a static variable. The layout is

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/xray-tools/xray/internal/attach"
+	"github.com/xray-tools/xray/recorder/attach"
 )
 
 // OpenProcess reads the memory of a running process. It finds only the records of LLVM's runtime. For a

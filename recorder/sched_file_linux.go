@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/xray-tools/xray/internal/outfile"
+	"github.com/xray-tools/xray/internal/fileio"
 )
 
 // SchedFollower reads the scheduler events of a process that writes its trace itself. It keeps them in
@@ -33,7 +33,7 @@ func FollowSched(o SchedOptions) (*SchedFollower, error) {
 	}
 	f := &SchedFollower{options: o, done: make(chan error, 1)}
 	var err error
-	if f.trace, err = outfile.Append(o.Trace, false); err != nil {
+	if f.trace, err = fileio.Append(o.Trace, false); err != nil {
 		return nil, err
 	}
 	if f.spool, err = unnamed(filepath.Dir(o.Trace)); err != nil {

@@ -12,10 +12,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/xray-tools/xray/internal/schedtrack"
-	"github.com/xray-tools/xray/internal/tracefs"
 	"github.com/xray-tools/xray/internal/tracewrite"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/sched/kernel"
 )
 
 // schedReader reads the kernel's scheduler events while processes run, and assigns them to processes.
@@ -24,18 +23,18 @@ type schedReader struct {
 	done   chan struct{}
 
 	mu       sync.Mutex
-	instance *tracefs.Instance
-	tracker  *schedtrack.Tracker // nil until the processes are known
-	pending  []tracefs.Event     // events that earlier ones may still arrive for
-	horizon  uint64              // TSC; the tracker has all earlier events
-	since    uint64              // TSC when the instance was created
+	instance *kernel.Instance
+	tracker  *kernel.Tracker // nil until the processes are known
+	pending  []kernel.Event  // events that earlier ones may still arrive for
+	horizon  uint64          // TSC; the tracker has all earlier events
+	since    uint64          // TSC when the instance was created
 	swept    time.Time
 	err      error
 }
 
 // newSchedReader creates an instance of the kernel's tracer. It reads nothing before begin.
 func newSchedReader(interrupts bool) (*schedReader, error) {
-	instance, err := tracefs.Open(interrupts)
+	instance, err := kernel.Open(interrupts)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +53,7 @@ func (s *schedReader) begin(pid int, tids []int, most int) {
 	if s.tracker != nil {
 		return
 	}
-	s.tracker = schedtrack.New(s.since)
+	s.tracker = kernel.NewTracker(s.since)
 	s.tracker.ProcessOf, s.tracker.NameOf, s.tracker.Most = processOf, commOf, most
 	for _, tid := range tids {
 		s.tracker.Follow(int32(pid), int32(tid))
@@ -117,7 +116,7 @@ func (s *schedReader) round() (pages int) {
 		return 0
 	}
 	horizon := rdtsc() - settling
-	pages, lost, err := s.instance.Read(func(e *tracefs.Event) { s.pending = append(s.pending, *e) })
+	pages, lost, err := s.instance.Read(func(e *kernel.Event) { s.pending = append(s.pending, *e) })
 	s.tracker.Lose(lost)
 	if err != nil {
 		s.err = err
@@ -133,8 +132,8 @@ func (s *schedReader) round() (pages int) {
 
 // give passes the events before a time to the tracker.
 func (s *schedReader) give(horizon uint64) {
-	slices.SortStableFunc(s.pending, func(a, b tracefs.Event) int { return cmp.Compare(a.Time, b.Time) })
-	n, _ := slices.BinarySearchFunc(s.pending, horizon, func(e tracefs.Event, t uint64) int { return cmp.Compare(e.Time, t) })
+	slices.SortStableFunc(s.pending, func(a, b kernel.Event) int { return cmp.Compare(a.Time, b.Time) })
+	n, _ := slices.BinarySearchFunc(s.pending, horizon, func(e kernel.Event, t uint64) int { return cmp.Compare(e.Time, t) })
 	for i := range s.pending[:n] {
 		s.tracker.Add(&s.pending[i])
 	}

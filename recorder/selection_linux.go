@@ -12,7 +12,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/xray-tools/xray/internal/regular"
+	"github.com/xray-tools/xray/internal/fileio"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
 )
@@ -146,7 +146,7 @@ func (f *Filter) chooseFor(pid int, path string, buildID []byte) ([]reader.FuncI
 	err := error(os.ErrNotExist)
 	for _, file := range filesOf(pid, path) {
 		table, failed := symbolize.Load(file, f.Names)
-		if errors.Is(failed, fs.ErrNotExist) || errors.Is(failed, regular.ErrKind) {
+		if errors.Is(failed, fs.ErrNotExist) || errors.Is(failed, fileio.ErrNotRegular) {
 			continue
 		} else if err = failed; err != nil {
 			continue

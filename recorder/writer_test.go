@@ -18,7 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/xray-tools/xray/internal/dump"
+	"github.com/xray-tools/xray/convert/fdrdump"
 	"github.com/xray-tools/xray/internal/test/elftest"
 	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/reader"
@@ -190,7 +190,7 @@ func verify(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 	defer trace.Close()
-	var v dump.Verifier
+	var v fdrdump.Verifier
 	blocks := 0
 	for r, err := range trace.Records(0) {
 		if err != nil {
@@ -203,7 +203,7 @@ func verify(t *testing.T, path string) {
 				}
 			}
 			blocks++
-			v = dump.Verifier{}
+			v = fdrdump.Verifier{}
 		}
 		if err := v.Record(r.Kind); err != nil {
 			t.Errorf("offset %#x: %v", r.Offset, err)

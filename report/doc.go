@@ -26,8 +26,8 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/report/label"
 	"github.com/xray-tools/xray/symbolize"
 )
 

@@ -4,7 +4,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/xray-tools/xray/internal/label"
+	"github.com/xray-tools/xray/report/label"
 )
 
 // TableNode is a table or a tree, made by [Table] or [Tree].

@@ -7,9 +7,9 @@ import (
 	"unsafe"
 
 	"github.com/xray-tools/xray/internal/quantile"
-	"github.com/xray-tools/xray/internal/wakers"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/sched"
 )
 
 // Options selects what an [Analysis] keeps.
@@ -22,7 +22,7 @@ type Options struct {
 	// Wakers, if not nil, are scheduler events that show what ended each wait. Paths of blocked
 	// time then continue with the waker: reader.WakerThread or a similar ID, followed by the
 	// waker's path, the innermost function first. It needs OffCPU, and excludes PerThread.
-	Wakers *wakers.Logs
+	Wakers *sched.Logs
 	// ThreadName returns the name of a thread, or "" if it has none. May be nil.
 	ThreadName func(reader.Thread) string
 }
@@ -32,11 +32,11 @@ type Options struct {
 type Analysis struct {
 	opts    Options
 	paths   *calls.Paths
-	threads []*thread         // by Batch.Index; nil for threads of other shards
-	all     *sums             // nil with PerThread
-	wakers  *wakers.Collector // nil unless Options.Wakers
-	held    int64             // bytes of the sums of threads
-	earlier uint64            // open calls that began before what was selected
+	threads []*thread        // by Batch.Index; nil for threads of other shards
+	all     *sums            // nil with PerThread
+	wakers  *sched.Collector // nil unless Options.Wakers
+	held    int64            // bytes of the sums of threads
+	earlier uint64           // open calls that began before what was selected
 }
 
 // thread is the state of one thread.
@@ -106,7 +106,7 @@ func New(opts Options) *Analysis {
 		a.all = &sums{}
 	}
 	if opts.Wakers != nil {
-		a.wakers = wakers.New(opts.Wakers)
+		a.wakers = sched.NewCollector(opts.Wakers)
 	}
 	return a
 }
@@ -213,15 +213,15 @@ func (a *Analysis) join() {
 		return
 	}
 	for _, w := range a.wakers.Wakes() {
-		if w.Path == 0 || w.By == wakers.Unknown {
+		if w.Path == 0 || w.By == sched.ByUnknown {
 			continue
 		}
 		moved := calls.Off{Blocked: min(w.Ticks, a.all.off[w.Path].Blocked)}
 		if moved.Blocked == 0 {
 			continue
 		}
-		path := a.paths.Child(w.Path, map[wakers.By]reader.FuncID{
-			wakers.Thread: reader.WakerThread, wakers.Process: reader.WakerProcess, wakers.Interrupt: reader.WakerInterrupt,
+		path := a.paths.Child(w.Path, map[sched.By]reader.FuncID{
+			sched.ByThread: reader.WakerThread, sched.ByProcess: reader.WakerProcess, sched.ByInterrupt: reader.WakerInterrupt,
 		}[w.By])
 		for ; w.Waker != 0; w.Waker = a.paths.Parent(w.Waker) {
 			path = a.paths.Child(path, a.paths.Func(w.Waker))

@@ -10,9 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/xray-tools/xray/internal/tracewrite"
-	"github.com/xray-tools/xray/internal/wakers"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/sched"
 	"github.com/xray-tools/xray/stack"
 )
 
@@ -96,7 +96,7 @@ func wakersTrace(t *testing.T) *reader.Trace {
 // Blocked paths continue with the waker.
 func TestWakers(t *testing.T) {
 	trace := wakersTrace(t)
-	logs := wakers.NewLogs(trace)
+	logs := sched.NewLogs(trace)
 	for _, shards := range []int{1, 2} {
 		opts := calls.Options{Shards: shards, Paths: true, OffCPU: &reader.Clock{Frequency: 1e9}}
 		a, _, err := calls.Run(calls.Source(trace), opts, func() *stack.Analysis {

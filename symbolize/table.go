@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"sync/atomic"
 
+	"github.com/xray-tools/xray/internal/fileio"
 	"github.com/xray-tools/xray/internal/parallel"
-	"github.com/xray-tools/xray/internal/regular"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
@@ -149,9 +149,9 @@ func (t *Table) Close() error {
 
 // openMap opens a file. Its errors do not name it.
 func openMap(path string) (*os.File, int64, error) {
-	f, size, err := regular.Open(path)
-	if errors.Is(err, regular.ErrKind) {
-		return nil, 0, fmt.Errorf("%w: pass a binary or a map", regular.ErrKind)
+	f, size, err := fileio.OpenRegular(path)
+	if errors.Is(err, fileio.ErrNotRegular) {
+		return nil, 0, fmt.Errorf("%w: pass a binary or a map", fileio.ErrNotRegular)
 	}
 	if err != nil {
 		return nil, 0, errors.Unwrap(err)

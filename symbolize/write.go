@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/xray-tools/xray/internal/texttab"
-	"github.com/xray-tools/xray/internal/yamlscalar"
+	"github.com/xray-tools/xray/internal/yamltext"
 	"github.com/xray-tools/xray/reader"
 )
 
@@ -59,7 +59,7 @@ func WriteYAML(w io.Writer, m *Map, n Names) error {
 	for _, s := range m.Sleds {
 		if label := l.at(s.ID, false); label != last {
 			last = label
-			name = yamlscalar.Append(name[:0], strings.ToValidUTF8(label, "\uFFFD"))
+			name = yamltext.AppendScalar(name[:0], strings.ToValidUTF8(label, "\uFFFD"))
 			// LLVM leaves DEL as it is, but YAML does not allow that.
 			if bytes.IndexByte(name, 0x7F) >= 0 {
 				name = bytes.ReplaceAll(name, []byte{0x7F}, []byte(`\x7F`))

@@ -14,7 +14,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"github.com/xray-tools/xray/internal/yamltree"
+	"github.com/xray-tools/xray/internal/yamltext"
 	"github.com/xray-tools/xray/reader"
 )
 
@@ -66,7 +66,7 @@ func (b *mapBuilder) add(s Sled, name string) {
 
 // parse reads any YAML.
 func (b *mapBuilder) parse(data []byte) error {
-	root, err := yamltree.Load(data)
+	root, err := yamltext.Load(data)
 	if err == nil && root != nil && root.Kind == yaml.MappingNode && yamlHeader.Match(data[:min(len(data), 512)]) {
 		err = errors.New("this is trace YAML")
 	}
@@ -74,12 +74,12 @@ func (b *mapBuilder) parse(data []byte) error {
 		return fmt.Errorf("not a YAML instrumentation map: %w", err)
 	}
 	notSled := func(n *yaml.Node) error {
-		return fmt.Errorf("not a YAML instrumentation map: %s does not belong there: a map is a list of sleds", yamltree.Describe(n))
+		return fmt.Errorf("not a YAML instrumentation map: %s does not belong there: a map is a list of sleds", yamltext.Describe(n))
 	}
 	if root == nil || root.Kind != yaml.SequenceNode {
 		return notSled(root)
 	}
-	return yamltree.Items(root, func(i int, item *yaml.Node) error {
+	return yamltext.Items(root, func(i int, item *yaml.Node) error {
 		if item.Kind != yaml.MappingNode {
 			return notSled(item)
 		}
@@ -105,7 +105,7 @@ func yamlSled(n *yaml.Node) (s Sled, name string, err error) {
 		{key: "kind", value: &kind}, {key: "always-instrument", value: &s.AlwaysInstrument},
 		{key: "function-name", value: &name, optional: true}, {key: "version", value: &s.Version, optional: true},
 	}
-	err = yamltree.Pairs(n, len(fields), func(key, value *yaml.Node) error {
+	err = yamltext.Pairs(n, len(fields), func(key, value *yaml.Node) error {
 		for i := range fields {
 			f := &fields[i]
 			if f.key != key.Value {
@@ -113,7 +113,7 @@ func yamlSled(n *yaml.Node) (s Sled, name string, err error) {
 			}
 			f.seen = true
 			if value.Kind != yaml.ScalarNode || value.Decode(f.value) != nil {
-				return fmt.Errorf("%s: %s does not belong there", f.key, yamltree.Describe(value))
+				return fmt.Errorf("%s: %s does not belong there", f.key, yamltext.Describe(value))
 			}
 			return nil
 		}

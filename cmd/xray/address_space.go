@@ -3,7 +3,7 @@ package main
 import (
 	"fmt"
 
-	"github.com/xray-tools/xray/internal/label"
+	"github.com/xray-tools/xray/report/label"
 )
 
 // leastAddressSpace is how much address space any command needs. Go reserves most of it and does not

@@ -14,7 +14,7 @@ import (
 	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/internal/test/traceprocessor"
 	"github.com/xray-tools/xray/reader"
-	"github.com/xray-tools/xray/reader/sched"
+	"github.com/xray-tools/xray/sched"
 )
 
 // offCPUTrace writes the trace of testdata/script/offcpu.txtar, whose thread is off CPU

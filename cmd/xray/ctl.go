@@ -17,11 +17,11 @@ import (
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
-	"github.com/xray-tools/xray/internal/label"
-	"github.com/xray-tools/xray/internal/outfile"
+	"github.com/xray-tools/xray/internal/fileio"
 	"github.com/xray-tools/xray/internal/texttab"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/report/label"
 	"github.com/xray-tools/xray/symbolize"
 )
 
@@ -401,7 +401,7 @@ func (c *ctl) snapshot(ctx context.Context) error {
 	var data []byte
 	var events uint64
 	var noEvents string
-	err := outfile.Replace(c.output, recorder.Create, func(file *os.File) (err error) {
+	err := fileio.Replace(c.output, recorder.Create, func(file *os.File) (err error) {
 		if data, err = c.process.Do(ctx, &answer, command, file); err != nil {
 			return err
 		}

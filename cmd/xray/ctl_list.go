@@ -7,9 +7,9 @@ import (
 	"io"
 	"strconv"
 
-	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/internal/texttab"
 	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/report/label"
 )
 
 // list shows the processes that ctl can reach.

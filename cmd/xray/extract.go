@@ -8,12 +8,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
-	"github.com/xray-tools/xray/cmd/xray/internal/coverage"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
-	"github.com/xray-tools/xray/internal/label"
-	"github.com/xray-tools/xray/internal/regular"
+	"github.com/xray-tools/xray/internal/fileio"
 	"github.com/xray-tools/xray/report"
+	"github.com/xray-tools/xray/report/label"
 	"github.com/xray-tools/xray/symbolize"
+	"github.com/xray-tools/xray/symbolize/coverage"
 	"github.com/xray-tools/xray/symbolize/debuginfo"
 	"github.com/xray-tools/xray/symbolize/demangle"
 )
@@ -124,7 +124,7 @@ func (a *app) coverage(path string, opts symbolize.Options, output *session.Outp
 	}
 	defer table.Close()
 	a.warnOfMoved(path, table.Map())
-	file, size, err := regular.Open(path)
+	file, size, err := fileio.OpenRegular(path)
 	if err != nil {
 		return err
 	}

@@ -9,10 +9,10 @@ import (
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
-	"github.com/xray-tools/xray/internal/dump"
-	"github.com/xray-tools/xray/internal/label"
+	"github.com/xray-tools/xray/convert/fdrdump"
 	"github.com/xray-tools/xray/internal/tracetext"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/report/label"
 )
 
 // fromYAML reports whether the trace is trace YAML, whose blocks have no position in the file.
@@ -96,9 +96,9 @@ func (d *fdrDump) run(cmd *cobra.Command, args []string) error {
 // annotate shows the records of a trace with their bytes.
 func (d *fdrDump) annotate(s *session.Session, path string) error {
 	header := s.Trace.Header(0)
-	var sum dump.Summary
+	var sum fdrdump.Summary
 	err := d.WriteText(d.output, func(w io.Writer) (err error) {
-		sum, err = dump.Annotate(w, &header, s.Trace.Records(0), dump.Options{Names: s.Names, Verify: d.verify})
+		sum, err = fdrdump.Annotate(w, &header, s.Trace.Records(0), fdrdump.Options{Names: s.Names, Verify: d.verify})
 		return err
 	})
 	if err == nil && d.verify && (sum.Violations > 0 || sum.Damaged > 0) {

@@ -11,9 +11,9 @@ import (
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/graph"
-	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"
+	"github.com/xray-tools/xray/report/label"
 	"github.com/xray-tools/xray/symbolize"
 )
 

@@ -13,12 +13,12 @@ import (
 	"github.com/xray-tools/xray/account"
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
+	"github.com/xray-tools/xray/convert"
 	"github.com/xray-tools/xray/convert/html"
-	"github.com/xray-tools/xray/internal/durations"
-	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/report/label"
 	"github.com/xray-tools/xray/symbolize"
 )
 
@@ -132,7 +132,7 @@ func (p *page) record(s *session.Session) (*html.Recording, *session.Run, error)
 
 // allCalls sums up all calls of a trace, including those that a page has no room for.
 type allCalls struct {
-	durations durations.Counts
+	durations convert.LengthCounts
 	functions *account.Analysis
 }
 

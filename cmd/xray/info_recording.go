@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
-	"github.com/xray-tools/xray/internal/label"
-	"github.com/xray-tools/xray/internal/survey"
+	"github.com/xray-tools/xray/explain/survey"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/report"
+	"github.com/xray-tools/xray/report/label"
 	"github.com/xray-tools/xray/symbolize"
 )
 

@@ -10,11 +10,11 @@ import (
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/explain/locks"
-	"github.com/xray-tools/xray/internal/label"
-	"github.com/xray-tools/xray/internal/wakers"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"
+	"github.com/xray-tools/xray/report/label"
+	"github.com/xray-tools/xray/sched"
 	"github.com/xray-tools/xray/symbolize"
 )
 
@@ -55,7 +55,7 @@ func (c *lockReport) run(s *session.Session) error {
 	opts := locks.Options{
 		Thread: s.Scope.Thread, From: s.Scope.From, To: s.Scope.To, Clock: s.Clock, Processes: processes(s), Short: s.ShortTicks(), MaxPaths: lockPaths(s), Memory: s.TableMemory,
 		Code:   s.Code,
-		Wakers: wakers.NewLogs(s.Trace),
+		Wakers: sched.NewLogs(s.Trace),
 	}
 	var err error
 	if opts.Function, err = c.which.functions(s); err != nil {

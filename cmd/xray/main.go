@@ -31,15 +31,14 @@ import (
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/llvmxray"
-	"github.com/xray-tools/xray/internal/headroom"
-	"github.com/xray-tools/xray/internal/outfile"
+	"github.com/xray-tools/xray/internal/fileio"
 )
 
 func main() {
 	// Without this, a closed pipe on standard output would kill the program, and look like a
 	// failure.
 	signal.Ignore(syscall.SIGPIPE)
-	headroom.Limit()
+	cli.LimitMemory()
 	os.Exit(run(os.Args, os.Stdin, os.Stdout, os.Stderr))
 }
 
@@ -206,7 +205,7 @@ func (a *app) startProfiles() error {
 func (a *app) stopProfiles() (err error) {
 	if a.cpuData != nil {
 		pprof.StopCPUProfile()
-		err = outfile.Write(a.cpuProfile, func(file *os.File) error {
+		err = fileio.Write(a.cpuProfile, func(file *os.File) error {
 			_, err := a.cpuData.WriteTo(file)
 			return err
 		})
@@ -215,5 +214,5 @@ func (a *app) stopProfiles() (err error) {
 		return err
 	}
 	runtime.GC()
-	return errors.Join(err, outfile.Write(a.memProfile, func(file *os.File) error { return pprof.WriteHeapProfile(file) }))
+	return errors.Join(err, fileio.Write(a.memProfile, func(file *os.File) error { return pprof.WriteHeapProfile(file) }))
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
-	"github.com/xray-tools/xray/internal/outfile"
+	"github.com/xray-tools/xray/internal/fileio"
 )
 
 func (a *app) manCommand() *cobra.Command {
@@ -32,7 +32,7 @@ func (a *app) manCommand() *cobra.Command {
 func writeManPages(dir string, cmd *cobra.Command) error {
 	cmd.InitDefaultHelpFlag()
 	name := strings.ReplaceAll(cmd.CommandPath(), " ", "-")
-	err := outfile.Write(filepath.Join(dir, name+".1"), func(file *os.File) error {
+	err := fileio.Write(filepath.Join(dir, name+".1"), func(file *os.File) error {
 		_, err := file.Write(manPage(cmd, name))
 		return err
 	})

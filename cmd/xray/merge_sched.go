@@ -11,13 +11,11 @@ import (
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
-	"github.com/xray-tools/xray/internal/label"
-	"github.com/xray-tools/xray/internal/schedtext"
-	"github.com/xray-tools/xray/internal/schedtrack"
-	"github.com/xray-tools/xray/internal/tracefs"
 	"github.com/xray-tools/xray/internal/tracewrite"
 	"github.com/xray-tools/xray/reader"
-	"github.com/xray-tools/xray/reader/sched"
+	"github.com/xray-tools/xray/report/label"
+	"github.com/xray-tools/xray/sched"
+	"github.com/xray-tools/xray/sched/kernel"
 )
 
 // tscClock is the name of the TSC in the kernel's tracer.
@@ -114,13 +112,13 @@ func (a *app) mergeSched(flags *session.TraceFlags, trace, text, clock, output s
 	return err
 }
 
-func readSchedText(path string) (*schedtext.Events, error) {
+func readSchedText(path string) (*kernel.Events, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	events, err := schedtext.Parse(f)
+	events, err := kernel.ParseText(f)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -133,7 +131,7 @@ func readSchedText(path string) (*schedtext.Events, error) {
 }
 
 // toTicks converts the times of events to ticks of the trace.
-func toTicks(r *reader.Recording, events *schedtext.Events, clock string) error {
+func toTicks(r *reader.Recording, events *kernel.Events, clock string) error {
 	switch {
 	case events.Ticks && clock != "" && clock != tscClock:
 		return fmt.Errorf("its times are ticks, not times of the clock %s", clock)
@@ -159,7 +157,7 @@ func toTicks(r *reader.Recording, events *schedtext.Events, clock string) error 
 }
 
 // chooseSched returns the events that belong in the trace of a process.
-func chooseSched(r *reader.Recording, events *schedtext.Events) (*reader.SchedPart, []reader.Task, error) {
+func chooseSched(r *reader.Recording, events *kernel.Events) (*reader.SchedPart, []reader.Task, error) {
 	list := events.List
 	from, to := list[0].Time, list[len(list)-1].Time
 	first, last := ^uint64(0), uint64(0)
@@ -172,7 +170,7 @@ func chooseSched(r *reader.Recording, events *schedtext.Events) (*reader.SchedPa
 		return nil, nil, fmt.Errorf("its events are at ticks %d to %d, and those of the trace at ticks %d to %d: was it recorded at the same time and with this clock?",
 			from, to, first, last)
 	}
-	t := schedtrack.New(from)
+	t := kernel.NewTracker(from)
 	pid := r.Process.PID
 	own := make(map[int32]bool)
 	for _, info := range r.Threads {
@@ -199,7 +197,7 @@ func chooseSched(r *reader.Recording, events *schedtext.Events) (*reader.SchedPa
 	}
 	outs, others := 0, 0
 	for i := range list {
-		if e := &list[i]; e.Kind == tracefs.Switch {
+		if e := &list[i]; e.Kind == kernel.Switch {
 			if own[e.Task] {
 				outs++
 			} else {
@@ -216,7 +214,7 @@ func chooseSched(r *reader.Recording, events *schedtext.Events) (*reader.SchedPa
 
 // sameClock checks that both clocks are the same: no thread can record anything while it does not
 // run.
-func sameClock(t *reader.Trace, r *reader.Recording, part *reader.SchedPart, tasks []reader.Task, events *schedtext.Events) error {
+func sameClock(t *reader.Trace, r *reader.Recording, part *reader.SchedPart, tasks []reader.Task, events *kernel.Events) error {
 	merged := *r
 	merged.Sched = reader.Sched{Parts: []reader.SchedPart{*part}, Tasks: tasks}
 	log := sched.New(&merged)

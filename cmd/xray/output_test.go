@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/xray-tools/xray/internal/outfile"
+	"github.com/xray-tools/xray/internal/fileio"
 )
 
 // interrupted writes half of the file named by its first argument, or of one in a directory if
@@ -41,7 +41,7 @@ func interrupted() {
 
 // writeInTree writes a file below a directory.
 func writeInTree(dir string, f func(io.Writer) error) error {
-	return outfile.WriteTree(dir, func(t *outfile.Tree) error {
+	return fileio.WriteTree(dir, func(t *fileio.Tree) error {
 		file, err := t.Create("folder/file")
 		if err != nil {
 			return err

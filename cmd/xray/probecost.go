@@ -8,8 +8,8 @@ import (
 	"github.com/xray-tools/xray/account"
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
-	"github.com/xray-tools/xray/internal/probecost"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
 )
 
 // costFlags are the flags about the cost of recording a call.
@@ -35,13 +35,13 @@ var usualCosts = []struct {
 
 // of returns the cost of a call and, in words, its source. For several traces, it is the cost of
 // the first one's recorder.
-func (f *costFlags) of(s *session.Session) (probecost.Cost, string, error) {
+func (f *costFlags) of(s *session.Session) (calls.ProbeCost, string, error) {
 	if f.cost != "" {
 		c, err := parseCost(f.cost, s.Clock)
 		return c, "--probe-cost", err
 	}
 	if !s.Clock.Known() {
-		return probecost.Cost{}, "", cli.Usagef("the trace does not state its clock frequency: pass --probe-cost in ticks")
+		return calls.ProbeCost{}, "", cli.Usagef("the trace does not state its clock frequency: pass --probe-cost in ticks")
 	}
 	usual := &usualCosts[0]
 	if r := s.Trace.Recording(0); r == nil || r.Foreign() {
@@ -59,23 +59,23 @@ func (f *costFlags) of(s *session.Session) (probecost.Cost, string, error) {
 
 // measured is like of, but prefers what the recorder of the first trace measured at its
 // start.
-func (f *costFlags) measured(s *session.Session) (probecost.Cost, string, error) {
+func (f *costFlags) measured(s *session.Session) (calls.ProbeCost, string, error) {
 	if r := s.Trace.Recording(0); f.cost == "" && r != nil && !r.Foreign() && r.Process.Probe > 0 && r.Process.Probe < mostCost {
 		// The recorder measures probes in a loop. In a program, they overlap with other work, but
 		// also miss the cache: a call took 0.76 times as long in Lua, 0.88 times in SQLite and
 		// 0.95 times in the tests of yaml-cpp. See docs/exclude.md.
-		return probecost.Cost{Low: r.Process.Probe / 4 * 3, High: r.Process.Probe}, "measured when the recording began", nil
+		return calls.ProbeCost{Low: r.Process.Probe / 4 * 3, High: r.Process.Probe}, "measured when the recording began", nil
 	}
 	return f.of(s)
 }
 
 // parseCost parses a time or a range of times. It returns thousandths of ticks.
-func parseCost(text string, c reader.Clock) (probecost.Cost, error) {
+func parseCost(text string, c reader.Clock) (calls.ProbeCost, error) {
 	low, high, ok := strings.Cut(text, "..")
 	if !ok {
 		high = low
 	}
-	var cost probecost.Cost
+	var cost calls.ProbeCost
 	var err error
 	if cost.Low, err = parseThousandths(low, c); err == nil {
 		cost.High, err = parseThousandths(high, c)

@@ -20,7 +20,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
-	"github.com/xray-tools/xray/internal/outfile"
+	"github.com/xray-tools/xray/internal/fileio"
 	"github.com/xray-tools/xray/recorder"
 )
 
@@ -485,7 +485,7 @@ func removeOld(template string) error {
 		return nil // if the file exists, the recorder takes another name
 	}
 	path := recorder.ExpandTemplate(template, 0, "")
-	if err := outfile.Replaceable(path); err != nil {
+	if err := fileio.Replaceable(path); err != nil {
 		return err
 	}
 	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {

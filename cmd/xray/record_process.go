@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/report/label"
 )
 
 // recordProcess records a running process.

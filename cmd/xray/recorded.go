@@ -14,11 +14,11 @@ import (
 	"time"
 
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
-	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/internal/texttab"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/report/label"
 )
 
 // recorded is the result of a recording.

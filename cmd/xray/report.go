@@ -10,7 +10,7 @@ import (
 	"github.com/xray-tools/xray/account"
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
-	"github.com/xray-tools/xray/internal/survey"
+	"github.com/xray-tools/xray/explain/survey"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"

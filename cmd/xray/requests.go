@@ -11,10 +11,10 @@ import (
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/explain/requests"
-	"github.com/xray-tools/xray/internal/label"
-	"github.com/xray-tools/xray/internal/wakers"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"
+	"github.com/xray-tools/xray/report/label"
+	"github.com/xray-tools/xray/sched"
 	"github.com/xray-tools/xray/symbolize"
 )
 
@@ -70,7 +70,7 @@ func (c *requestTracing) addFlags(f *pflag.FlagSet) {
 }
 
 func (c *requestTracing) run(s *session.Session) error {
-	choice := requests.Choice{Thread: s.Scope.Thread, From: s.Scope.From, To: s.Scope.To, Wakers: wakers.NewLogs(s.Trace)}
+	choice := requests.Choice{Thread: s.Scope.Thread, From: s.Scope.From, To: s.Scope.To, Wakers: sched.NewLogs(s.Trace)}
 	var err error
 	if choice.Pause, err = s.ParseTicks("pause", c.pause); err != nil {
 		return err

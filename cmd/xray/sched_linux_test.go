@@ -20,10 +20,10 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/reader"
-	"github.com/xray-tools/xray/reader/sched"
+	"github.com/xray-tools/xray/report/label"
+	"github.com/xray-tools/xray/sched"
 )
 
 const schedProgram = `

@@ -15,12 +15,12 @@ import (
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/convert"
+	"github.com/xray-tools/xray/explain/invocation"
 	"github.com/xray-tools/xray/explain/slowest"
-	"github.com/xray-tools/xray/internal/invocation"
-	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/internal/tracewrite"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/report/label"
 )
 
 func (a *app) sliceCommand() *cobra.Command {

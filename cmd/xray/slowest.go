@@ -11,10 +11,10 @@ import (
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/explain/locks"
 	"github.com/xray-tools/xray/explain/slowest"
-	"github.com/xray-tools/xray/internal/wakers"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"
+	"github.com/xray-tools/xray/sched"
 	"github.com/xray-tools/xray/symbolize"
 )
 
@@ -115,7 +115,7 @@ func findHolders(s *session.Session, report *slowest.Report, which *lockFlags) e
 	}
 	threads := make(map[reader.Thread]bool)
 	opts := locks.Options{
-		Function: functions, Clock: s.Clock, From: math.MaxUint64, MaxPaths: lockPaths(s), Memory: s.TableMemory, Code: s.Code, Wakers: wakers.NewLogs(s.Trace),
+		Function: functions, Clock: s.Clock, From: math.MaxUint64, MaxPaths: lockPaths(s), Memory: s.TableMemory, Code: s.Code, Wakers: sched.NewLogs(s.Trace),
 		Thread: func(t reader.Thread) bool { return threads[t] },
 		Waited: func(w *locks.Wait) {
 			var holders []slowest.Holder

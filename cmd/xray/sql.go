@@ -13,13 +13,13 @@ import (
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
-	"github.com/xray-tools/xray/internal/label"
-	"github.com/xray-tools/xray/internal/outfile"
-	"github.com/xray-tools/xray/internal/sqltables"
+	"github.com/xray-tools/xray/internal/fileio"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"
+	"github.com/xray-tools/xray/report/label"
 	"github.com/xray-tools/xray/symbolize"
+	"github.com/xray-tools/xray/tables/sql"
 )
 
 // sqlQuery is one run of sql.
@@ -33,7 +33,7 @@ type sqlQuery struct {
 func (a *app) sqlCommand() *cobra.Command {
 	q := sqlQuery{app: a, inputs: session.Inputs{Scope: session.ByCall, Templates: true, PathMemory: true}}
 	var tables strings.Builder
-	for _, t := range sqltables.Tables {
+	for _, t := range sql.Tables {
 		fmt.Fprintf(&tables, "\n  %-10s %s", t.Name, strings.Join(namesOf(t.Columns), ", "))
 	}
 	return a.overTraces(command{
@@ -66,7 +66,7 @@ Tables:` + tables.String(),
 	})
 }
 
-func namesOf(columns []sqltables.Column) []string {
+func namesOf(columns []sql.Column) []string {
 	var list []string
 	for _, c := range columns {
 		list = append(list, c.Name)
@@ -106,13 +106,13 @@ func (q *sqlQuery) run(s *session.Session) (err error) {
 	if q.output.Format == formatSQLite {
 		return q.export(s, p)
 	}
-	db, err := sqltables.Open(p.options())
+	db, err := sql.Open(p.options())
 	if err != nil {
 		return err
 	}
 	defer db.Close()
 	rows, err := db.Query(context.Background(), q.text)
-	if e := (*sqltables.Error)(nil); errors.As(err, &e) {
+	if e := (*sql.Error)(nil); errors.As(err, &e) {
 		return cli.Usage(err)
 	}
 	if err != nil {
@@ -153,11 +153,11 @@ func (q *sqlQuery) run(s *session.Session) (err error) {
 
 // export writes all tables to a database.
 func (q *sqlQuery) export(s *session.Session, p *passes) error {
-	err := outfile.Write(q.output.Path, func(file *os.File) error {
+	err := fileio.Write(q.output.Path, func(file *os.File) error {
 		if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
 			return cli.Usagef("%s is not a regular file: xray cannot write a database there", q.output.Path)
 		}
-		return sqltables.Export(context.Background(), p.options(), file.Name())
+		return sql.Export(context.Background(), p.options(), file.Name())
 	})
 	s.TellCaveats("", p.seen())
 	s.Summary(p.seen().Stats)
@@ -182,17 +182,17 @@ func resultNodes(r *result, list [][]any, more bool) []report.Node {
 }
 
 // approximate returns a note about the number of quantiles that are estimates.
-func approximate(db *sqltables.DB) []string {
+func approximate(db *sql.DB) []string {
 	if db.About == 0 {
 		return nil
 	}
 	return []string{fmt.Sprintf("%s of quantile() may be off by %.2g%% because there are many different values.",
-		label.Count(uint64(db.About), "value", "values"), 100*sqltables.RelativeError)}
+		label.Count(uint64(db.About), "value", "values"), 100*sql.RelativeError)}
 }
 
 // result makes a table of rows.
 type result struct {
-	rows  *sqltables.Rows
+	rows  *sql.Rows
 	short bool // names of functions
 	now   []any
 	err   error
@@ -316,7 +316,7 @@ func (p *passes) close() (err error) {
 }
 
 // pass implements sqltables.Options.Pass.
-func (p *passes) pass(opts sqltables.PassOptions, sink calls.Sink) error {
+func (p *passes) pass(opts sql.PassOptions, sink calls.Sink) error {
 	s, err := p.acquire()
 	if err != nil {
 		return err
@@ -330,7 +330,7 @@ func (p *passes) pass(opts sqltables.PassOptions, sink calls.Sink) error {
 	scope.Filter = scope.Filter.And(opts.Filter)
 	begun := false
 	_, run, err := session.Analyze(s, scope, how, func() session.Streamed {
-		if again, ok := sink.(sqltables.Restarter); ok && begun {
+		if again, ok := sink.(sql.Restarter); ok && begun {
 			again.Restart()
 		}
 		begun = true
@@ -356,9 +356,9 @@ func (p *passes) seen() *session.Run {
 	return p.run
 }
 
-func (p *passes) options() sqltables.Options {
+func (p *passes) options() sql.Options {
 	s := p.s
-	opts := sqltables.Options{
+	opts := sql.Options{
 		Pass: p.pass, Memory: s.TableMemory, Clock: s.Clock, Names: s.Names, Files: s.Trace.Files(),
 		OffCPU: s.OffCPU() != nil, ThreadName: s.Trace.ThreadName, ProcessName: s.Trace.ProcessName,
 		Start: func() (uint64, error) {
@@ -390,11 +390,11 @@ func aliased(s *session.Session) []reader.FuncID {
 }
 
 // traces describes the trace files.
-func (p *passes) traces() []sqltables.TraceFile {
-	var list []sqltables.TraceFile
+func (p *passes) traces() []sql.TraceFile {
+	var list []sql.TraceFile
 	start, _ := p.options().Start()
 	for i := range p.s.Trace.Files() {
-		file := sqltables.TraceFile{OffProcessor: p.s.NoOffCPU()}
+		file := sql.TraceFile{OffProcessor: p.s.NoOffCPU()}
 		if r := p.s.Trace.Recording(i); r != nil {
 			file.Process = &r.Process
 			if at, ok := r.Clock.Realtime(start); ok {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/xray-tools/xray/internal/sqltables"
+	"github.com/xray-tools/xray/tables/sql"
 )
 
 // docs/sql.md lists all tables, columns and functions. -update writes the lists.
@@ -20,7 +20,7 @@ func TestSQLPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	var tables, functions strings.Builder
-	for _, table := range sqltables.Tables {
+	for _, table := range sql.Tables {
 		fmt.Fprintf(&tables, "### %s\n\nEach row is %s.\n\n| column | type | meaning |\n|---|---|---|\n", table.Name, table.Text)
 		for _, c := range table.Columns {
 			fmt.Fprintf(&tables, "| `%s` | %s | %s |\n", c.Name, c.Type, c.Text)
@@ -28,7 +28,7 @@ func TestSQLPage(t *testing.T) {
 		tables.WriteByte('\n')
 	}
 	functions.WriteString("| function | value |\n|---|---|\n")
-	for _, f := range sqltables.Functions {
+	for _, f := range sql.Functions {
 		fmt.Fprintf(&functions, "| `%s` | %s |\n", f.Usage, f.Text)
 	}
 	want := between(t, string(text), "[xray's functions](#functions).\n\n", "## Functions\n", tables.String())

@@ -11,16 +11,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/xray-tools/xray/convert/parquet"
-	"github.com/xray-tools/xray/internal/sqltables"
 	"github.com/xray-tools/xray/internal/test/testenv"
+	"github.com/xray-tools/xray/tables/parquet"
+	"github.com/xray-tools/xray/tables/sql"
 )
 
 // The sql tables have the same columns as those that convert -f parquet writes, so that queries
 // work on both. For traces, they have the tables that need no pass over the trace.
 func TestSQLColumnsAreThoseOfParquet(t *testing.T) {
 	of := make(map[string][]string)
-	for _, table := range sqltables.Tables {
+	for _, table := range sql.Tables {
 		of[table.Name] = namesOf(table.Columns)
 	}
 	for _, table := range parquet.Tables {

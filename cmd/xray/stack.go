@@ -8,9 +8,9 @@ import (
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
-	"github.com/xray-tools/xray/internal/wakers"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"
+	"github.com/xray-tools/xray/sched"
 	"github.com/xray-tools/xray/stack"
 	"github.com/xray-tools/xray/symbolize"
 )
@@ -141,7 +141,7 @@ func stacks(s *session.Session, perThread, joined bool) (*stack.Report, *session
 	off := s.OffCPU()
 	opts := stack.Options{PerThread: perThread, OffCPU: off != nil, ThreadName: s.Trace.ThreadName}
 	if f := &s.Scope; joined && off != nil && !perThread && f.From == 0 && f.To == 0 && f.Func == nil && f.MinDuration == 0 && f.MaxDepth == 0 {
-		opts.Wakers = wakers.NewLogs(s.Trace)
+		opts.Wakers = sched.NewLogs(s.Trace)
 	}
 	sink, run, err := session.Analyze(s, s.Scope, calls.Options{Paths: true, OffCPU: off}, func() *stack.Analysis {
 		return stack.New(opts)

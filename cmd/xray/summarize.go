@@ -12,8 +12,8 @@ import (
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
-	"github.com/xray-tools/xray/internal/label"
-	"github.com/xray-tools/xray/summary"
+	"github.com/xray-tools/xray/report/label"
+	"github.com/xray-tools/xray/tables/summary"
 )
 
 // summarizing is one run of summarize.

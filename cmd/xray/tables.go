@@ -14,10 +14,9 @@ import (
 
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/convert"
-	"github.com/xray-tools/xray/convert/parquet"
-	"github.com/xray-tools/xray/internal/outfile"
-	"github.com/xray-tools/xray/internal/regular"
+	"github.com/xray-tools/xray/internal/fileio"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/tables/parquet"
 )
 
 // mostEncoders limits the goroutines that encode tables. Each takes some 30 MB, and one that
@@ -43,7 +42,7 @@ func parquetTables(c *conversion, s *session.Session, opts convert.Options) (*se
 		return nil, err
 	}
 	var run *session.Run
-	err = outfile.WriteTree(c.output, func(t *outfile.Tree) (err error) {
+	err = fileio.WriteTree(c.output, func(t *fileio.Tree) (err error) {
 		how.Create = func(path string) (io.WriteCloser, error) { return t.Create(path) }
 		run, err = c.fillTables(s, opts, how)
 		return err
@@ -71,7 +70,7 @@ func (c *conversion) beside(opts *parquet.Options) error {
 }
 
 func checkTraceFile(path string, same bool, identity string) error {
-	file, size, err := regular.Open(path)
+	file, size, err := fileio.OpenRegular(path)
 	if err != nil {
 		return err
 	}

@@ -5,16 +5,15 @@ import (
 
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/convert"
-	"github.com/xray-tools/xray/internal/durations"
-	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/report/label"
 )
 
 // keepLongest returns the scope without the shortest calls, so that a limited number is left, and
 // the number of calls that it drops. It reports that on standard error and in note.
-func keepLongest(s *session.Session, counts *durations.Counts, most int) (scope session.Scope, left uint64, note string) {
+func keepLongest(s *session.Session, counts *convert.LengthCounts, most int) (scope session.Scope, left uint64, note string) {
 	choices := counts.Choices()
-	choice := choices[durations.Longest(choices, uint64(most))]
+	choice := choices[convert.LongestCalls(choices, uint64(most))]
 	scope = s.Scope
 	if note = leftOut(s, choice, false); note != "" {
 		scope.MinDuration = max(scope.MinDuration, choice.Shortest)
@@ -24,7 +23,7 @@ func keepLongest(s *session.Session, counts *durations.Counts, most int) (scope 
 }
 
 // leftOut describes the calls that a choice leaves out. It returns "" if there are none.
-func leftOut(s *session.Session, c durations.Choice, events bool) string {
+func leftOut(s *session.Session, c convert.LengthChoice, events bool) string {
 	if c.Left == 0 {
 		return ""
 	}
@@ -56,15 +55,15 @@ func (c *conversion) chooseCalls(s *session.Session, opts convert.Options) (conv
 	if c.most == 0 && c.size == 0 {
 		return opts, nil
 	}
-	counts, run, err := session.Analyze(s, all, calls.Options{}, func() *durations.Counts { return &durations.Counts{} })
+	counts, run, err := session.Analyze(s, all, calls.Options{}, func() *convert.LengthCounts { return &convert.LengthCounts{} })
 	if err != nil {
 		return opts, err
 	}
 	choices := counts.Choices()
 	if c.most > 0 {
-		choices = choices[:durations.Longest(choices, uint64(c.most))+1]
+		choices = choices[:convert.LongestCalls(choices, uint64(c.most))+1]
 	}
-	choose := func(choice durations.Choice) convert.Options {
+	choose := func(choice convert.LengthChoice) convert.Options {
 		tried := opts
 		if tried.LeftOut = leftOut(s, choice, run.Custom > 0); tried.LeftOut != "" {
 			tried.Shortest = max(opts.Shortest, choice.Shortest)
@@ -91,7 +90,7 @@ func (c *conversion) chooseCalls(s *session.Session, opts convert.Options) (conv
 
 // spanOfCounters returns the length of the spans for which a timeline counts the calls that it
 // leaves out. The counters take at most a twentieth of its size.
-func (c *conversion) spanOfCounters(s *session.Session, choice durations.Choice, threads int) uint64 {
+func (c *conversion) spanOfCounters(s *session.Session, choice convert.LengthChoice, threads int) uint64 {
 	const most, least, bytesOfSpan, bytesOfCall = 400, 10, 200, 50
 	size := c.size
 	if size == 0 {
@@ -108,12 +107,12 @@ func (c *conversion) spanOfCounters(s *session.Session, choice durations.Choice,
 
 // fit returns the index of a choice that shows nearly as much as fits in a file of the given size.
 // It makes a pass for each choice that it tries.
-func (c *conversion) fit(s *session.Session, choices []durations.Choice, choose func(durations.Choice) convert.Options) (int, error) {
+func (c *conversion) fit(s *session.Session, choices []convert.LengthChoice, choose func(convert.LengthChoice) convert.Options) (int, error) {
 	const firstGuess, enough = 60, 0.85 // bytes of a call; parts of the size
 	fits, over := -1, len(choices)      // places of a choice that fits, and of one that does not
 	target := uint64(c.size / firstGuess)
 	for tries := 0; over-fits > 1 && (tries < 5 || fits < 0); tries++ {
-		i := min(max(durations.Longest(choices, target), fits+1), over-1)
+		i := min(max(convert.LongestCalls(choices, target), fits+1), over-1)
 		var written counter
 		if _, err := c.spec.write(c, s, choose(choices[i]), &written); err != nil {
 			return 0, err

@@ -18,11 +18,11 @@ import (
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/cmd/xray/internal/top"
 	"github.com/xray-tools/xray/cmd/xray/internal/tui"
-	"github.com/xray-tools/xray/internal/label"
-	"github.com/xray-tools/xray/internal/outfile"
+	"github.com/xray-tools/xray/internal/fileio"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/report/label"
 	"github.com/xray-tools/xray/symbolize"
 )
 
@@ -322,7 +322,7 @@ func (t *topping) shown() symbolize.Names {
 // save writes the trace of an interval.
 func (t *topping) save(i *top.Interval) (string, error) {
 	path := fmt.Sprintf("xray-%s.%d.%s.xray", t.program, t.process.PID, i.Began.UTC().Format("20060102T150405.000"))
-	return path, outfile.Replace(path, outfile.Mode(0o600), func(file *os.File) error {
+	return path, fileio.Replace(path, fileio.Mode(0o600), func(file *os.File) error {
 		_, err := file.Write(i.Trace)
 		return err
 	})

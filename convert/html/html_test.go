@@ -76,10 +76,10 @@ func decode(t rapid.TB, page []byte) (meta, []shown) {
 	return m, all
 }
 
-// source is a calls.Source with one thread.
-type source []reader.Event
+// eventSource is a calls.Source with one thread.
+type eventSource []reader.Event
 
-func (s source) Each(_ int, fn func(int, *reader.Block) error) error {
+func (s eventSource) Each(_ int, fn func(int, *reader.Block) error) error {
 	return fn(0, &reader.Block{Thread: reader.Thread{Process: 1, Thread: 2}, Events: s})
 }
 
@@ -102,7 +102,7 @@ func (c *collector) Merge(*collector) {}
 // A page has all calls that are long enough, in the order of their entries.
 func TestPageHoldsTheCalls(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var events source
+		var events eventSource
 		tsc := uint64(1000)
 		for range rapid.IntRange(0, 60).Draw(t, "events") {
 			tsc += rapid.Uint64Range(0, 50).Draw(t, "delta")

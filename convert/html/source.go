@@ -3,7 +3,7 @@ package html
 import (
 	"strings"
 
-	"github.com/xray-tools/xray/internal/sourcetext"
+	"github.com/xray-tools/xray/symbolize/source"
 )
 
 // sources extracts passages from source files.
@@ -14,7 +14,7 @@ type sources struct {
 }
 
 func newSources(read func(string) ([]byte, error)) *sources {
-	return &sources{read: read, files: map[string][]string{}, left: sourcetext.MaxBytes}
+	return &sources{read: read, files: map[string][]string{}, left: source.MaxBytes}
 }
 
 // at returns the source lines of a function that begins at a line, each with its number, or "" if
@@ -26,12 +26,12 @@ func (s *sources) at(path string, line int) string {
 	lines, ok := s.files[path]
 	if !ok {
 		if text, err := s.read(path); err == nil {
-			lines = sourcetext.Lines(text)
+			lines = source.Lines(text)
 		}
 		s.files[path] = lines
 	}
 	var b strings.Builder
-	first, last := sourcetext.Passage(lines, line)
+	first, last := source.Passage(lines, line)
 	for n := first; n <= last; n++ {
 		writeLine(&b, n, lines[n-1])
 	}

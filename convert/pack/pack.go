@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/xray-tools/xray/internal/sourcetext"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
+	"github.com/xray-tools/xray/symbolize/source"
 )
 
 // maxFunc is the largest ID in an FDR log.
@@ -132,14 +132,14 @@ func NewSources(functions []reader.NamedFunction, read func(path string) (text [
 	}
 	slices.Sort(files)
 	s := &Sources{}
-	left := sourcetext.MaxBytes
+	left := source.MaxBytes
 	for _, file := range files {
 		text, sum, err := read(file)
 		if err != nil {
 			s.Unread = append(s.Unread, file)
 			continue
 		}
-		lines := sourcetext.Lines(text)
+		lines := source.Lines(text)
 		if len(lines) > reader.MaxSourceLines {
 			s.Large = append(s.Large, file)
 			continue
@@ -164,7 +164,7 @@ func NewSources(functions []reader.NamedFunction, read func(path string) (text [
 func passages(lines []string, functions []reader.NamedFunction) []reader.SourceText {
 	wanted := make([]bool, len(lines)+2)
 	for _, f := range functions {
-		first, last := sourcetext.Passage(lines, int(f.Line))
+		first, last := source.Passage(lines, int(f.Line))
 		for n := first; n <= last; n++ {
 			wanted[n] = true
 		}

@@ -13,7 +13,7 @@
 //
 // # What is compared
 //
-// With a root, the unit is an invocation of the root (see package internal/invocation), and
+// With a root, the unit is an invocation of the root (see package invocation), and
 // numbers are means over invocations. Without a root, the unit is a run, and functions are
 // treated as if a run called each of them directly. Then every call that was entered counts,
 // and a call that is open at the end counts up to the end.

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/internal/texttab"
+	"github.com/xray-tools/xray/report/label"
 )
 
 // phrases writes a report as sentences, for people.

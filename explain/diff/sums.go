@@ -3,7 +3,7 @@ package diff
 import (
 	"errors"
 
-	"github.com/xray-tools/xray/internal/invocation"
+	"github.com/xray-tools/xray/explain/invocation"
 	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"

@@ -3,9 +3,9 @@ package iocalls
 import (
 	"fmt"
 
-	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/report"
+	"github.com/xray-tools/xray/report/label"
 )
 
 // View selects what people see of a report.

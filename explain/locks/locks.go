@@ -30,9 +30,9 @@ import (
 	"math"
 	"runtime"
 
-	"github.com/xray-tools/xray/internal/wakers"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/sched"
 )
 
 // Role is the effect of a function on locks.
@@ -94,7 +94,7 @@ type Options struct {
 	calls.Code
 	// Wakers are the scheduler events of the trace. With them, the thread that ended the sleep
 	// of a waiter counts as the holder if no hold is recorded. May be nil.
-	Wakers *wakers.Logs
+	Wakers *sched.Logs
 	// Waited, if not nil, is called for each selected wait when it ends.
 	Waited func(*Wait)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
-	"github.com/xray-tools/xray/reader/sched"
+	"github.com/xray-tools/xray/sched"
 )
 
 // key identifies a lock of a process: by address, or by function if there is none.

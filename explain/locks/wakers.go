@@ -3,10 +3,9 @@ package locks
 import (
 	"slices"
 
-	"github.com/xray-tools/xray/internal/wakers"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
-	"github.com/xray-tools/xray/reader/sched"
+	"github.com/xray-tools/xray/sched"
 )
 
 // Scheduler events tell which thread ended the sleep of a waiter. That thread
@@ -50,7 +49,7 @@ func (s *sweep) next(w *wait, now uint64) (*sched.Off, reader.Thread) {
 		if o.State != 'S' || o.Woken <= now {
 			continue // it waited for a CPU, or for something else in the kernel
 		}
-		if waker, by := s.opts.Wakers.Waker(w.thread.id, o); by == wakers.Thread && waker != w.thread.id {
+		if waker, by := s.opts.Wakers.Waker(w.thread.id, o); by == sched.ByThread && waker != w.thread.id {
 			return o, waker
 		}
 	}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/xray-tools/xray/explain/locks"
 	"github.com/xray-tools/xray/internal/test/schedtrace"
-	"github.com/xray-tools/xray/internal/wakers"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/sched"
 )
 
 // blames returns text that the tests below compare.
@@ -121,7 +121,7 @@ func TestWakers(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			trace := schedtrace.Open(t, c.threads, c.sleeps)
 			for _, shards := range []int{1, 3} {
-				got := blames(analyze(t, trace, locks.Options{Wakers: wakers.NewLogs(trace), Shards: shards}))
+				got := blames(analyze(t, trace, locks.Options{Wakers: sched.NewLogs(trace), Shards: shards}))
 				if diff := cmp.Diff(c.want, got); diff != "" {
 					t.Errorf("(-want +got):\n%s", diff)
 				}

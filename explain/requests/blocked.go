@@ -5,9 +5,9 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/xray-tools/xray/internal/wakers"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/sched"
 )
 
 // Blocked is a time in which a thread slept in a segment, according to the scheduler's
@@ -16,7 +16,7 @@ type Blocked struct {
 	Segment    int // in Request.Segments
 	Start, End uint64
 	Func       reader.FuncID // the innermost call; 0 if there was none, or it is not known
-	By         wakers.By     // what ended it
+	By         sched.By      // what ended it
 	// If By is Thread: the thread, its innermost call, and the request that it worked on, if the
 	// set has it.
 	Waker      reader.Thread
@@ -90,7 +90,7 @@ func NewSleeps(set *Set, shown []*Request) *Sleeps {
 		for _, b := range s.of[r] {
 			t := thread(r.Segments[b.Segment].Thread)
 			t.slept = append(t.slept, b)
-			if b.By == wakers.Thread {
+			if b.By == sched.ByThread {
 				t = thread(b.Waker)
 				t.ended = append(t.ended, b)
 			}

@@ -6,9 +6,9 @@ import (
 	"slices"
 
 	"github.com/xray-tools/xray/internal/quantile"
-	"github.com/xray-tools/xray/internal/wakers"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/sched"
 )
 
 // Request is the work for a key, up to a long pause.
@@ -22,8 +22,8 @@ type Request struct {
 	Segments []Segment
 	Cut      bool // the trace ended before the request
 
-	wakers *wakers.Logs // may be nil
-	off    []calls.Off  // of the parts of Path, if Set.OffKnown
+	wakers *sched.Logs // may be nil
+	off    []calls.Off // of the parts of Path, if Set.OffKnown
 }
 
 // Duration returns the time from Start to End, in ticks.
@@ -50,7 +50,7 @@ type Choice struct {
 	From, To uint64
 	// Wakers are the scheduler events of the trace, or nil. With them, critical paths follow
 	// wake-ups.
-	Wakers *wakers.Logs
+	Wakers *sched.Logs
 }
 
 // Set is the requests of a trace.

@@ -4,10 +4,9 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/xray-tools/xray/internal/wakers"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
-	"github.com/xray-tools/xray/reader/sched"
+	"github.com/xray-tools/xray/sched"
 )
 
 // Kind is the kind of a step.
@@ -128,7 +127,7 @@ func (f *follower) back(at int, now uint64) (by int, woken uint64, ok bool) {
 			continue
 		}
 		waker, how := f.r.wakers.Waker(s.Thread, o)
-		if how != wakers.Thread || waker == s.Thread {
+		if how != sched.ByThread || waker == s.Thread {
 			continue
 		}
 		if by = f.at(waker, o.Woken); by >= 0 {

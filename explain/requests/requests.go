@@ -20,9 +20,9 @@ import (
 	"regexp"
 	"slices"
 
-	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/report/label"
 )
 
 // MaxSegments is the maximum number of segments in a Collector. A segment takes some 130

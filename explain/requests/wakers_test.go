@@ -11,10 +11,10 @@ import (
 
 	"github.com/xray-tools/xray/explain/requests"
 	"github.com/xray-tools/xray/internal/test/schedtrace"
-	"github.com/xray-tools/xray/internal/wakers"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"
+	"github.com/xray-tools/xray/sched"
 )
 
 // Functions 10 and 11 have the key as their argument. In request 5, thread 1 waits in 12 for thread
@@ -42,7 +42,7 @@ func traced(t *testing.T, shards int) (*requests.Set, *requests.Report, requests
 	if err != nil {
 		t.Fatal(err)
 	}
-	set := c.Requests(requests.Choice{Wakers: wakers.NewLogs(trace)})
+	set := c.Requests(requests.Choice{Wakers: sched.NewLogs(trace)})
 	waits := requests.NewWaits(set)
 	off := calls.Options{Shards: shards, OffCPU: &reader.Clock{Frequency: 1e9}}
 	if _, _, err := calls.Run(calls.Source(trace), off, func() *requests.Waits { return waits }); err != nil {

@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/internal/texttab"
-	"github.com/xray-tools/xray/internal/wakers"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/report"
+	"github.com/xray-tools/xray/report/label"
+	"github.com/xray-tools/xray/sched"
 	"github.com/xray-tools/xray/symbolize"
 )
 
@@ -142,7 +142,7 @@ func (w *waterfall) pathWords() string {
 func (w *waterfall) blocked() []report.Node {
 	all := w.v.Sleeps.of[w.q]
 	table := func(list []*Blocked) *report.TableNode {
-		noThread := func(b **Blocked) bool { return (*b).By != wakers.Thread }
+		noThread := func(b **Blocked) bool { return (*b).By != sched.ByThread }
 		return report.Table("sleeps", list,
 			report.Moment("start", func(b **Blocked) uint64 { return (*b).Start }).ForPrograms(),
 			report.Time("start", func(b **Blocked) uint64 { return (*b).Start - w.q.Start }).Titled("at").ForPeople(),
@@ -161,7 +161,7 @@ func (w *waterfall) blocked() []report.Node {
 	return []report.Node{report.Programs{table(all)}, report.People{table(large).Top(w.v.Rows)}}
 }
 
-var wakerNames = [...]string{wakers.Unknown: "unknown", wakers.Thread: "thread", wakers.Process: "another process", wakers.Interrupt: "interrupt"}
+var wakerNames = [...]string{sched.ByUnknown: "unknown", sched.ByThread: "thread", sched.ByProcess: "another process", sched.ByInterrupt: "interrupt"}
 
 func (w *waterfall) small(ticks uint64) bool {
 	return float64(ticks) < w.v.MinShare*float64(w.q.Duration())

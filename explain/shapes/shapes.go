@@ -4,7 +4,7 @@
 // The shape of an invocation is the set of the paths below its root with the number of
 // calls of each, rounded down to a power of two. Two shapes are the same if their 64-bit
 // hashes are equal. The hashes are sums over the paths, independent of order. Package
-// internal/invocation defines invocations.
+// invocation defines invocations.
 package shapes
 
 import (
@@ -14,7 +14,7 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/xray-tools/xray/internal/invocation"
+	"github.com/xray-tools/xray/explain/invocation"
 	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"

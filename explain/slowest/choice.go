@@ -7,7 +7,7 @@ import (
 	"hash/fnv"
 	"slices"
 
-	"github.com/xray-tools/xray/internal/invocation"
+	"github.com/xray-tools/xray/explain/invocation"
 )
 
 // ChoiceOptions select invocations for a [Choice].

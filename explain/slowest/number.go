@@ -3,7 +3,7 @@ package slowest
 import (
 	"math"
 
-	"github.com/xray-tools/xray/internal/invocation"
+	"github.com/xray-tools/xray/explain/invocation"
 )
 
 // censusBuckets is the number of parts into which a Census divides time.

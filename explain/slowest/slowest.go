@@ -13,7 +13,7 @@
 //
 // Both are analyses of package calls, and need calls.Options.Paths and no filter. Memory
 // grows with different paths and with the number of invocations wanted, not with the length
-// of the trace. Package internal/invocation defines invocations.
+// of the trace. Package invocation defines invocations.
 package slowest
 
 import (
@@ -21,7 +21,7 @@ import (
 	"container/heap"
 	"slices"
 
-	"github.com/xray-tools/xray/internal/invocation"
+	"github.com/xray-tools/xray/explain/invocation"
 	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"

@@ -8,8 +8,8 @@ import (
 	"github.com/xray-tools/xray/explain/why"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
-	"github.com/xray-tools/xray/reader/sched"
 	"github.com/xray-tools/xray/report"
+	"github.com/xray-tools/xray/sched"
 )
 
 // Tasks of the scheduler's events: the program's first two threads, and another program.

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/xray-tools/xray/internal/invocation"
+	"github.com/xray-tools/xray/explain/invocation"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 )

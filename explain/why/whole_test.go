@@ -7,8 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/xray-tools/xray/explain/invocation"
 	"github.com/xray-tools/xray/explain/why"
-	"github.com/xray-tools/xray/internal/invocation"
 	"github.com/xray-tools/xray/internal/test/testnames"
 	"github.com/xray-tools/xray/internal/test/texttrace"
 	"github.com/xray-tools/xray/reader"

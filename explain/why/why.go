@@ -8,11 +8,11 @@ import (
 	"runtime"
 	"slices"
 
-	"github.com/xray-tools/xray/internal/invocation"
+	"github.com/xray-tools/xray/explain/invocation"
 	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
-	"github.com/xray-tools/xray/reader/sched"
+	"github.com/xray-tools/xray/sched"
 )
 
 // Rule selects slow calls: those from a quantile up, the Top longest, or those of at least

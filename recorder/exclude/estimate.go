@@ -3,7 +3,7 @@ package exclude
 import (
 	"math/bits"
 
-	"github.com/xray-tools/xray/internal/probecost"
+	"github.com/xray-tools/xray/reader/calls"
 )
 
 // estimate predicts the cost of recordings. It has bounds, because a small error in the cost
@@ -23,15 +23,15 @@ type model struct {
 // newEstimate returns an estimate from a recording that has this number of calls and took
 // time, in ticks. The likely cost of a call is the middle of the costs that leave time for
 // the program.
-func newEstimate(opts *Options, time, calls uint64) *estimate {
+func newEstimate(opts *Options, time, made uint64) *estimate {
 	base := opts.Baseline
 	if base.Most > 0 {
-		of := func(base uint64) model { return known(opts, time, calls, base) }
+		of := func(base uint64) model { return known(opts, time, made, base) }
 		return &estimate{likely: of(base.Likely), least: of(base.Most), most: of(base.Least)}
 	}
-	e := &estimate{least: assumed(opts, time, calls, opts.Cost.Low), most: assumed(opts, time, calls, opts.Cost.High)}
-	likely := probecost.Cost{Low: e.least.call, High: e.most.call}
-	e.likely = assumed(opts, time, calls, likely.Mean())
+	e := &estimate{least: assumed(opts, time, made, opts.Cost.Low), most: assumed(opts, time, made, opts.Cost.High)}
+	likely := calls.ProbeCost{Low: e.least.call, High: e.most.call}
+	e.likely = assumed(opts, time, made, likely.Mean())
 	return e
 }
 

@@ -19,7 +19,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/xray-tools/xray/internal/probecost"
 	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
@@ -156,7 +155,7 @@ type Options struct {
 	// Budget is the maximum overhead of calls, for example 0.03 for 3 %. Spent.Fixed does
 	// not count, because it does not depend on the choice of functions.
 	Budget float64
-	Cost   probecost.Cost
+	Cost   calls.ProbeCost
 	// Keep selects functions that are never left out. Always selects functions with the
 	// attribute xray_always_instrument, which are never left out either. Both may be nil.
 	Keep, Always func(reader.FuncID) bool
@@ -262,8 +261,8 @@ func (a *Analysis) Plan(opts Options) *Plan {
 	}
 	e := newEstimate(&opts, p.Time, a.count())
 	p.estimate = e
-	p.Call, p.Cost = e.likely.call, probecost.Cost{Low: e.least.call, High: e.most.call}
-	opts.Cost = probecost.Cost{Low: p.Call, High: p.Call}
+	p.Call, p.Cost = e.likely.call, calls.ProbeCost{Low: e.least.call, High: e.most.call}
+	opts.Cost = calls.ProbeCost{Low: p.Call, High: p.Call}
 	g := newGreedy(a, &opts)
 	p.self = g.self
 	p.Before = a.before(p, g)
@@ -386,7 +385,7 @@ func (a *Analysis) before(p *Plan, g *greedy) Recording {
 }
 
 // ticks returns the cost of n calls, at most 1<<64 - 1.
-func ticks(n, cost uint64) uint64 { return saturate(probecost.Ticks(n, cost)) }
+func ticks(n, cost uint64) uint64 { return saturate(calls.ProbeTicks(n, cost)) }
 
 func saturate(s quantile.Sum) uint64 {
 	if s.Hi > 0 {

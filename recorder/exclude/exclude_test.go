@@ -11,7 +11,6 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/xray-tools/xray/internal/probecost"
 	"github.com/xray-tools/xray/internal/test/tracegen"
 	"github.com/xray-tools/xray/internal/tracetext"
 	"github.com/xray-tools/xray/reader"
@@ -70,7 +69,7 @@ func ids(p *exclude.Plan) (list []reader.FuncID) {
 func options(budget float64) exclude.Options {
 	// A call costs 2 ns, 1 of them inside the call.
 	return exclude.Options{
-		Budget: budget, Cost: probecost.Cost{Low: 2000, High: 2000}, Sizes: exclude.Sizes{Call: 16, Event: 24},
+		Budget: budget, Cost: calls.ProbeCost{Low: 2000, High: 2000}, Sizes: exclude.Sizes{Call: 16, Event: 24},
 		Clock: reader.Clock{Frequency: 1e9},
 	}
 }
@@ -180,7 +179,7 @@ func TestPruned(t *testing.T) {
 func TestBounds(t *testing.T) {
 	a := count(t, assemble(t, program), 1)
 	opts := options(1)
-	opts.CPU, opts.Cost, opts.Least = 100, probecost.Cost{Low: 4000, High: 7000}, 1500
+	opts.CPU, opts.Cost, opts.Least = 100, calls.ProbeCost{Low: 4000, High: 7000}, 1500
 	// By the costs, 56 to 98 of 100 ns go to calls. But the calls themselves take 21, so it is
 	// 56 to 79.
 	p := a.Plan(opts)
@@ -202,7 +201,7 @@ func TestBaseline(t *testing.T) {
 	if r := p.Before; r.Time != 700 || r.Cost != 300 || r.Least != 160.0/840 || r.Most != 510.0/490 {
 		t.Errorf("got %+v", r)
 	}
-	if p.Call != 20_000 || p.Cost != (probecost.Cost{Low: 10_000, High: 35_000}) {
+	if p.Call != 20_000 || p.Cost != (calls.ProbeCost{Low: 10_000, High: 35_000}) {
 		t.Errorf("got %d ps a call, cost %+v", p.Call, p.Cost)
 	}
 	// A recording that takes less time than its baseline has no measurable cost per call.
@@ -220,7 +219,7 @@ func writeJSON(w io.Writer, p *exclude.Plan) error {
 // A cost that takes all of the time gives an overhead above any budget and no panic.
 func TestCostBeyondTime(t *testing.T) {
 	opts := options(1)
-	opts.Cost = probecost.Cost{Low: 1e6, High: 1e6}
+	opts.Cost = calls.ProbeCost{Low: 1e6, High: 1e6}
 	p := count(t, assemble(t, program), 1).Plan(opts)
 	if !math.IsInf(p.Before.Overhead(), 1) || len(p.Remaining) > 0 || p.After.Overhead() != 0 {
 		t.Errorf("got %+v", p)
@@ -254,7 +253,7 @@ func TestPlanProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		opts := exclude.Options{
 			Budget: rapid.Float64Range(0, 0.2).Draw(t, "budget"), Clock: reader.Clock{Frequency: tracegen.Frequency},
-			Cost: probecost.Cost{Low: 10_000, High: rapid.Uint64Range(10_000, 200_000).Draw(t, "cost")},
+			Cost: calls.ProbeCost{Low: 10_000, High: rapid.Uint64Range(10_000, 200_000).Draw(t, "cost")},
 		}
 		divisor := reader.FuncID(rapid.IntRange(1, 20).Draw(t, "keep"))
 		opts.Keep = func(id reader.FuncID) bool { return divisor > 1 && id%divisor == 0 }

@@ -6,9 +6,9 @@ import (
 	"math"
 	"slices"
 
-	"github.com/xray-tools/xray/internal/probecost"
 	"github.com/xray-tools/xray/internal/ranking"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
 )
 
 // node is a function with the data to choose it.
@@ -69,8 +69,8 @@ func newGreedy(a *Analysis, opts *Options) *greedy {
 	split := opts.Cost.Half(math.MaxUint64)
 	for _, n := range g.nodes {
 		f := a.functions[n.ID]
-		cost := probecost.Ticks(f.calls, split.Inside)
-		cost.AddSum(probecost.Ticks(direct[n.ID], split.Outside))
+		cost := calls.ProbeTicks(f.calls, split.Inside)
+		cost.AddSum(calls.ProbeTicks(direct[n.ID], split.Outside))
 		if cost.Compare(f.self) < 0 {
 			n.Self = saturate(f.self.Minus(cost))
 		}

@@ -7,10 +7,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/xray-tools/xray/internal/label"
-	"github.com/xray-tools/xray/internal/probecost"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"
+	"github.com/xray-tools/xray/report/label"
 	"github.com/xray-tools/xray/symbolize"
 )
 
@@ -152,9 +152,9 @@ func (p *Plan) notes(names symbolize.Names, v View) []string {
 	var notes []string
 	add := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
 	unit := p.Clock.Unit()
-	s := "Recording a call costs " + probecost.Format(p.Call, p.Clock) + " " + unit
+	s := "Recording a call costs " + calls.FormatProbeCost(p.Call, p.Clock) + " " + unit
 	if p.Cost.High > p.Cost.Low {
-		s += ", between " + probecost.Format(p.Cost.Low, p.Clock) + " and " + probecost.Format(p.Cost.High, p.Clock)
+		s += ", between " + calls.FormatProbeCost(p.Cost.Low, p.Clock) + " and " + calls.FormatProbeCost(p.Cost.High, p.Clock)
 	}
 	if v.CostSource != "" {
 		s += " (" + v.CostSource + ")"

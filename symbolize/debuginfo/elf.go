@@ -16,7 +16,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/xray-tools/xray/internal/regular"
+	"github.com/xray-tools/xray/internal/fileio"
 )
 
 // ELF is an ELF file whose sections have addresses: link-time addresses, or in relocatable
@@ -68,7 +68,7 @@ var ErrNotELF = errors.New("not an ELF file")
 // ReadELF opens an ELF file, calls f, and returns its error. Other errors name the file: it is not a regular
 // one, not an ELF file, or damaged.
 func ReadELF(path string, f func(*elf.File) error) error {
-	file, size, err := regular.Open(path)
+	file, size, err := fileio.OpenRegular(path)
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func ReadELF(path string, f func(*elf.File) error) error {
 // such file, if it cannot be opened, or if it is not a regular file. The caller must close the
 // result.
 func OpenELF(path string) (*ELF, error) {
-	f, size, err := regular.Open(path) // its name may come from a hostile file
+	f, size, err := fileio.OpenRegular(path) // its name may come from a hostile file
 	if err != nil {
 		return nil, fs.ErrNotExist
 	}

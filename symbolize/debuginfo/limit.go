@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/xray-tools/xray/internal/bytesize"
+	"github.com/xray-tools/xray/internal/fileio"
 )
 
 // UnpackLimitVariable is the environment variable that limits the memory of decompressed
@@ -47,7 +47,7 @@ func (l *UnpackLimit) check(section string, size uint64, hold bool) error {
 	defer l.mu.Unlock()
 	most := unpackBase + unpackRatio*l.files
 	if text := os.Getenv(UnpackLimitVariable); text != "" {
-		n, ok := bytesize.Parse(text)
+		n, ok := fileio.ParseSize(text)
 		if !ok {
 			return fmt.Errorf("%s=%s: must be a number of bytes, for example 8G", UnpackLimitVariable, text)
 		}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/xray-tools/xray/internal/regular"
+	"github.com/xray-tools/xray/internal/fileio"
 )
 
 // debugInfo is the debug information of a binary: in the file or its debug file, in .dwo files
@@ -188,7 +188,7 @@ func (b *Binary) dwoPaths(u *unit) []string {
 
 // readDwo reads a .dwo file into memory. There may be more .dwo files than a process can open.
 func readDwo(path string) (*debugData, error) {
-	f, size, err := regular.Open(path)
+	f, size, err := fileio.OpenRegular(path)
 	if err != nil {
 		return nil, err
 	}

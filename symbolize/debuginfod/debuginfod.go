@@ -20,8 +20,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/xray-tools/xray/internal/freespace"
-	"github.com/xray-tools/xray/internal/outfile"
+	"github.com/xray-tools/xray/internal/fileio"
 	"github.com/xray-tools/xray/internal/remote"
 	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
@@ -130,7 +129,7 @@ func (c *Client) Fetch(buildID string, kind debuginfo.FileKind) (string, error) 
 	}
 	// Remember the miss. If this fails, the next call asks again.
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err == nil {
-		_ = outfile.Replace(path, outfile.Mode(0o400), func(*os.File) error { return nil })
+		_ = fileio.Replace(path, fileio.Mode(0o400), func(*os.File) error { return nil })
 	}
 	return "", nil
 }
@@ -169,7 +168,7 @@ func (c *Client) get(url, path, buildID string) (err error) {
 		return err
 	}
 	// An expired miss has the same name.
-	return outfile.Replace(path, outfile.Mode(0o600), func(f *os.File) error {
+	return fileio.Replace(path, fileio.Mode(0o600), func(f *os.File) error {
 		if err := c.save(response, url, f, slow); err != nil {
 			return err
 		}
@@ -205,7 +204,7 @@ func checkBuildID(path, url, want string) error {
 // save writes the response of a server to a file.
 func (c *Client) save(response *http.Response, url string, f *os.File, slow *time.Timer) error {
 	most, remedy := c.Most, "to allow more, set DEBUGINFOD_MAXSIZE to a number of bytes"
-	if free, ok := freespace.Of(f); ok && free/2 < most {
+	if free, ok := fileio.FreeSpace(f); ok && free/2 < most {
 		most, remedy = free/2, fmt.Sprintf("which is half of the free space in %s", c.Cache)
 	}
 	if response.ContentLength > most {

@@ -17,7 +17,6 @@ import (
 	"github.com/xray-tools/xray/convert"
 	"github.com/xray-tools/xray/convert/html"
 	"github.com/xray-tools/xray/graph"
-	"github.com/xray-tools/xray/internal/durations"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"
@@ -167,11 +166,11 @@ func stream(t testing.TB, tr *reader.Trace) {
 // timelines writes timelines, with all calls and with only the longest ones, as for a size limit.
 func timelines(t testing.TB, tr *reader.Trace, p program) {
 	src := calls.InOrder(tr, reader.ThreadOrder)
-	counts, stats, err := calls.Run(src, calls.Options{Shards: 1}, func() *durations.Counts { return &durations.Counts{} })
+	counts, stats, err := calls.Run(src, calls.Options{Shards: 1}, func() *convert.LengthCounts { return &convert.LengthCounts{} })
 	must(t, err)
 	opts := convert.Options{Header: tr.Header(0), Names: p.names, Base: stats.First}
 	choices := counts.Choices()
-	for _, choice := range []durations.Choice{choices[len(choices)-1], choices[len(choices)/2]} {
+	for _, choice := range []convert.LengthChoice{choices[len(choices)-1], choices[len(choices)/2]} {
 		opts.Shortest = choice.Shortest
 		if choice.Left > 0 {
 			opts.LeftOut, opts.LeftOutEvery = "some", (stats.Last-stats.First)/100+1

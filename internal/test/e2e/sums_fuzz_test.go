@@ -12,7 +12,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/stack"
-	"github.com/xray-tools/xray/summary"
+	"github.com/xray-tools/xray/tables/summary"
 )
 
 // withBody returns a trace of metadata alone. Sizes and checksums are right, whatever the body is.

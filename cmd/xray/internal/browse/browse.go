@@ -14,13 +14,13 @@ import (
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/cmd/xray/internal/tui"
 	"github.com/xray-tools/xray/explain/slowest"
-	"github.com/xray-tools/xray/internal/label"
-	"github.com/xray-tools/xray/internal/sourcetext"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"
+	"github.com/xray-tools/xray/report/label"
 	"github.com/xray-tools/xray/stack"
 	"github.com/xray-tools/xray/symbolize"
+	"github.com/xray-tools/xray/symbolize/source"
 )
 
 // sums are the analyses of one pass. With a window, ended has the whole calls that ended in it, and
@@ -233,8 +233,8 @@ func Source(sources *session.Sources, names symbolize.Names, fn reader.FuncID) (
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", symbol.File, err)
 	}
-	all := sourcetext.Lines(data)
-	first, last := sourcetext.Passage(all, symbol.Line)
+	all := source.Lines(data)
+	first, last := source.Passage(all, symbol.Line)
 	lines := []string{symbol.File}
 	for n := first; n <= last; n++ {
 		lines = append(lines, fmt.Sprintf("%5d  %s", n, strings.ReplaceAll(all[n-1], "\t", "    ")))

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/xray-tools/xray/internal/bytesize"
+	"github.com/xray-tools/xray/internal/fileio"
 )
 
 // Flags that several subcommands have are declared here, each once, so that a flag has the
@@ -256,7 +256,7 @@ func (s *size) String() string {
 func (s *size) Type() string { return "size" }
 
 func (s *size) Set(text string) error {
-	n, ok := bytesize.Parse(strings.TrimSuffix(strings.ToUpper(text), "B")) // 20MB is 20M
+	n, ok := fileio.ParseSize(strings.TrimSuffix(strings.ToUpper(text), "B")) // 20MB is 20M
 	if !ok || n == 0 {
 		return Usagef("%q is not a size: write a number of bytes, optionally with the suffix K, M, G or T", text)
 	}

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/xray-tools/xray/internal/outfile"
+	"github.com/xray-tools/xray/internal/fileio"
 )
 
 // WriteText calls f to write text to the file path, or to standard output if path is "-" or "".
@@ -34,7 +34,7 @@ func (s *Streams) WriteData(path string, f func(io.Writer) error) error {
 	case path == "" || path == "-":
 		return s.toStdout(f)
 	}
-	return outfile.Write(path, func(file *os.File) error { return flushed(file, f) })
+	return fileio.Write(path, func(file *os.File) error { return flushed(file, f) })
 }
 
 // toStdout calls f to write to standard output, which must not be closed.

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/internal/texttab"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/report/label"
 )
 
 // Progress is an operation that takes time, such as a pass over a *[reader.Trace]. Total may be

@@ -5,7 +5,7 @@ import (
 	"io"
 
 	"github.com/xray-tools/xray/account"
-	"github.com/xray-tools/xray/internal/llvmargs"
+	"github.com/xray-tools/xray/cmd/xray/internal/llvmxray/llvmargs"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/symbolize"

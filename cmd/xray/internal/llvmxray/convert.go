@@ -3,9 +3,9 @@ package llvmxray
 import (
 	"io"
 
+	"github.com/xray-tools/xray/cmd/xray/internal/llvmxray/llvmargs"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/convert"
-	"github.com/xray-tools/xray/internal/llvmargs"
 	"github.com/xray-tools/xray/internal/tracewrite"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"

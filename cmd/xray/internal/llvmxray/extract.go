@@ -3,8 +3,8 @@ package llvmxray
 import (
 	"io"
 
-	"github.com/xray-tools/xray/internal/dump"
-	"github.com/xray-tools/xray/internal/llvmargs"
+	"github.com/xray-tools/xray/cmd/xray/internal/llvmxray/llvmargs"
+	"github.com/xray-tools/xray/convert/fdrdump"
 	"github.com/xray-tools/xray/symbolize"
 )
 
@@ -44,9 +44,9 @@ func (t *tool) fdrDump() (*llvmargs.Command, func([]string) error) {
 		}
 		defer s.Close()
 		header := s.Trace.Header(0)
-		write := dump.LLVM
+		write := fdrdump.LLVM
 		if verify {
-			write = dump.LLVMVerify
+			write = fdrdump.LLVMVerify
 		}
 		return write(t.Stdout, &header, s.Trace.Records(0))
 	}

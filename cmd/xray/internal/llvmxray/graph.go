@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/xray-tools/xray/cmd/xray/internal/llvmxray/llvmargs"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/graph"
-	"github.com/xray-tools/xray/internal/llvmargs"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/symbolize"

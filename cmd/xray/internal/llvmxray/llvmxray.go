@@ -16,8 +16,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/cmd/xray/internal/llvmxray/llvmargs"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
-	"github.com/xray-tools/xray/internal/llvmargs"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/symbolize"

@@ -7,8 +7,8 @@ import (
 	"io/fs"
 	"slices"
 
+	"github.com/xray-tools/xray/cmd/xray/internal/llvmxray/llvmargs"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
-	"github.com/xray-tools/xray/internal/llvmargs"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/stack"

@@ -7,10 +7,10 @@ import (
 	"os"
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
-	"github.com/xray-tools/xray/internal/regular"
+	"github.com/xray-tools/xray/internal/fileio"
 	"github.com/xray-tools/xray/internal/remote"
 	"github.com/xray-tools/xray/reader"
-	"github.com/xray-tools/xray/summary"
+	"github.com/xray-tools/xray/tables/summary"
 )
 
 // arrivals are inputs that are not files: standard input and URLs. The first bytes must arrive
@@ -54,7 +54,7 @@ func (f *TraceFlags) anySummary(streams *cli.Streams, paths []string) (string, e
 
 // isSummaryFile reports whether a file is a summary.
 func isSummaryFile(path string) bool {
-	f, _, err := regular.Open(path)
+	f, _, err := fileio.OpenRegular(path)
 	if err != nil {
 		return false // reading it as a trace will say why, or it is a pipe
 	}

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
-	"github.com/xray-tools/xray/internal/label"
-	"github.com/xray-tools/xray/internal/survey"
+	"github.com/xray-tools/xray/explain/survey"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/report/label"
 )
 
 // By default, LLVM's recorders drop calls shorter than defaultThreshold, and basic mode drops

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"regexp"
 
-	"github.com/xray-tools/xray/internal/regular"
+	"github.com/xray-tools/xray/internal/fileio"
 	"github.com/xray-tools/xray/reader"
 )
 
@@ -37,7 +37,7 @@ func ExplainTrace(err error) error {
 // beginning reads the first bytes of a file; none if that cannot be done again,
 // as with standard input and pipes.
 func beginning(path string) []byte {
-	f, _, err := regular.Open(path)
+	f, _, err := fileio.OpenRegular(path)
 	if err != nil {
 		return nil
 	}

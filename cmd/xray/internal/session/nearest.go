@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/xray-tools/xray/internal/label"
+	"github.com/xray-tools/xray/report/label"
 )
 
 // maxNearest is the maximum number of names to suggest for one that does not exist.

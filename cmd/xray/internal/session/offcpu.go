@@ -3,9 +3,9 @@ package session
 import (
 	"fmt"
 
-	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/report/label"
 )
 
 // OffCPU returns the clock for calls.Options.OffCPU if the trace says when threads were off the

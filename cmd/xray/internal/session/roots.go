@@ -3,8 +3,8 @@ package session
 import (
 	"fmt"
 
+	"github.com/xray-tools/xray/explain/invocation"
 	"github.com/xray-tools/xray/explain/slowest"
-	"github.com/xray-tools/xray/internal/invocation"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 )

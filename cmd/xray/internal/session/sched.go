@@ -3,7 +3,7 @@ package session
 import (
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
-	"github.com/xray-tools/xray/reader/sched"
+	"github.com/xray-tools/xray/sched"
 )
 
 // Sched returns the scheduler events of each file of the trace, nil for files without any. It

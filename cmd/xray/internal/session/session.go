@@ -20,11 +20,11 @@ import (
 	"sync"
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
-	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/internal/remote"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
-	"github.com/xray-tools/xray/reader/sched"
+	"github.com/xray-tools/xray/report/label"
+	"github.com/xray-tools/xray/sched"
 	"github.com/xray-tools/xray/symbolize"
 )
 

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
-	"github.com/xray-tools/xray/internal/sourcefiles"
+	"github.com/xray-tools/xray/symbolize/source"
 )
 
 // SourceFlags select whether to show source code, and which files xray may read for it.
@@ -38,8 +38,8 @@ func (f *SourceFlags) Check() error {
 // Sources reads source code, and records what it could not read.
 type Sources struct {
 	s        *Session
-	files    *sourcefiles.Files // nil if names are from the trace
-	unpacked bool               // source code was wanted that is not in the trace
+	files    *source.Files // nil if names are from the trace
+	unpacked bool          // source code was wanted that is not in the trace
 }
 
 // Sources finds the source code of the trace's functions. It returns nil if --source is not set.
@@ -55,7 +55,7 @@ func (s *Session) Sources(f *SourceFlags) (*Sources, error) {
 		}
 		return &Sources{s: s}, nil
 	}
-	files, err := sourcefiles.New(f.roots, s.trusted)
+	files, err := source.New(f.roots, s.trusted)
 	if err != nil {
 		return nil, cli.Usagef("--source-root: %w", err)
 	}
@@ -116,7 +116,7 @@ func (s *Sources) Tell() {
 	if s.files == nil {
 		return
 	}
-	for _, path := range s.files.Failed(sourcefiles.ErrChanged) {
+	for _, path := range s.files.Failed(source.ErrChanged) {
 		warn("warning: %s is omitted because it has changed since it was compiled: its MD5 differs from the one in the line table", path)
 	}
 	if newer := s.files.Newer(); len(newer) > 0 {
@@ -126,9 +126,9 @@ func (s *Sources) Tell() {
 		paths []string
 		why   string
 	}{
-		{s.files.Failed(sourcefiles.ErrOutside), "outside the binary's compilation directory; --source-root DIR allows files under DIR"},
-		{s.files.Failed(sourcefiles.ErrUnknown), "the binary was found by a path in the trace, and no build ID confirms it: pass it with -m"},
-		{s.files.Failed(sourcefiles.ErrKind), "no text files of at most 16 MB"},
+		{s.files.Failed(source.ErrOutside), "outside the binary's compilation directory; --source-root DIR allows files under DIR"},
+		{s.files.Failed(source.ErrUnknown), "the binary was found by a path in the trace, and no build ID confirms it: pass it with -m"},
+		{s.files.Failed(source.ErrKind), "no text files of at most 16 MB"},
 		{s.files.Unread(), "not on this machine, or not readable"},
 	} {
 		if len(c.paths) > 0 {

@@ -9,13 +9,13 @@ import (
 	"slices"
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
-	"github.com/xray-tools/xray/internal/label"
-	"github.com/xray-tools/xray/internal/regular"
+	"github.com/xray-tools/xray/internal/fileio"
 	"github.com/xray-tools/xray/internal/remote"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
-	"github.com/xray-tools/xray/summary"
+	"github.com/xray-tools/xray/report/label"
 	"github.com/xray-tools/xray/symbolize"
+	"github.com/xray-tools/xray/tables/summary"
 )
 
 // summed holds the summaries of a session, including those that it made of traces.
@@ -301,7 +301,7 @@ func (f *summaryFile) open() error {
 		}
 		return err
 	}
-	raw, size, err := regular.Open(f.path)
+	raw, size, err := fileio.OpenRegular(f.path)
 	if err != nil {
 		return err
 	}

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/report/label"
 )
 
 // kind is a kind of page.

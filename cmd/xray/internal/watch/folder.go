@@ -16,7 +16,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/xray-tools/xray/internal/outfile"
+	"github.com/xray-tools/xray/internal/fileio"
 )
 
 // Limits say which traces a folder keeps.
@@ -144,7 +144,7 @@ func (f *Folder) Add(e *Entry, write func(io.Writer) error) (string, error) {
 	defer f.mu.Unlock()
 	e.File = f.name(e)
 	path := filepath.Join(f.path, e.File)
-	err := outfile.Replace(path, outfile.Mode(0o600), func(file *os.File) error {
+	err := fileio.Replace(path, fileio.Mode(0o600), func(file *os.File) error {
 		if err := write(file); err != nil {
 			return err
 		}
@@ -199,7 +199,7 @@ func shortDuration(ns uint64) string {
 
 // readOwn reads a file that this user or root has written.
 func readOwn(path string) ([]byte, error) {
-	file, err := outfile.Own(path)
+	file, err := fileio.Own(path)
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +209,7 @@ func readOwn(path string) ([]byte, error) {
 
 // append adds a line to the index, or leaves it as it was.
 func (f *Folder) append(line []byte) error {
-	file, err := outfile.Append(f.index(), true)
+	file, err := fileio.Append(f.index(), true)
 	if err != nil {
 		return err
 	}
@@ -286,7 +286,7 @@ func (f *Folder) least(slow bool, order func(a, b *Entry) int) int {
 
 // rewrite writes the index with the traces that are there.
 func (f *Folder) rewrite() error {
-	err := outfile.Replace(f.index(), outfile.Mode(0o600), func(file *os.File) error {
+	err := fileio.Replace(f.index(), fileio.Mode(0o600), func(file *os.File) error {
 		e := json.NewEncoder(file)
 		for i := range f.entries {
 			if err := e.Encode(&f.entries[i]); err != nil {
