@@ -315,7 +315,7 @@ func (p *passes) close() (err error) {
 	return err
 }
 
-// pass implements sqltables.Options.Pass.
+// pass implements sql.Options.Pass.
 func (p *passes) pass(opts sql.PassOptions, sink calls.Sink) error {
 	s, err := p.acquire()
 	if err != nil {
