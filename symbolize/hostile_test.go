@@ -14,7 +14,7 @@ import (
 // No file of 10 MB takes 500 MB or a long time. Files with compressed parts are tested at an eighth
 // of all sizes.
 func TestHostileFiles(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(25)) // as headroom.Limit, which xray calls
+	defer debug.SetGCPercent(debug.SetGCPercent(25)) // as cli.LimitMemory, which xray calls
 	for name, data := range map[string][]byte{
 		"units": elftest.ManyUnits(700_000), "abbreviations": elftest.Mapped(elftest.ManyAbbreviations(8 << 20)...), "functions": elftest.Overlapping(8 << 20), "nested": elftest.Mapped(elftest.Nested(8 << 20)...),
 	} {

@@ -2,8 +2,8 @@
 // are virtual: reading one reads the trace, so there is nothing to load, and conditions on
 // threads, times, functions and durations reach the reader.
 //
-// 	db, err := sqltables.Open(opts)
-// 	rows, err := db.Query(ctx, "SELECT function, count(*) FROM calls GROUP BY 1")
+//	db, err := sql.Open(opts)
+//	rows, err := db.Query(ctx, "SELECT function, count(*) FROM calls GROUP BY 1")
 //
 // Queries can only read. A query from a stranger can take time and temporary space, but it
 // cannot write files or open others.
