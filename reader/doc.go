@@ -2,7 +2,7 @@
 //
 // It reads basic logs of versions 1 to 3, FDR logs of versions 1 to 5, and trace YAML,
 // uncompressed or compressed with gzip or zstd. It knows nothing about names or output.
-// docs/format.md describes the formats.
+// docs/dev/format.md describes the formats.
 //
 // # Passes
 //

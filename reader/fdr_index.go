@@ -21,7 +21,7 @@ import (
 // bytes follow BufferExtents. The index uses these sizes to jump from block to block, and
 // reads only the records at their starts. If there is no block where a size points, the
 // index looks for the next plausible start of a block. What lies between belongs to the
-// block before it, whose decoder keeps valid records. See "FDR log" in docs/format.md.
+// block before it, whose decoder keeps valid records. See "FDR log" in docs/dev/format.md.
 
 // fdrLog is an FDR log with its index.
 type fdrLog struct {

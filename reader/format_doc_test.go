@@ -11,9 +11,9 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// The tables in docs/format.md match those that the decoder uses.
+// The tables in docs/dev/format.md match those that the decoder uses.
 func TestFormatDocument(t *testing.T) {
-	data, err := os.ReadFile("../docs/format.md")
+	data, err := os.ReadFile("../docs/dev/format.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,7 +22,7 @@ func TestFormatDocument(t *testing.T) {
 		fixedTable(reader.BasicFunction.Spec()), fixedTable(reader.BasicArgument.Spec()), bitsTable(reader.Function.Spec()), metadataTable(),
 	} {
 		if !strings.Contains(doc, "\n\n"+table+"\n") {
-			t.Errorf("docs/format.md lacks this table:\n%s", table)
+			t.Errorf("docs/dev/format.md lacks this table:\n%s", table)
 		}
 	}
 	rows := 0
@@ -30,7 +30,7 @@ func TestFormatDocument(t *testing.T) {
 		if name := kind.String(); name != fmt.Sprint(uint16(kind)) {
 			rows++
 			if row := fmt.Sprintf("\n| %d %s | ", kind, name); strings.Count(doc, row) != 1 {
-				t.Errorf("docs/format.md must have this row once: %s", row)
+				t.Errorf("docs/dev/format.md must have this row once: %s", row)
 			}
 		}
 	}

@@ -17,7 +17,7 @@ import (
 // Events about the whole trace are in blocks of process 0. There is one at the start of the
 // file, and perhaps others later. For each kind, the last event in the file counts, but
 // what `xray pack` adds may be divided into several events. Marks are in the blocks of the
-// thread that set them. See "Recorder metadata" in docs/format.md.
+// thread that set them. See "Recorder metadata" in docs/dev/format.md.
 
 // MetadataHead is the start of every payload with metadata of the known schema. The kind
 // follows, in 2 bytes, and then the body.

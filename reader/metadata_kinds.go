@@ -46,7 +46,7 @@ const (
 	MetadataChecksum   MetadataKind = 32 // of each block; no kind whose number differs in one bit exists
 )
 
-// metadataSpec is what the reader, the writer, the text forms and docs/format.md know about
+// metadataSpec is what the reader, the writer, the text forms and docs/dev/format.md know about
 // a kind of metadata.
 type metadataSpec struct {
 	name string
@@ -211,7 +211,7 @@ func (k MetadataKind) spec() *metadataSpec {
 	return &metadataSpecs[k]
 }
 
-// String returns the name of the kind as in docs/format.md, or its number if it is unknown.
+// String returns the name of the kind as in docs/dev/format.md, or its number if it is unknown.
 func (k MetadataKind) String() string {
 	if s := k.spec(); s != nil {
 		return s.name

@@ -91,7 +91,7 @@ func (p *Profile) FoldedCalls() uint64 {
 // ProfileOctaves is the maximum number of octaves of a path.
 const ProfileOctaves = 39
 
-// The parts of a profile's body; see docs/format.md.
+// The parts of a profile's body; see docs/dev/format.md.
 const (
 	profileHeadSize = 40
 	profilePathSize = 56

@@ -17,7 +17,7 @@ import (
 //	block = size number thread {path}
 //	path  = function... 0 calls ticks
 //
-// A path lists its innermost function first. See "Profiling mode" in docs/format.md.
+// A path lists its innermost function first. See "Profiling mode" in docs/dev/format.md.
 
 // profilingFile is a file of LLVM's profiling mode. It has no events. Its sums are in
 // Recording.Profiles.

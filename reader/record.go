@@ -9,7 +9,7 @@ import (
 // numbers in the format.
 type RecordKind uint8
 
-// The kinds that [ParseRecord] and [Trace.Records] distinguish. docs/format.md has the
+// The kinds that [ParseRecord] and [Trace.Records] distinguish. docs/dev/format.md has the
 // layout of each.
 const (
 	NewBuffer RecordKind = iota

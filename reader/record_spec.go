@@ -7,7 +7,7 @@ import (
 
 // RecordSpec is the layout of the records of a kind, and its names. [ParseRecord] uses it
 // to read, package tracewrite to write, and the text forms to name records. A test compares
-// docs/format.md with it.
+// docs/dev/format.md with it.
 type RecordSpec struct {
 	Kind RecordKind
 	Name string // as LLVM spells it

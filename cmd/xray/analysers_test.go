@@ -12,10 +12,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestAnalysersGuide checks that docs/analysers.md shows the program that TestDocs runs, and that
+// TestAnalysersGuide checks that docs/dev/analysers.md shows the program that TestDocs runs, and that
 // the program imports only packages which other modules may import. -update rewrites the page.
 func TestAnalysersGuide(t *testing.T) {
-	page, program := filepath.Join("..", "..", "docs", "analysers.md"), filepath.Join("..", "..", "docs", "slowwrites", "main.go")
+	page, program := filepath.Join("..", "..", "docs", "dev", "analysers.md"), filepath.Join("..", "..", "docs", "dev", "slowwrites", "main.go")
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
@@ -26,7 +26,7 @@ func TestAnalysersGuide(t *testing.T) {
 	}
 	blocks := regexp.MustCompile("(?s)```go\n(.*?)```\n").FindAllSubmatchIndex(text, -1)
 	if len(blocks) != 1 {
-		t.Fatalf("docs/analysers.md has %d programs, want 1", len(blocks))
+		t.Fatalf("docs/dev/analysers.md has %d programs, want 1", len(blocks))
 	}
 	from, to := blocks[0][2], blocks[0][3]
 	if shown := string(text[from:to]); shown != string(source) {

@@ -13,7 +13,7 @@ import (
 	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
-// TestDocs runs the commands of README.md and of the pages in docs, and compares their output with
+// TestDocs runs the commands of README.md and of the pages in docs and docs/dev, and compares their output with
 // the pages. Commands are the lines that begin with "$ " in blocks of the kind "console". They run
 // in testdata, in a shell. -update rewrites the pages.
 func TestDocs(t *testing.T) {
@@ -23,10 +23,14 @@ func TestDocs(t *testing.T) {
 	if err != nil || len(pages) == 0 {
 		t.Fatal("no pages", err)
 	}
-	pages = append(pages, filepath.Join("..", "..", "README.md"))
+	dev, err := filepath.Glob(filepath.Join("..", "..", "docs", "dev", "*.md"))
+	if err != nil || len(dev) == 0 {
+		t.Fatal("no pages", err)
+	}
+	pages = append(append(pages, dev...), filepath.Join("..", "..", "README.md"))
 	block := regexp.MustCompile("(?ms)^```console\n(.*?)^```$")
 	for _, page := range pages {
-		t.Run(filepath.Base(page), func(t *testing.T) {
+		t.Run(strings.TrimPrefix(filepath.ToSlash(page), "../../"), func(t *testing.T) {
 			text, err := os.ReadFile(page)
 			if err != nil {
 				t.Fatal(err)

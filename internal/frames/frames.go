@@ -5,7 +5,7 @@
 // A frame takes function records apart. Function and kind are predicted from the records before,
 // and times take as few bytes as they need. All other bytes stay as they are. There is no entropy
 // coder, so encoding is as fast as writing the bytes that it saves, and a frame of n bytes
-// never decodes to more than 8 n. See "Compressed logs" in docs/format.md.
+// never decodes to more than 8 n. See "Compressed logs" in docs/dev/format.md.
 package frames
 
 import (

@@ -106,7 +106,7 @@ func TestRealTraces(t *testing.T) {
 	}
 }
 
-// byTheBook decodes a frame as docs/format.md says, without checks.
+// byTheBook decodes a frame as docs/dev/format.md says, without checks.
 func byTheBook(frame []byte) (log []byte) {
 	field := func(at int) int { return int(binary.LittleEndian.Uint32(frame[at:])) }
 	n, r := field(4), field(8)
@@ -182,7 +182,7 @@ func TestFormat(t *testing.T) {
 		t.Fatalf("got %+v, want one frame of %d bytes", h, len(frame))
 	}
 	if !bytes.Equal(byTheBook(frame), log) {
-		t.Error("docs/format.md describes another format")
+		t.Error("docs/dev/format.md describes another format")
 	}
 }
 

@@ -9,7 +9,7 @@
 //     merged, so each goroutine has its own and needs no lock.
 //  4. The merged analysis makes a report. Names are added when it is printed.
 //
-// docs/analysers.md shows such a program. Times are ticks of the trace's clock, which
+// docs/dev/analysers.md shows such a program. Times are ticks of the trace's clock, which
 // [reader.Clock] converts to time.
 //
 // # Matching

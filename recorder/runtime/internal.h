@@ -107,7 +107,7 @@ enum { XR_MOST_NAMES = 1 << 14 };
 enum { XR_THREAD_FREE, XR_THREAD_LIVE, XR_THREAD_DEAD };
 
 /* What happened to a thread between two checks. It is the body of a switch event; see
- * docs/format.md. */
+ * docs/dev/format.md. */
 struct xr_switch {
 	uint64_t off, queued; /* ns, or XR_UNKNOWN */
 	uint32_t voluntary, involuntary, minor, major;

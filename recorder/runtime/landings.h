@@ -6,7 +6,7 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Causes of a landing. docs/format.md has these numbers. */
+/* Causes of a landing. docs/dev/format.md has these numbers. */
 enum { XR_LEFT_BY_UNWINDING = 1, XR_LEFT_BY_JUMP };
 
 /* landings.c: records the calls that are left when control goes to a frame further out, whose

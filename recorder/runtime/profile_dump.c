@@ -1,5 +1,5 @@
 /* Writes the profiles of all threads as the body of a metadata event, as described in
- * docs/format.md. The threads may be running. The observer reads the same memory;
+ * docs/dev/format.md. The threads may be running. The observer reads the same memory;
  * recorder/observed_profile_linux.go repeats its layout. */
 #include "profile.h"
 #include "syscall.h"

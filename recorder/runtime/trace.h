@@ -6,7 +6,7 @@
 #include "internal.h"
 #include "text.h"
 
-/* Kinds of metadata events. docs/format.md describes their bodies. */
+/* Kinds of metadata events. docs/dev/format.md describes their bodies. */
 enum {
 	XR_META_PROCESS = 1, XR_META_OBJECTS, XR_META_THREADS, XR_META_CLOCK, XR_META_LOSSES,
 	XR_META_ADDRESSES, XR_META_COUNTERS, XR_META_CHANGES, XR_META_PROFILE,
