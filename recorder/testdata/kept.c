@@ -90,6 +90,12 @@ PLAIN int main(int argc, char **argv)
 	handle(10);
 	must(xray_request_end(earlier, &slowest) == 1 && xray_request_end(earlier, &other) == 1, "earlier request");
 	usleep(2000);
+	if (!strcmp(how, "killed")) {
+		/* So that the file which is awaited below is that of the slow request. */
+		while (access(argv[1], F_OK) || access(where, F_OK))
+			usleep(1000);
+		must(!unlink(argv[1]), "unlink");
+	}
 
 	uint64_t begin = xray_request_begin(2, "slow");
 	pthread_create(&t[2], NULL, in_request, NULL);
@@ -110,7 +116,7 @@ PLAIN int main(int argc, char **argv)
 
 	must(!strcmp(how, "killed") || access(argv[1], F_OK), "it was not written later");
 	if (!strcmp(how, "killed")) {
-		while (access(argv[1], F_OK) || access(where, F_OK))
+		while (access(argv[1], F_OK))
 			usleep(1000);
 		kill(getpid(), SIGKILL);
 	} else if (!strcmp(how, "fork")) {
