@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -281,35 +280,4 @@ exit 1 +30
 	if diff := gocmp.Diff([][]event{{{605, "custom", "#2", 2, "here", "aGVyZQ=="}}}, tableRows[event](t, dir, "events", "t.xray")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-}
-
-// xray sql writes Parquet files whose results in DuckDB equal the CSV output.
-func TestResultsInParquet(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "result.parquet")
-	query := `SELECT function, caller, count(*) AS n, sum(duration) AS total, avg(duration) AS mean, NULLIF(min(depth), 1) AS depth
-		FROM calls GROUP BY 1, 2 ORDER BY 1, 2`
-	trace := []string{"-m", "../../testdata/kvserver", "../../testdata/kvserver-fdr.xray", query}
-	produce(t, append([]string{"sql", "-f", "parquet", "-o", file}, trace...)...)
-	var want [][]any
-	for _, row := range csvRows(t, produce(t, append([]string{"sql", "-f", "csv"}, trace...)...))[1:] {
-		mean, err := strconv.ParseFloat(row[4], 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want = append(want, []any{row[0], row[1], row[2], row[3], fmt.Sprintf("%.6g", mean), row[5], "BIGINT", "DOUBLE"})
-	}
-	got := engines.Query(t, engines.DuckDB, `SELECT function, coalesce(caller, ''), n::VARCHAR, total::VARCHAR, printf('%.6g', mean),
-		coalesce(depth::VARCHAR, ''), typeof(n), typeof(mean) FROM '`+file+`' ORDER BY 1, caller NULLS FIRST`)
-	if diff := gocmp.Diff(want, got); diff != "" {
-		t.Errorf("(-csv +parquet):\n%s", diff)
-	}
-}
-
-func csvRows(t *testing.T, text string) [][]string {
-	t.Helper()
-	rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
-	if err != nil || len(rows) < 2 {
-		t.Fatalf("%v: %s", err, text)
-	}
-	return rows
 }

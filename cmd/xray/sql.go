@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 	"sync"
 
@@ -13,7 +11,6 @@ import (
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
-	"github.com/xray-tools/xray/internal/fileio"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"
@@ -43,26 +40,15 @@ func (a *app) sqlCommand() *cobra.Command {
 Queries read the traces directly: there is no server and no import. Times are in
 nanoseconds.
 
-With -f parquet, write the result to a Parquet file. With -f sqlite, take no query and
-write all tables to an SQLite database.
-
 Tables:` + tables.String(),
 		example: `  xray sql -m ./server trace.xray 'SELECT function, count(*), quantile(duration, 0.99) FROM calls GROUP BY 1'
   xray sql trace.xray "SELECT * FROM calls WHERE duration > ns('5ms') ORDER BY duration DESC LIMIT 10"
-  xray sql -f csv -o slow.csv trace.xray 'SELECT start, duration FROM calls WHERE thread = 4711'
-  xray sql -m ./server -f sqlite -o trace.db trace.xray`,
-		args: func(cmd *cobra.Command, args []string) error {
-			if q.output.Format == formatSQLite {
-				return cli.Operands("a TRACE", 1, true)(cmd, args)
-			}
-			return cli.Operands("a TRACE, and a QUERY such as 'SELECT function, count(*) FROM calls GROUP BY 1'", 2, true)(cmd, args)
-		},
-		traces:  q.operands,
-		inputs:  &q.inputs,
-		output:  &q.output,
-		formats: []string{formatParquet, formatSQLite},
-		check:   q.check,
-		run:     q.run,
+  xray sql -f csv -o slow.csv trace.xray 'SELECT start, duration FROM calls WHERE thread = 4711'`,
+		args:   cli.Operands("a TRACE, and a QUERY such as 'SELECT function, count(*) FROM calls GROUP BY 1'", 2, true),
+		traces: q.operands,
+		inputs: &q.inputs,
+		output: &q.output,
+		run:    q.run,
 	})
 }
 
@@ -74,28 +60,8 @@ func namesOf(columns []sql.Column) []string {
 	return list
 }
 
-const (
-	// formatSQLite is the format that has all tables.
-	formatSQLite = "sqlite"
-	// formatParquet is the result as a Parquet file.
-	formatParquet = "parquet"
-)
-
-func (q *sqlQuery) check() error {
-	if q.output.Format == formatParquet {
-		return q.app.RefuseTerminal(q.output.Path, formatParquet)
-	}
-	if q.output.Format == formatSQLite && (q.output.Path == "" || q.output.Path == "-") {
-		return cli.Usagef("-f sqlite writes a database: pass its name with -o FILE")
-	}
-	return nil
-}
-
 // operands removes the query, which is the last operand.
 func (q *sqlQuery) operands(args []string) []string {
-	if q.output.Format == formatSQLite {
-		return args
-	}
 	q.text = args[len(args)-1]
 	return args[:len(args)-1]
 }
@@ -103,9 +69,6 @@ func (q *sqlQuery) operands(args []string) []string {
 func (q *sqlQuery) run(s *session.Session) (err error) {
 	p := &passes{s: s, budget: budgetOf(s)}
 	defer func() { err = errors.Join(err, p.close()) }()
-	if q.output.Format == formatSQLite {
-		return q.export(s, p)
-	}
 	db, err := sql.Open(p.options())
 	if err != nil {
 		return err
@@ -121,12 +84,6 @@ func (q *sqlQuery) run(s *session.Session) (err error) {
 	defer rows.Close()
 	doc := &report.Doc{Kind: s.Command, Clock: s.Clock}
 	result := &result{rows: rows, short: q.output.Short(q.inputs.Style)}
-	if q.output.Format == formatParquet {
-		err = s.Streams.WriteData(q.output.Path, func(w io.Writer) error { return rows.WriteParquet(w, "xray "+version(), result.names()) })
-		session.TellCaveats(s.Streams, "", append(approximate(db), s.Caveats(p.seen())...))
-		s.Summary(p.seen().Stats)
-		return err
-	}
 	streamed := q.output.Streams()
 	caveats := func() []string { return append(approximate(db), s.Caveats(p.seen())...) }
 	if streamed {
@@ -149,19 +106,6 @@ func (q *sqlQuery) run(s *session.Session) (err error) {
 	}
 	s.Summary(p.seen().Stats)
 	return nil
-}
-
-// export writes all tables to a database.
-func (q *sqlQuery) export(s *session.Session, p *passes) error {
-	err := fileio.Write(q.output.Path, func(file *os.File) error {
-		if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
-			return cli.Usagef("%s is not a regular file: xray cannot write a database there", q.output.Path)
-		}
-		return sql.Export(context.Background(), p.options(), file.Name())
-	})
-	s.TellCaveats("", p.seen())
-	s.Summary(p.seen().Stats)
-	return err
 }
 
 // mostRows limits the rows for people, and mostText their texts in bytes. Other formats have all rows.

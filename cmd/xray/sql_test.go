@@ -2,8 +2,6 @@ package main
 
 import (
 	"encoding/csv"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/tables/parquet"
 	"github.com/xray-tools/xray/tables/sql"
 )
@@ -46,54 +43,6 @@ func TestSQLColumnsAreThoseOfParquet(t *testing.T) {
 	}
 	if len(of) != len(parquet.Tables) {
 		t.Errorf("%d tables, and %d in Parquet", len(of), len(parquet.Tables))
-	}
-}
-
-// queryDatabase asks a database the queries that follow its name, each of which gives a
-// table in CSV.
-const queryDatabase = `
-import csv, sqlite3, sys
-db = sqlite3.connect("file:" + sys.argv[1] + "?mode=ro", uri=True)
-assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-assert db.execute("PRAGMA foreign_key_check").fetchall() == []
-assert len(db.execute("PRAGMA foreign_key_list(call_rows)").fetchall()) == 4
-assert len(db.execute("PRAGMA index_list(call_rows)").fetchall()) == 5
-for query in sys.argv[2:]:
-    out = csv.writer(sys.stdout, lineterminator="\n")
-    rows = db.execute(query)
-    out.writerow([d[0] for d in rows.description])
-    for row in rows:
-        out.writerow([v.hex() if isinstance(v, bytes) else v for v in row])
-`
-
-// A database that xray sql wrote answers as xray sql does.
-func TestSQLDatabase(t *testing.T) {
-	testenv.Need(t, "python3")
-	dir := filepath.Join("..", "..", "testdata")
-	kvserver, trace := filepath.Join(dir, "kvserver"), filepath.Join(dir, "kvserver-fdr.xray")
-	file := filepath.Join(t.TempDir(), "a %b?.db")
-	if out := runHere("xray", "sql", "-m", kvserver, "-f", "sqlite", "-o", file, trace); out.status != exitOK || out.stdout+out.stderr != "" {
-		t.Fatalf("%v", out)
-	}
-	queries := []string{
-		"SELECT function, count(*), sum(duration), sum(self), min(start), max(line) FROM calls GROUP BY 1 ORDER BY 1",
-		"SELECT * FROM calls ORDER BY start, depth, duration LIMIT 500",
-		"SELECT * FROM functions ORDER BY function_id", "SELECT * FROM paths ORDER BY path", "SELECT * FROM events ORDER BY thread, time",
-		"SELECT trace, process, thread, calls, first_start, last_end FROM threads ORDER BY thread", "SELECT * FROM traces",
-		"SELECT p.stack, count(*) FROM calls JOIN paths p USING (path) WHERE caller IS NOT NULL GROUP BY 1 ORDER BY 1",
-	}
-	cmd := exec.Command("python3", append([]string{"-c", queryDatabase, strings.ReplaceAll(strings.ReplaceAll(file, "%", "%25"), "?", "%3f")}, queries...)...)
-	cmd.Stderr = os.Stderr
-	got, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var want strings.Builder
-	for _, q := range queries {
-		want.WriteString(produce(t, "sql", "-m", kvserver, "-f", "csv", trace, q))
-	}
-	if diff := cmp.Diff(strings.Split(want.String(), "\n"), strings.Split(string(got), "\n")); diff != "" {
-		t.Errorf("(-xray +python)\n%s", diff)
 	}
 }
 

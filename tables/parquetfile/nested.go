@@ -59,20 +59,6 @@ func (e *Encoder) Nullable(values []int64, null []bool) {
 	e.integers(k, c.Kind, there, len(values))
 }
 
-// Doubles is Nullable for floating-point numbers. It states no minimum and maximum.
-func (e *Encoder) Doubles(values []float64, null []bool) {
-	c := e.column(Double)
-	k := e.begin(c)
-	there := e.optional(c, len(values), null)
-	k.Statistics.NullCount = int64(len(values) - there)
-	for i, v := range values {
-		if null == nil || !null[i] {
-			e.page = le.AppendUint64(e.page, math.Float64bits(v))
-		}
-	}
-	e.dataPage(k, format.Plain, len(values))
-}
-
 // optional begins a page with which values of a column are null, if it may have nulls. It
 // returns the number of others.
 func (e *Encoder) optional(c *Column, n int, null []bool) (there int) {

@@ -33,12 +33,11 @@ const (
 	Uint64
 	String // UTF-8
 	Bytes
-	Double
 )
 
 // String returns the name of the type in Parquet's documentation.
 func (k Kind) String() string {
-	return [...]string{"INT32", "INT64", "UINT_64", "STRING", "BYTE_ARRAY", "DOUBLE"}[k]
+	return [...]string{"INT32", "INT64", "UINT_64", "STRING", "BYTE_ARRAY"}[k]
 }
 
 // Column describes a column.
@@ -60,8 +59,6 @@ func (k Kind) physical() format.Type {
 		return format.Int32
 	case String, Bytes:
 		return format.ByteArray
-	case Double:
-		return format.Double
 	}
 	return format.Int64
 }

@@ -71,7 +71,7 @@ const (
 // fieldOf is the part of a call that a column shows.
 func fieldOf(column int) fields {
 	switch column {
-	case colTrace, colProcess, colThread, colThreadName, colThreadKey:
+	case colTrace, colProcess, colThread, colThreadName:
 		return fieldThread
 	case colStart:
 		return fieldStart
@@ -157,7 +157,7 @@ const blockSize = 1 << 10
 // collect reads the calls that a filter selects into buckets.
 func (db *DB) collect(p *plan, filter calls.Filter, order []ordering) (*bucketList, error) {
 	l := &bucketList{db: db, order: order, byKey: make(map[bucketKey]*bucket)}
-	for n := range colThreadKey + 1 {
+	for n := range callColumns {
 		if p.uses(n) {
 			l.fields |= fieldOf(n)
 		}

@@ -106,8 +106,6 @@ func (db *DB) value(r *row, column int) driver.Value {
 	switch column {
 	case colTrace, colProcess, colThread, colThreadName:
 		return r.thread.column(column)
-	case colThreadKey:
-		return int64(r.index) + 1
 	case colStart:
 		return db.at(r.Start)
 	case colDuration:

@@ -61,7 +61,7 @@ func (t *listTable) load() error {
 	if t.rows, err = t.db.listRows(t.table.Name); err != nil {
 		return t.db.fail(err)
 	}
-	t.index = make([]map[driver.Value][]int32, len(t.table.Columns)+1) // and the hidden one
+	t.index = make([]map[driver.Value][]int32, len(t.table.Columns))
 	t.loaded = true
 	return nil
 }
@@ -97,10 +97,7 @@ func (c *listCursor) Filter(column int, _ string, args []vtab.Value) error {
 	// SQLite may convert other values before it compares them.
 	_, text := args[0].(string)
 	_, integer := args[0].(int64)
-	want := integers
-	if column < len(c.t.table.Columns) {
-		want = c.t.table.Columns[column].Type
-	}
+	want := c.t.table.Columns[column].Type
 	if text && want == texts || integer && want == integers {
 		c.chosen = c.t.with(column, args[0])
 		if c.chosen == nil {
@@ -218,7 +215,7 @@ func (db *DB) threadRows() (rows [][]driver.Value, err error) {
 	if _, err := db.start0(); err != nil {
 		return nil, err
 	}
-	for i, t := range db.counts.threads {
+	for _, t := range db.counts.threads {
 		if t == nil {
 			continue
 		}
@@ -228,7 +225,7 @@ func (db *DB) threadRows() (rows [][]driver.Value, err error) {
 			first, last = db.at(t.first), db.at(t.last)
 		}
 		rows = append(rows, []driver.Value{info.trace, info.process, info.thread, info.name,
-			orNull(db.opts.ProcessName(t.thread)), int64(t.calls), first, last, int64(i) + 1})
+			orNull(db.opts.ProcessName(t.thread)), int64(t.calls), first, last})
 	}
 	return rows, nil
 }
@@ -447,8 +444,6 @@ func (c *eventCursor) Column(n int) (vtab.Value, error) {
 		}
 	case colData:
 		return e.Data, nil
-	case eventThreadKey:
-		return int64(c.chunk.index) + 1, nil
 	case colEventFunctionID, colEventFunction, colEventPath:
 		switch {
 		case e.Func == 0:

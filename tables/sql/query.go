@@ -93,19 +93,6 @@ const maxLength = 64 << 20
 
 // Open makes a database that queries can read. It reads nothing yet.
 func Open(opts Options) (*DB, error) {
-	db, err := open(opts, ":memory:")
-	if err != nil {
-		return nil, err
-	}
-	if err := db.restrict(); err != nil {
-		return nil, errors.Join(err, db.Close())
-	}
-	return db, nil
-}
-
-// open makes a database whose own tables are in a file. The tables of the trace are
-// temporary ones.
-func open(opts Options, file string) (*DB, error) {
 	db := &DB{opts: opts, names: newNameCache(opts.Names), matches: make(map[*regexp.Regexp]*pathMatches)}
 	if err := countHeap(); err != nil {
 		return nil, err
@@ -119,10 +106,10 @@ func open(opts Options, file string) (*DB, error) {
 	if err := db.addFunctions(d); err != nil {
 		return nil, err
 	}
-	db.db = sql.OpenDB(connector{d, file})
+	db.db = sql.OpenDB(connector{d})
 	var err error
 	if db.conn, err = db.db.Conn(context.Background()); err == nil {
-		err = db.prepare()
+		err = errors.Join(db.prepare(), db.restrict())
 	}
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
@@ -138,12 +125,9 @@ func (db *DB) Close() error {
 	return db.db.Close()
 }
 
-type connector struct {
-	d    *sqlite.Driver
-	file string
-}
+type connector struct{ d *sqlite.Driver }
 
-func (c connector) Connect(context.Context) (driver.Conn, error) { return c.d.Open(c.file) }
+func (c connector) Connect(context.Context) (driver.Conn, error) { return c.d.Open(":memory:") }
 func (c connector) Driver() driver.Driver                        { return c.d }
 
 // prepare makes the tables.

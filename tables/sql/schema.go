@@ -47,7 +47,6 @@ const (
 	colSelfQueued
 	colSelfRecorder
 	callColumns
-	colThreadKey = callColumns // hidden, as in eventThreadKey
 )
 
 // The columns of events after those of the thread, by number.
@@ -63,7 +62,6 @@ const (
 	colText
 	colRequest
 	colData
-	eventThreadKey
 )
 
 // Columns of paths, by number.
@@ -164,13 +162,6 @@ var Tables = []Table{
 	}},
 }
 
-// threadKey is a hidden column of tables about threads: a number for each thread, which
-// databases refer to.
-const threadKey = "thread_key"
-
-// hasThreads reports whether the rows of a table are of threads.
-func (t *Table) hasThreads() bool { return len(t.Columns) > 2 && t.Columns[2].Name == "thread" }
-
 // declaration is the CREATE TABLE statement that SQLite gets.
 func (t *Table) declaration() string {
 	var b strings.Builder
@@ -180,9 +171,6 @@ func (t *Table) declaration() string {
 			b.WriteString(", ")
 		}
 		b.WriteString(c.Name + " " + c.Type)
-	}
-	if t.hasThreads() {
-		b.WriteString(", " + threadKey + " INTEGER HIDDEN")
 	}
 	return b.String() + ")"
 }
