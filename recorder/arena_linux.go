@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/xray-tools/xray/reader"
 	"golang.org/x/sys/unix"
 )
 
@@ -100,12 +101,20 @@ type arena struct {
 	held struct{ next, offset, pending uintptr } // the kernel's struct robust_list_head
 }
 
+// arenaOptions say what processes do with an arena.
+type arenaOptions struct {
+	session uint64
+	limits  bool // a budget limits how many calls of each function are recorded
+	rings   bool // threads keep their latest records, and nobody writes chunks as they fill up
+	drop    bool // threads drop records instead of waiting
+}
+
 // arenaName is the name of an arena's memory in /proc/PID/maps.
 const arenaName = "xray-arena"
 
 // newArena creates an empty arena of this size, or a smaller one if the limit on the observer's
 // address space does not allow that.
-func newArena(o *ObserverOptions, size int64) (*arena, error) {
+func newArena(o *arenaOptions, size int64) (*arena, error) {
 	fd, err := unix.MemfdCreate(arenaName, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return nil, fmt.Errorf("cannot create memory to share with the program: %w", err)
@@ -131,7 +140,7 @@ func newArena(o *ObserverOptions, size int64) (*arena, error) {
 	return nil, fmt.Errorf("cannot map memory to share with the program: %w", err)
 }
 
-func (a *arena) format(o *ObserverOptions) {
+func (a *arena) format(o *arenaOptions) {
 	copy(a.mem, arenaMagic)
 	le := binary.LittleEndian
 	for i, v := range []uint32{arenaVersion, slotSize, processSize, chunkSize} {
@@ -139,18 +148,18 @@ func (a *arena) format(o *ObserverOptions) {
 	}
 	le.PutUint64(a.mem[arenaSizeAt:], a.size)
 	next := uint64(arenaHeadSize+chunkSize-1) &^ (chunkSize - 1)
-	if o.Budget > 0 {
+	if o.limits {
 		le.PutUint64(a.mem[arenaLimitsAt:], next)
 		next += 8*maxLimits + maxLimits/8
 	}
 	le.PutUint64(a.mem[arenaNextAt:], next)
-	le.PutUint64(a.mem[arenaSessionAt:], o.Session)
+	le.PutUint64(a.mem[arenaSessionAt:], o.session)
 	le.PutUint64(a.mem[arenaSlotsAt:], slotsAt)
 	le.PutUint64(a.mem[arenaProcsAt:], processesAt)
-	if !o.Rings {
+	if !o.rings {
 		le.PutUint32(a.mem[arenaStreamAt:], 1)
 	}
-	if o.Drop {
+	if o.drop {
 		le.PutUint32(a.mem[arenaDropAt:], 1)
 	}
 }
@@ -280,6 +289,10 @@ const (
 	futexWake = 1
 )
 
+// streams reports whether chunks are written as they fill up. If not, there is nothing to do until
+// a process ends.
+func (a *arena) streams() bool { return a.u32(arenaStreamAt) != 0 }
+
 // isClosed reports whether the processes no longer wait for their observer, because it did nothing for
 // long, and write the rest themselves.
 func (a *arena) isClosed() bool { return a.u32(arenaClosedAt) != 0 }
@@ -309,4 +322,50 @@ func (a *arena) text(process uint32) (text []byte, version uint32) {
 		}
 	}
 	return text, version
+}
+
+// words calls each with the nonzero ones of the n sums at an address. It omits those that are not plausible,
+// and returns their number. It reads the memory through its file, because touching unused pages would
+// allocate them.
+func (a *arena) words(address, n uint64, each func(i, v uint64)) (damaged uint64) {
+	at, ok := a.offset(address, 8*n)
+	if !ok {
+		return 0
+	}
+	buf := make([]byte, chunkSize)
+	for from, end := int64(at), int64(at+8*n); from < end; {
+		data, err := unix.Seek(a.fd, from, unix.SEEK_DATA)
+		if err != nil || data >= end {
+			return damaged
+		}
+		from = data &^ 7
+		k, err := unix.Pread(a.fd, buf[:min(int64(len(buf)), end-from)], from)
+		if err != nil || k < 8 {
+			return damaged
+		}
+		for i := 0; i+8 <= k; i += 8 {
+			switch v := binary.LittleEndian.Uint64(buf[i:]); {
+			case v == 0:
+			case a.plausible(v):
+				each(uint64(from+int64(i)-int64(at))/8, v)
+			case i > 0 || from > int64(at): // the first word may be the address of another table
+				damaged++
+			}
+		}
+		from += int64(k &^ 7)
+	}
+	return damaged
+}
+
+// memoryOf returns the limit of memory of a process, or nil.
+func (a *arena) memoryOf(process uint32) *reader.Memory {
+	at := processAt(process) + processMemoryAt
+	var chunks [5]uint64
+	for i := range chunks {
+		chunks[i] = min(a.u64(at+8*uint64(i)), a.size) * chunkSize
+	}
+	if chunks[0] == 0 {
+		return nil
+	}
+	return &reader.Memory{Limit: chunks[0], Used: chunks[1], Peak: chunks[2], RingsGivenUp: chunks[3] / chunkSize, BytesGivenUp: chunks[4]}
 }

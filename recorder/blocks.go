@@ -1,6 +1,7 @@
 package recorder
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math"
 	"slices"
@@ -330,4 +331,23 @@ func (w *blockWriter) event(r []byte, head, tsc uint64) {
 	w.setClock(tsc, w.cpu)
 	w.last = tsc
 	w.records++
+}
+
+// traceHeader returns the header of a trace with this clock.
+func traceHeader(c *reader.RecordedClock) []byte {
+	h := fdr5
+	h.CycleFrequency, h.BufferSize, h.Recorder = c.Frequency, chunkSize, true
+	h.ConstantTSC, h.NonstopTSC = c.Invariant, c.Invariant
+	return tracewrite.AppendHeader(nil, &h)
+}
+
+func losses(lost map[string]uint64) []reader.RecordedLoss {
+	var list []reader.RecordedLoss
+	for cause, n := range lost {
+		if n > 0 {
+			list = append(list, reader.RecordedLoss{Cause: cause, Count: n})
+		}
+	}
+	slices.SortFunc(list, func(a, b reader.RecordedLoss) int { return cmp.Compare(a.Cause, b.Cause) })
+	return list
 }

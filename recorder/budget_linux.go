@@ -968,3 +968,23 @@ func (r *ratio) standardError() float64 {
 	residual := max(0, r.xx-2*q*r.xy+q*q*r.yy)
 	return math.Sqrt(residual*r.n/(r.n-1)) / r.y
 }
+
+// keep makes the budget always record a function.
+func (b *budget) keep(id uint32) {
+	if id >= maxLimits {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.functions = upTo(b.functions, uint64(id))
+	f := &b.functions[id]
+	if f.off {
+		b.changes = append(b.changes, reader.BudgetChange{TSC: rdtsc(), Func: reader.FuncID(id), To: reader.FunctionOn})
+	}
+	b.revived = b.revived || f.off
+	f.called, f.off, f.away = true, false, leastAway
+	for _, p := range b.processes {
+		p.turn(int(id), false)
+	}
+	b.setLimit(id, unlimited)
+}

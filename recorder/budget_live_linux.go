@@ -1,15 +1,11 @@
 package recorder
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"os"
-	"slices"
-	"sort"
 
 	"github.com/xray-tools/xray/reader"
 )
@@ -19,7 +15,7 @@ import (
 // it does not refer to the new one. Writes need not be atomic: a half-written word is a wrong limit for
 // a moment.
 type budgetLive struct {
-	process *Process
+	pid     int
 	image   *image
 	file    *os.File
 	root    uint64 // address of the runtime's root
@@ -30,28 +26,17 @@ type budgetLive struct {
 	counted uint64 // TSC when the counts were last read
 }
 
-// Limit keeps the cost of recording below a share of the process's CPU time, until Close. The process
-// must be recording with this Budget, see [Recording]. The functions of [Roots] are always recorded.
-func (l *Live) Limit(ctx context.Context, share float64) error {
-	if err := l.limit(ctx, share, new(budgetHistory)); err != nil {
-		return err
-	}
-	l.keepRoots()
-	l.budget.start()
-	return nil
-}
-
-// limit creates the budget without starting it. history is nil if between is never called.
-func (l *Live) limit(ctx context.Context, share float64, history *budgetHistory) error {
-	file, err := os.OpenFile(fmt.Sprintf("/proc/%d/mem", l.process.PID), os.O_RDWR, 0)
+// openBudget creates the budget of a process without starting it. m reads the memory of the process, which has
+// the runtime's root at an address. about is the metadata of the process. Without history, between is never
+// called.
+func openBudget(ctx context.Context, p *Process, m *image, root uint64, about *reader.Recording, share float64, history bool) (*budget, error) {
+	file, err := os.OpenFile(fmt.Sprintf("/proc/%d/mem", p.PID), os.O_RDWR, 0)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	// The process may have executed another program since its memory was searched, so open checks this.
-	m := *l.image
-	m.in = file
-	live := &budgetLive{process: l.process, image: &m, file: file, root: l.root, slots: make(map[uint64]uint32), about: l.text}
-	control := &line{process: l.process}
+	live := &budgetLive{pid: p.PID, image: m.from(file), file: file, root: root, slots: make(map[uint64]uint32), about: about}
+	control := &line{process: p}
 	err = live.open()
 	if err == nil {
 		// While this connection is open, the process refuses other budgets.
@@ -59,12 +44,50 @@ func (l *Live) limit(ctx context.Context, share float64, history *budgetHistory)
 	}
 	if err != nil {
 		control.close()
-		return errors.Join(fmt.Errorf("%s: %w", l.process, err), file.Close())
+		return nil, errors.Join(fmt.Errorf("%s: %w", p, err), file.Close())
 	}
-	l.budget = newBudget(live, share)
-	l.budget.history = history
-	live.follow(l.budget, control)
-	return nil
+	b := newBudget(live, share)
+	if history {
+		b.history = new(budgetHistory)
+	}
+	live.follow(b, control)
+	return b, nil
+}
+
+// close ends the rounds of a budget from openBudget, and releases its resources.
+func (b *budget) close() error {
+	b.end()
+	return b.memory.(*budgetLive).file.Close()
+}
+
+// over reports whether there is nothing more to decide.
+func (b *budget) over() bool { return b.memory.over() }
+
+// paysForWriting notes that the process writes its trace itself.
+func (b *budget) paysForWriting() {
+	b.writing = writingCost
+	b.call += b.writing
+}
+
+// cut fills c with the calls of a process from openBudget that ended some time after its calls were last
+// counted. It had used cpu ns of CPU time at a TSC. cut returns false if its calls were never counted.
+func (b *budget) cut(c *processCalls, tsc uint64, cpu float64) bool {
+	m := b.memory.(*budgetLive)
+	if m.counted == 0 {
+		return false
+	}
+	for i := range b.slots {
+		for id, calls := range b.slots[i].counts {
+			if calls > 0 {
+				c.counted[reader.FuncID(id)] += calls
+			}
+		}
+	}
+	p := b.processes[0]
+	c.cut = true
+	c.unseen = max(0, p.cpu-cpu) * float64(b.overAt-m.counted) / float64(max(1, m.counted-tsc))
+	c.cpu = p.cpu + p.looks + c.unseen
+	return true
 }
 
 func (m *budgetLive) open() error {
@@ -79,41 +102,6 @@ func (m *budgetLive) open() error {
 		return m.image.errorf("the recorder's budget is damaged")
 	}
 	return nil
-}
-
-// keepRoots makes the budget always record the functions of Roots.
-func (l *Live) keepRoots() {
-	if l.budget == nil {
-		return
-	}
-	for id, is := range l.roots.Is {
-		if is {
-			l.budget.keep(uint32(id))
-		}
-	}
-	for _, id := range l.roots.Targets {
-		l.budget.keep(uint32(id))
-	}
-}
-
-// keep makes the budget always record a function.
-func (b *budget) keep(id uint32) {
-	if id >= maxLimits {
-		return
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.functions = upTo(b.functions, uint64(id))
-	f := &b.functions[id]
-	if f.off {
-		b.changes = append(b.changes, reader.BudgetChange{TSC: rdtsc(), Func: reader.FuncID(id), To: reader.FunctionOn})
-	}
-	b.revived = b.revived || f.off
-	f.called, f.off, f.away = true, false, leastAway
-	for _, p := range b.processes {
-		p.turn(int(id), false)
-	}
-	b.setLimit(id, unlimited)
 }
 
 func (m *budgetLive) u32(at uint64) uint32 {
@@ -169,7 +157,7 @@ func (m *budgetLive) find(*budget) {}
 
 // follow adds the process to a new budget.
 func (m *budgetLive) follow(b *budget, control *line) {
-	p := &budgetProcess{clock: clockOfProcess(m.process.PID), control: control}
+	p := &budgetProcess{clock: clockOfProcess(m.pid), control: control}
 	b.processes, b.estimates[0] = []*budgetProcess{p}, p
 	b.learnCost(m.about)
 	b.learnGroups(m.about)
@@ -233,195 +221,3 @@ func (m *budgetLive) threads(each func(slot, process uint32, words func(func(id,
 
 // inspect does nothing, because [Live.Read] reads all records.
 func (m *budgetLive) inspect(*budget) {}
-
-// budgetHistory has the data that between needs. It drops the oldest data.
-type budgetHistory struct {
-	skipped  []skippedCalls
-	followed []uint64  // TSCs at which the process had switched its sleds as decided
-	clock    []cpuTime // in order
-}
-
-// skippedCalls are calls of a function that was on, between two TSCs, that were counted but not recorded.
-type skippedCalls struct {
-	id       uint32
-	from, to uint64
-	calls    uint64
-}
-
-// cpuTime is the CPU time of the process, in ns, at a TSC.
-type cpuTime struct {
-	tsc uint64
-	ns  float64
-}
-
-const maxHistory = 1 << 15
-
-func remember[T any](list []T, v T) []T {
-	if len(list) == maxHistory {
-		list = slices.Delete(list, 0, maxHistory/2)
-	}
-	return append(list, v)
-}
-
-func (h *budgetHistory) skip(s skippedCalls) { h.skipped = remember(h.skipped, s) }
-func (h *budgetHistory) follow(tsc uint64)   { h.followed = remember(h.followed, tsc) }
-
-// pass notes the CPU time of the process at a TSC.
-func (b *budget) pass(tsc uint64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	const often = 1 << 22 // ticks, about a millisecond
-	h := b.history
-	if h == nil {
-		return
-	}
-	if n := len(h.clock); len(b.processes) == 0 || n > 0 && tsc-h.clock[n-1].tsc < often {
-		return
-	}
-	h.clock = remember(h.clock, cpuTime{tsc, b.processes[0].cpuNow()})
-}
-
-// cpuAt returns the CPU time at a TSC.
-func (h *budgetHistory) cpuAt(tsc uint64) float64 {
-	n := len(h.clock)
-	i := sort.Search(n, func(i int) bool { return h.clock[i].tsc >= tsc })
-	switch {
-	case n == 0:
-		return 0
-	case i == 0:
-		return h.clock[0].ns
-	case i == n:
-		return h.clock[n-1].ns
-	}
-	x, y := h.clock[i-1], h.clock[i]
-	return x.ns + (y.ns-x.ns)*float64(tsc-x.tsc)/float64(y.tsc-x.tsc)
-}
-
-// saw reads the durations of calls from the records of a chunk, from an offset on.
-func (b *budget) saw(n *inspector, data []byte, at int, part bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	n.follow(data, at, part, b.lasted)
-	b.takeSpent(n)
-}
-
-// gaveUp reports whether the exits of calls of a function that began at a TSC are missing since another one.
-func (b *budget) gaveUp(fn reader.FuncID, start, at uint64) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return len(b.processes) > 0 && slices.ContainsFunc(b.processes[0].cuts, func(c reader.BudgetChange) bool {
-		return c.Func == fn && c.TSC >= start && c.TSC <= at
-	})
-}
-
-// between returns what was not recorded between two TSCs.
-func (b *budget) between(from, to uint64) reader.Budget {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	found := reader.Budget{Share: b.millionths(), From: from, To: to}
-	if len(b.processes) == 0 {
-		return found
-	}
-	p, h := b.processes[0], b.history
-	cpu := max(0, h.cpuAt(to)-h.cpuAt(from))
-	rows := make(map[uint32]*reader.BudgetFunction)
-	row := func(id uint32) *reader.BudgetFunction {
-		if rows[id] == nil {
-			rows[id] = &reader.BudgetFunction{Func: reader.FuncID(id)}
-		}
-		return rows[id]
-	}
-	for id, ticks := range b.offBetween(from, to) {
-		var latest lookedAt
-		if int(id) < len(p.looked) {
-			latest = p.looked[id]
-		}
-		b.estimate(row(id), latest, fewLooks*float64(shortestLook), max(1, cpu*float64(ticks)/float64(max(1, to-from))), 0)
-	}
-	for _, s := range h.skipped {
-		if s.from >= from && s.to <= to {
-			row(s.id).Counted += s.calls
-		} else if s.to > from && s.from < to {
-			n := uint64(math.Ceil(float64(s.calls) * float64(min(s.to, to)-max(s.from, from)) / float64(s.to-s.from)))
-			row(s.id).Estimated += n
-			row(s.id).Error += n
-		}
-	}
-	b.countSince(max(from, b.readAt), to, row)
-	for _, r := range rows {
-		found.Functions = append(found.Functions, *r)
-	}
-	slices.SortFunc(found.Functions, func(x, y reader.BudgetFunction) int { return cmp.Compare(x.Func, y.Func) })
-	for _, c := range slices.Concat(b.changes, p.cuts) {
-		if c.TSC >= from && c.TSC <= to {
-			found.Changes = append(found.Changes, c)
-		}
-	}
-	sortChanges(found.Changes)
-	return found
-}
-
-// countSince adds the calls since the counts were last read that were counted but not recorded.
-func (b *budget) countSince(from, to uint64, row func(id uint32) *reader.BudgetFunction) {
-	if from >= to {
-		return
-	}
-	b.memory.threads(func(i, _ uint32, words func(func(id, calls uint64))) {
-		words(func(id, calls uint64) {
-			if id >= uint64(len(b.functions)) || b.functions[id].off {
-				return
-			}
-			f, before := &b.functions[id], uint64(0)
-			if int(i) < len(b.slots) && id < uint64(len(b.slots[i].counts)) {
-				before = b.slots[i].counts[id]
-			}
-			if before = max(before, f.limit); f.called && calls > before {
-				r := row(uint32(id))
-				r.Estimated += calls - before
-				r.Error += calls - before
-			}
-		})
-	})
-}
-
-// offBetween returns, by ID, for how many ticks between two TSCs functions were off. A function that is
-// switched on remains off until the process has switched its sleds.
-func (b *budget) offBetween(from, to uint64) map[uint32]uint64 {
-	off := make(map[uint32]uint64)
-	add := func(id uint32, since, until uint64) {
-		if since, until = max(since, from), min(until, to); since < until {
-			off[id] += until - since
-		}
-	}
-	until, seen := make(map[uint32]uint64), make(map[uint32]bool)
-	for _, c := range slices.Backward(b.changes) {
-		id := uint32(c.Func)
-		if c.To == reader.FunctionPartly {
-			delete(until, id)
-			continue
-		}
-		seen[id] = true
-		if c.To == reader.FunctionOn {
-			until[id] = math.MaxUint64
-			if i, _ := slices.BinarySearch(b.history.followed, c.TSC); i < len(b.history.followed) {
-				until[id] = b.history.followed[i]
-			}
-			continue
-		}
-		if end, ok := until[id]; ok {
-			add(id, c.TSC, end)
-			delete(until, id)
-		} else {
-			add(id, c.TSC, math.MaxUint64)
-		}
-	}
-	for id, end := range until {
-		add(id, 0, end) // it went off before the oldest known change
-	}
-	for id := range b.functions {
-		if b.functions[id].off && !seen[uint32(id)] {
-			add(uint32(id), 0, to)
-		}
-	}
-	return off
-}

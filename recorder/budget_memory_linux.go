@@ -34,8 +34,12 @@ type budgetMemory interface {
 	inspect(b *budget)
 }
 
-// budgetArena is an arena with limits.
-type budgetArena struct{ *arenaObserver }
+// budgetArena is an arena with limits. locate returns the ID, here, of the process with an ID in a PID
+// namespace, or -1.
+type budgetArena struct {
+	*arena
+	locate func(space uint64, inner int) int
+}
 
 func (a budgetArena) over() bool        { return false }
 func (a budgetArena) exhausted() uint32 { return a.u32(arenaSpentAt) }

@@ -130,17 +130,19 @@ func (n *inspector) record(data []byte, word uint32, now uint64, entry func(func
 	}
 }
 
-// written evaluates the records of a chunk that were written to the trace, up to an offset.
-func (b *budget) written(slot uint32, s *observedSlot, p *observedProcess, c *chunkPlace, to int, data []byte) {
+// written evaluates the records of a chunk that were written to the trace, up to an offset. owner is the
+// thread in the slot. written returns recorded, the calls of the process by ID, with those of the chunk.
+func (b *budget) written(slot, owner uint32, recorded []uint64, c *chunkPlace, to int, data []byte) []uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	new(inspector).records(data, c.from, to, func(id uint32) {
-		p.recorded = upTo(p.recorded, uint64(id))
-		p.recorded[id]++
+		recorded = upTo(recorded, uint64(id))
+		recorded[id]++
 	}, func(uint32, uint64) {})
 	if b.streams { // otherwise inspect has read the durations
-		b.follow(slot, s.owner, c.number, data[:min(to, len(data))], c.part)
+		b.follow(slot, owner, c.number, data[:min(to, len(data))], c.part)
 	}
+	return recorded
 }
 
 // lasted adds the duration of a call.

@@ -195,7 +195,7 @@ func TestBudgetOfEarlierCalls(t *testing.T) {
 	}
 	defer live.Close()
 	counts := func() (n uint64) {
-		s := &budgetLive{process: p, image: live.image, root: live.root, slots: make(map[uint64]uint32)}
+		s := &budgetLive{image: live.image, root: live.root, slots: make(map[uint64]uint32)}
 		s.threads(func(_, _ uint32, words func(func(id, calls uint64))) {
 			words(func(_, calls uint64) { n += calls })
 		})
@@ -204,7 +204,7 @@ func TestBudgetOfEarlierCalls(t *testing.T) {
 	for counts() < 1000 {
 		time.Sleep(time.Millisecond)
 	}
-	if err := live.limit(t.Context(), 0.03, nil); err != nil {
+	if live.budget, err = openBudget(t.Context(), p, live.image, live.root, live.text, 0.03, false); err != nil {
 		t.Fatal(err)
 	}
 	known := uint64(0)

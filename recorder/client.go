@@ -173,3 +173,27 @@ func parseObjects(data []byte) ([]reader.Object, error) {
 func Create(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
 }
+
+// LoadCalls loads the sets' objects into a running process whose runtime came by [Attach] or is linked in.
+// In the next recording, calls from objects to these functions of libc are recorded, too. Functions that
+// an object calls through a pointer are not, nor a function's calls before the loader has bound it, at its
+// first call, and up to a tenth of a second afterwards.
+func (p *Process) LoadCalls(ctx context.Context, l Library, sets []CallSet) error {
+	var files []*os.File
+	defer func() {
+		for _, f := range files {
+			_ = f.Close()
+		}
+	}()
+	for _, path := range l.preloadCalls(sets) {
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		files = append(files, f)
+	}
+	if _, err := p.Do(ctx, nil, "calls", files...); err != nil {
+		return fmt.Errorf("cannot record calls of the C library: %w", err)
+	}
+	return nil
+}

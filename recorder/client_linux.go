@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"net"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -64,32 +63,6 @@ func socketOf(pid int) (string, error) {
 // isSocketOf reports whether a recorder that usually listens at one socket may listen at another one.
 func isSocketOf(socket, usual string) bool {
 	return socket == usual || strings.HasPrefix(socket, usual+"-")
-}
-
-// innerPID returns the ID of a process in its own PID namespace, which differs in a container.
-func innerPID(pid int) (int, error) {
-	fields, err := statusFields(pid)
-	if err != nil {
-		return 0, err
-	}
-	if ids := fields["NSpid"]; len(ids) > 0 {
-		return strconv.Atoi(ids[len(ids)-1])
-	}
-	return pid, nil
-}
-
-// statusFields reads /proc/PID/status.
-func statusFields(pid int) (map[string][]string, error) {
-	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
-	if err != nil {
-		return nil, err
-	}
-	fields := make(map[string][]string)
-	for line := range strings.Lines(string(text)) {
-		key, values, _ := strings.Cut(line, ":")
-		fields[key] = strings.Fields(values)
-	}
-	return fields, nil
 }
 
 // Alive reports whether the process has not ended.

@@ -42,10 +42,6 @@ type liveMemory struct {
 var errNoRoot = errors.New("found no records from xray's recorder or LLVM's: neither was recording in this process, or the data is not in the core file " +
 	"(bit 0 of /proc/PID/coredump_filter must be set)")
 
-// maxRoots limits the number of runtimes in a core. There may be one linked in, one preloaded, and
-// copies of their data elsewhere in memory.
-const maxRoots = 64
-
 // OpenCore opens a core file, or stdin for "-". The file may be compressed with gzip or zstd.
 func OpenCore(path string, stdin io.Reader) (*Core, error) {
 	in, err := reader.OpenInput(path, stdin, elf.ELFMAG)
@@ -205,9 +201,6 @@ func (c *Core) collect(root *runtimeRoot) (*CoreRings, error) {
 	r.measureClock()
 	return r, nil
 }
-
-// userSpace is the end of a process's address space.
-const userSpace = 1 << 47
 
 func (r *CoreRings) lose(n uint64, cause string, why error) {
 	r.lost[cause] += n
@@ -426,25 +419,6 @@ func (r *CoreRings) writeTrace(w io.Writer, since uint64) error {
 		_, err := w.Write(b.bytes)
 		return err
 	})
-}
-
-// traceHeader returns the header of a trace with this clock.
-func traceHeader(c *reader.RecordedClock) []byte {
-	h := fdr5
-	h.CycleFrequency, h.BufferSize, h.Recorder = c.Frequency, chunkSize, true
-	h.ConstantTSC, h.NonstopTSC = c.Invariant, c.Invariant
-	return tracewrite.AppendHeader(nil, &h)
-}
-
-func losses(lost map[string]uint64) []reader.RecordedLoss {
-	var list []reader.RecordedLoss
-	for cause, n := range lost {
-		if n > 0 {
-			list = append(list, reader.RecordedLoss{Cause: cause, Count: n})
-		}
-	}
-	slices.SortFunc(list, func(a, b reader.RecordedLoss) int { return cmp.Compare(a.Cause, b.Cause) })
-	return list
 }
 
 // recording returns the metadata of the process.

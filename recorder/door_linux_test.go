@@ -310,7 +310,7 @@ func TestForeignObserver(t *testing.T) {
 // A process of the recording cannot change the size of the memory, which would end its observer.
 func TestMemoryIsSealed(t *testing.T) {
 	t.Parallel()
-	a, err := newArena(&ObserverOptions{}, smallestArena)
+	a, err := newArena(new(arenaOptions), smallestArena)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -366,7 +366,7 @@ func TestUnreadableMemory(t *testing.T) {
 // The kernel tells the processes that their observer has ended.
 func TestKeeper(t *testing.T) {
 	t.Parallel()
-	a, err := newArena(&ObserverOptions{}, smallestArena)
+	a, err := newArena(new(arenaOptions), smallestArena)
 	if err != nil {
 		t.Fatal(err)
 	}

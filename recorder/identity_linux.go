@@ -4,10 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
-	"sync"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,20 +12,6 @@ import (
 // A number names a process only in one PID namespace, and only until the process has ended. So an arena
 // says in which namespace an ID is, and the observer holds a pidfd from then on. A program may write any
 // number there: a process counts as recorded only if it has the arena mapped.
-
-// pidSpace returns the inode of the PID namespace of a process, or 0 if it is unknown.
-func pidSpace(pid string) (uint64, error) {
-	info, err := os.Stat(filepath.Join("/proc", pid, "ns/pid"))
-	if err != nil {
-		return 0, err
-	}
-	return info.Sys().(*syscall.Stat_t).Ino, nil
-}
-
-var ownSpace = sync.OnceValue(func() uint64 {
-	space, _ := pidSpace("self")
-	return space
-})
 
 // locate returns the ID, here, of the process with an ID in a PID namespace, or -1. Namespace 0 is that
 // of the process that the arena was created for.

@@ -348,3 +348,17 @@ func (m *image) places(from, to uint64) iter.Seq[uint64] {
 		}
 	}
 }
+
+// from returns the same memory, read from another file.
+func (m *image) from(in io.ReaderAt) *image {
+	other := *m
+	other.in = in
+	return &other
+}
+
+// maxRoots limits the number of runtimes in a core. There may be one linked in, one preloaded, and
+// copies of their data elsewhere in memory.
+const maxRoots = 64
+
+// userSpace is the end of a process's address space.
+const userSpace = 1 << 47

@@ -64,30 +64,6 @@ func (l Library) preloadCalls(sets []CallSet) []string {
 	return paths
 }
 
-// LoadCalls loads the sets' objects into a running process whose runtime came by [Attach] or is linked in.
-// In the next recording, calls from objects to these functions of libc are recorded, too. Functions that
-// an object calls through a pointer are not, nor a function's calls before the loader has bound it, at its
-// first call, and up to a tenth of a second afterwards.
-func (p *Process) LoadCalls(ctx context.Context, l Library, sets []CallSet) error {
-	var files []*os.File
-	defer func() {
-		for _, f := range files {
-			_ = f.Close()
-		}
-	}()
-	for _, path := range l.preloadCalls(sets) {
-		f, err := os.Open(path)
-		if err != nil {
-			return err
-		}
-		files = append(files, f)
-	}
-	if _, err := p.Do(ctx, nil, "calls", files...); err != nil {
-		return fmt.Errorf("cannot record calls of the C library: %w", err)
-	}
-	return nil
-}
-
 // LinkCalls returns the linker's flags for a program whose libc calls are recorded: calls in the
 // program itself, not those in shared objects.
 func (l Library) LinkCalls(sets ...CallSet) []string {

@@ -13,6 +13,32 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
+// Limit keeps the cost of recording below a share of the process's CPU time, until Close. The process
+// must be recording with this Budget, see [Recording]. The functions of [Roots] are always recorded.
+func (l *Live) Limit(ctx context.Context, share float64) (err error) {
+	if l.budget, err = openBudget(ctx, l.process, l.image, l.root, l.text, share, true); err != nil {
+		return err
+	}
+	l.keepRoots()
+	l.budget.start()
+	return nil
+}
+
+// keepRoots makes the budget always record the functions of Roots.
+func (l *Live) keepRoots() {
+	if l.budget == nil {
+		return
+	}
+	for id, is := range l.roots.Is {
+		if is {
+			l.budget.keep(uint32(id))
+		}
+	}
+	for _, id := range l.roots.Targets {
+		l.budget.keep(uint32(id))
+	}
+}
+
 // Limiter keeps the cost of a recording below a share of a process's CPU time. It is for a process that
 // writes its trace itself. It reads the process's memory and decides which functions to record. It is
 // not safe for concurrent use.
@@ -31,11 +57,11 @@ type Limiter struct {
 // process, as for gdb. A process can have only one Limiter or [Live] with a limit.
 func (p *Process) Limit(ctx context.Context, share float64) (*Limiter, error) {
 	l := new(Limiter)
-	process := budgetProcess{clock: clockOfProcess(p.PID)}
+	clock := clockOfProcess(p.PID)
 	var err error
 	l.live, err = OpenLive(ctx, p, 0, func(t *reader.Trace) (Roots, error) {
 		if l.began == 0 {
-			l.cpu, l.began = process.cpuNow(), rdtsc()
+			l.cpu, l.began = clock(), rdtsc()
 			l.before = l.cpu - float64(t.Recording(0).Process.CPUNS)
 		}
 		return Roots{}, nil
@@ -43,12 +69,12 @@ func (p *Process) Limit(ctx context.Context, share float64) (*Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := l.live.limit(ctx, share, nil); err != nil {
+	b, err := openBudget(ctx, p, l.live.image, l.live.root, l.live.text, share, false)
+	if err != nil {
 		return nil, errors.Join(err, l.live.Close())
 	}
-	b := l.live.budget
-	b.writing = writingCost
-	b.call += b.writing
+	b.paysForWriting()
+	l.live.budget = b
 	l.live.tails, l.read = true, make(chan struct{})
 	reading, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	l.cancel = cancel
@@ -76,7 +102,7 @@ func (l *Limiter) follow(ctx context.Context) {
 
 // Over reports whether the recording has ended: the process has ended, executes another program, or was
 // told to end the recording.
-func (l *Limiter) Over() bool { return l.live.budget.memory.over() }
+func (l *Limiter) Over() bool { return l.live.budget.over() }
 
 // Stop stops limiting. The latest limits stay in force, so tell the process to end the recording.
 func (l *Limiter) Stop() {
@@ -102,15 +128,10 @@ func (l *Limiter) Finish(path string) (err error) {
 			c.counted[of.Func] = of.Calls
 		}
 		c.cpu = l.before + float64(r.Process.CPUNS)
-	} else if m := b.memory.(*budgetLive); m.counted == 0 {
+	} else if !b.cut(&c.processCalls, l.began, l.cpu) {
 		return nil // it ended before the counts were read
 	} else {
-		b.addTotals(c.counted)
 		rest = l.rest(first, c)
-		p := b.processes[0]
-		c.cut = true
-		c.unseen = max(0, p.cpu-l.cpu) * float64(b.overAt-m.counted) / float64(max(1, m.counted-l.began))
-		c.cpu = p.cpu + p.looks + c.unseen
 	}
 	found := b.report(&c.processCalls)
 	found.From = first
@@ -151,17 +172,6 @@ func (c *traceCalls) record(id reader.FuncID) {
 	if id > 0 && id < maxLimits {
 		c.recorded = upTo(c.recorded, uint64(id))
 		c.recorded[id]++
-	}
-}
-
-// addTotals adds all calls counted so far.
-func (b *budget) addTotals(to map[reader.FuncID]uint64) {
-	for i := range b.slots {
-		for id, calls := range b.slots[i].counts {
-			if calls > 0 {
-				to[reader.FuncID(id)] += calls
-			}
-		}
 	}
 }
 

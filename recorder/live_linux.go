@@ -14,7 +14,6 @@ import (
 
 	"github.com/xray-tools/xray/internal/tracewrite"
 	"github.com/xray-tools/xray/reader"
-	"github.com/xray-tools/xray/recorder/attach"
 )
 
 // Live reads the rings of a running process from outside, through /proc/PID/mem. The process only fills
@@ -99,8 +98,7 @@ func OpenLive(ctx context.Context, p *Process, keep int64, choose func(*reader.T
 func (l *Live) Close() error {
 	var err error
 	if l.budget != nil {
-		l.budget.end()
-		err = l.budget.memory.(*budgetLive).file.Close()
+		err = l.budget.close()
 	}
 	return errors.Join(err, l.image.in.(*os.File).Close())
 }
@@ -113,33 +111,6 @@ func (l *Live) find(mem *os.File) (root *runtimeRoot, err error) {
 	inner, err := innerPID(l.process.PID)
 	l.threadSize, l.foreign = root.threadSize, inner != l.process.PID
 	return root, err
-}
-
-// findRoot finds the root of the runtime that records a process, in its /proc/PID/mem. It also returns
-// its address. A copy that a child has from its parent, or shares with it, is not found.
-func findRoot(mem *os.File, p *Process) (*image, uint64, *runtimeRoot, error) {
-	ranges, err := attach.WritableMemory(p.PID)
-	if err != nil {
-		return nil, 0, nil, err
-	}
-	inner, err := innerPID(p.PID)
-	if err != nil {
-		return nil, 0, nil, err
-	}
-	writable := &image{name: p.String(), in: mem, size: userSpace}
-	for _, r := range ranges {
-		if r[1] <= userSpace {
-			writable.segments = append(writable.segments, segment{address: r[0], memory: r[1] - r[0], offset: r[0], bytes: r[1] - r[0], writable: true})
-		}
-	}
-	// /proc/PID/mem has all of the memory. Unmapped parts cannot be read.
-	all := &image{name: p.String(), in: mem, size: userSpace, segments: []segment{{memory: userSpace, bytes: userSpace}}}
-	for _, address := range writable.search(rootMagic, maxRoots) {
-		if root, err := all.parseRoot(address); err == nil && int(root.pid) == inner && root.nobjects > 0 {
-			return all, address, root, nil
-		}
-	}
-	return nil, 0, nil, fmt.Errorf("%s: found no recorder data in its memory", p)
 }
 
 // describe asks the runtime for its metadata. It takes a snapshot without records.

@@ -7,38 +7,6 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// rootWindowsAt is the offset of the window fields in struct xr_root.
-const rootWindowsAt = 232
-
-// Rows of a process's table of windows, as in runtime/window.h.
-const (
-	windowRows = 1 << 16
-	windowSize = 24
-)
-
-// windowTable locates the windows of a recording in a process.
-type windowTable struct {
-	length, every uint64 // ns; 0 if everything is recorded
-	address, n    uint64 // address of the table; number of windows so far
-}
-
-// readWindows appends the windows from number first on, as far as the process still has them.
-func (m *image) readWindows(list []reader.RecordedWindow, t *windowTable, first uint64) ([]reader.RecordedWindow, error) {
-	for i := max(first, t.n-min(t.n, windowRows)); i < t.n; {
-		row := i % windowRows
-		n := min(t.n-i, windowRows-row)
-		b, err := m.read("the table of windows", t.address+row*windowSize, int(n*windowSize))
-		if err != nil {
-			return list, err
-		}
-		for f := fields(b); len(f) > 0; f = f[windowSize:] {
-			list = append(list, reader.RecordedWindow{From: f.u64(0), To: f.u64(8), CPUNS: f.u64(16)})
-		}
-		i += n
-	}
-	return list, nil
-}
-
 // liveWindows are the windows of a process that a [Live] reads.
 type liveWindows struct {
 	list []reader.RecordedWindow // the latest, in order; the last one may be open

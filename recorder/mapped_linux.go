@@ -77,25 +77,6 @@ func (m *mappings) add(maps []byte) {
 	}
 }
 
-// startTime returns when a process started, in the kernel's unit since boot. It returns 0 if that is
-// unknown.
-func startTime(pid int) uint64 { return statField(pid, 22) }
-
-// statField returns a number in /proc/PID/stat, or 0 if it is unknown.
-func statField(pid, number int) uint64 {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return 0
-	}
-	field := number - 3 // those after the name, which may contain anything
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(fields) <= field {
-		return 0
-	}
-	t, _ := strconv.ParseUint(string(fields[field]), 10, 64)
-	return t
-}
-
 // inodeOf returns the inode of a file, or 0.
 func inodeOf(fd int) uint64 {
 	var st unix.Stat_t

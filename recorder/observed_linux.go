@@ -353,19 +353,6 @@ func (a *arenaObserver) recording(p *observedProcess, complete bool) *reader.Rec
 	return r
 }
 
-// memoryOf returns the limit of memory of a process, or nil.
-func (a *arena) memoryOf(process uint32) *reader.Memory {
-	at := processAt(process) + processMemoryAt
-	var chunks [5]uint64
-	for i := range chunks {
-		chunks[i] = min(a.u64(at+8*uint64(i)), a.size) * chunkSize
-	}
-	if chunks[0] == 0 {
-		return nil
-	}
-	return &reader.Memory{Limit: chunks[0], Used: chunks[1], Peak: chunks[2], RingsGivenUp: chunks[3] / chunkSize, BytesGivenUp: chunks[4]}
-}
-
 // addAddresses adds functions without sleds that were first called after the metadata was written.
 func (a *arenaObserver) addAddresses(r *reader.Recording, at uint64) {
 	n := min(a.u64(at+processNHookedAt), maxHooked)
@@ -458,39 +445,6 @@ func (a *arenaObserver) sumTables(slot uint32) iter.Seq2[uint64, uint64] {
 			address, n = binary.LittleEndian.Uint64(head), binary.LittleEndian.Uint64(head[8:])
 		}
 	}
-}
-
-// words calls each with the nonzero ones of the n sums at an address. It omits those that are not plausible,
-// and returns their number. It reads the memory through its file, because touching unused pages would
-// allocate them.
-func (a *arena) words(address, n uint64, each func(i, v uint64)) (damaged uint64) {
-	at, ok := a.offset(address, 8*n)
-	if !ok {
-		return 0
-	}
-	buf := make([]byte, chunkSize)
-	for from, end := int64(at), int64(at+8*n); from < end; {
-		data, err := unix.Seek(a.fd, from, unix.SEEK_DATA)
-		if err != nil || data >= end {
-			return damaged
-		}
-		from = data &^ 7
-		k, err := unix.Pread(a.fd, buf[:min(int64(len(buf)), end-from)], from)
-		if err != nil || k < 8 {
-			return damaged
-		}
-		for i := 0; i+8 <= k; i += 8 {
-			switch v := binary.LittleEndian.Uint64(buf[i:]); {
-			case v == 0:
-			case a.plausible(v):
-				each(uint64(from+int64(i)-int64(at))/8, v)
-			case i > 0 || from > int64(at): // the first word may be the address of another table
-				damaged++
-			}
-		}
-		from += int64(k &^ 7)
-	}
-	return damaged
 }
 
 // finish completes the trace of a process that has ended, and releases the process's resources.

@@ -67,6 +67,11 @@ func Listen(o ObserverOptions) (*Observer, error) {
 	return ob, nil
 }
 
+// arena says how the processes use their arenas.
+func (o *ObserverOptions) arena() *arenaOptions {
+	return &arenaOptions{session: o.Session, limits: o.Budget > 0, rings: o.Rings, drop: o.Drop}
+}
+
 // NoSched returns why scheduler events are not recorded although the options request them, in one
 // line, or "".
 func (ob *Observer) NoSched() string { return ob.noSched }
@@ -127,7 +132,7 @@ func (ob *Observer) welcome(v *visitor, packet []byte) error {
 
 // handshake gives an arena to a program.
 func (ob *Observer) handshake(v *visitor, inner int) error {
-	a, err := newArena(&ob.options, largestArena)
+	a, err := newArena(ob.options.arena(), largestArena)
 	if err != nil {
 		return err
 	}
@@ -154,8 +159,8 @@ func (ob *Observer) handshake(v *visitor, inner int) error {
 	ob.arenas = append(ob.arenas, ao)
 	ob.mu.Unlock()
 	if ob.options.Budget > 0 {
-		ao.budget = newBudget(budgetArena{ao}, ob.options.Budget)
-		ao.budget.streams = ao.streams()
+		ao.budget = newBudget(budgetArena{a, ao.locate}, ob.options.Budget)
+		ao.budget.streams = a.streams()
 		ao.budget.start()
 	}
 	ao.keep()
@@ -426,10 +431,6 @@ func (a *arenaObserver) find() {
 	}
 }
 
-// streams reports whether chunks are written as they fill up. If not, there is nothing to do until
-// a process ends.
-func (a *arenaObserver) streams() bool { return a.u32(arenaStreamAt) != 0 }
-
 // hasWork reports whether a chunk is ready to be written.
 func (a *arenaObserver) hasWork() bool {
 	if !a.streams() || a.isClosed() {
@@ -609,7 +610,7 @@ func (a *arenaObserver) writeChunk(i uint32, s *observedSlot, number uint64, par
 		return false
 	}
 	if a.budget != nil {
-		a.budget.written(i, s, p, &c, b.reached, data)
+		p.recorded = a.budget.written(i, s.owner, p.recorded, &c, b.reached, data)
 	}
 	// If this process is killed now, the program knows that these records may be in the trace. It does not
 	// write them again.

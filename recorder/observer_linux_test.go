@@ -28,7 +28,7 @@ const testBase = 0x7f00_0000_0000
 // a full chunk and one in the current chunk, counters and a profile.
 func makeArena(t testing.TB, o *Observer) *arenaObserver {
 	t.Helper()
-	a, err := newArena(&o.options, smallestArena)
+	a, err := newArena(o.options.arena(), smallestArena)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +210,7 @@ func testWritesWhatIsLeft(t *testing.T, compress bool) {
 
 // The slot of a process that has ended can belong to another process between any two reads.
 func TestSlotTakenOver(t *testing.T) {
-	a, err := newArena(&ObserverOptions{}, smallestArena)
+	a, err := newArena(new(arenaOptions), smallestArena)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,9 +34,6 @@ type Program struct {
 // sledSection is the section of the table of sleds.
 const sledSection = "xray_instr_map"
 
-// rootMagic is the beginning of the runtime's root structure.
-const rootMagic = "XRAY-RECORDER-1\x00"
-
 // Inspect reads the file of a program. With an error, it returns what it knows until then.
 func Inspect(path string) (*Program, error) {
 	p := &Program{Path: path}

@@ -106,12 +106,6 @@ func (s *rootScan) scan(data []byte, at int, part bool, each func(RootCall)) int
 	return at
 }
 
-// Kinds of function records after which a call has ended.
-const (
-	functionExit = 1
-	functionTail = 2
-)
-
 func (s *rootScan) function(word uint32, tsc uint64, each func(RootCall)) {
 	id, kind := reader.FuncID(word>>4), word>>1&7
 	isEnter := kind != functionExit && kind != functionTail
