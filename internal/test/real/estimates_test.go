@@ -21,7 +21,7 @@ import (
 var added = regexp.MustCompile(`recording (?:added at least (\d+)%|took most)`)
 
 // TestEstimates prints how the estimates of record and exclude compare with measurements, for the table
-// in docs/recorder.md. It asserts nothing about time. Recordings take turns.
+// in docs/dev/recorder.md. It asserts nothing about time. Recordings take turns.
 func TestEstimates(t *testing.T) {
 	if *costRounds < 1 {
 		t.Skip("set -cost N to measure")

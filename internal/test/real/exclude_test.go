@@ -18,7 +18,7 @@ import (
 )
 
 // TestExclude prints how the predictions of exclude compare with measurements, for the table in
-// docs/exclude.md. It asserts nothing about time. Recordings take turns.
+// docs/dev/analyses.md. It asserts nothing about time. Recordings take turns.
 func TestExclude(t *testing.T) {
 	if *costRounds < 1 {
 		t.Skip("set -cost N to measure")
