@@ -15,7 +15,7 @@
 #define PLAIN __attribute__((noinline, xray_never_instrument))
 
 static volatile long sink;
-static int phase, pipes[2];
+static int phase, waits, briefs, pipes[2];
 
 PLAIN static void must(int ok, const char *what)
 {
@@ -28,6 +28,14 @@ PLAIN static void must(int ok, const char *what)
 PLAIN static void await(int p)
 {
 	while (__atomic_load_n(&phase, __ATOMIC_ACQUIRE) < p)
+		usleep(100);
+}
+
+/* A thread is where it should be. */
+PLAIN static void set(int *flag) { __atomic_store_n(flag, 1, __ATOMIC_RELEASE); }
+PLAIN static void await_flag(int *flag)
+{
+	while (!__atomic_load_n(flag, __ATOMIC_ACQUIRE))
 		usleep(100);
 }
 
@@ -58,7 +66,7 @@ RECORDED static void outer(void)
 }
 PLAIN static void *churn(void *none) { outer(); return none; }
 
-RECORDED static void idle(void) { char c; must(read(pipes[0], &c, 1) == 1, "read"); sink++; }
+RECORDED static void idle(void) { char c; set(&waits); must(read(pipes[0], &c, 1) == 1, "read"); sink++; }
 PLAIN static void *wait_idly(void *none) { idle(); return none; }
 
 /* Ends after the request. */
@@ -66,6 +74,7 @@ PLAIN static void *in_request(void *none)
 {
 	for (int i = 0; i < 500; i++)
 		brief();
+	set(&briefs);
 	await(4);
 	return none;
 }
@@ -86,6 +95,7 @@ PLAIN int main(int argc, char **argv)
 	pthread_create(&t[0], NULL, churn, NULL);
 	pthread_create(&t[1], NULL, wait_idly, NULL);
 	await(1);
+	await_flag(&waits);
 	uint64_t earlier = xray_request_begin(1, "earlier");
 	handle(10);
 	must(xray_request_end(earlier, &slowest) == 1 && xray_request_end(earlier, &other) == 1, "earlier request");
@@ -102,6 +112,7 @@ PLAIN int main(int argc, char **argv)
 	handle(1000);
 	enter(2);
 	await(3);
+	await_flag(&briefs);
 	usleep(20000);
 	must(xray_request_end(begin, &slowest) == 1, "request");
 	must(!xray_request_end(xray_now() - 1, &slowest), "faster request");
