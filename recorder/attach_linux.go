@@ -21,10 +21,10 @@ import (
 
 // Attach loads the runtime into a process that has none, and returns the process as [Dial] does. The
 // program must have sleds and must not be static. The runtime is idle while nothing is recorded: a
-// few seconds after a recording ends, only its memory is left. ring is the size of each thread's ring
-// in bytes, or 0 for the default. An error other than [attach.FailedError] means that nothing was
+// few seconds after a recording ends, only its memory is left. ring and memory are Ring and Memory of
+// [Options]; 0 is the default. An error other than [attach.FailedError] means that nothing was
 // changed.
-func Attach(ctx context.Context, target string, l Library, ring int64) (*Process, error) {
+func Attach(ctx context.Context, target string, l Library, ring, memory int64) (*Process, error) {
 	p, err := Dial(target)
 	if err != nil || p.PID == 0 {
 		return nil, errors.Join(err, ErrNoRecorder)
@@ -35,6 +35,9 @@ func Attach(ctx context.Context, target string, l Library, ring int64) (*Process
 	argument := "control=1,start=0,follow=0"
 	if ring > 0 {
 		argument += ",ring=" + strconv.FormatInt(ring, 10)
+	}
+	if memory > 0 {
+		argument += ",memory=" + strconv.FormatInt(memory, 10)
 	}
 	result, err := attach.Load(ctx, p.PID, attach.Options{
 		Object: l.Preload(), Late: "xray_recorder_late", Function: "xray_recorder_attach", Argument: argument,

@@ -72,7 +72,7 @@ func entriesIn(t *testing.T, dir string, pid int) int {
 func recordAttached(t *testing.T, l Library, pid int) found {
 	t.Helper()
 	ctx := context.Background()
-	p, err := Attach(ctx, strconv.Itoa(pid), l, 0)
+	p, err := Attach(ctx, strconv.Itoa(pid), l, 1<<20, 64<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,11 +87,17 @@ func recordAttached(t *testing.T, l Library, pid int) found {
 		t.Fatal(err)
 	}
 	// On a busy machine, its threads may not run for long.
-	var s Status
+	var s struct {
+		Status
+		Memory struct{ Limit int }
+	}
 	for end := time.Now().Add(2 * time.Minute); s.Threads.Live == 0 && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if _, err := p.Do(ctx, &s, "status"); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if s.Memory.Limit != 64<<20 {
+		t.Errorf("the limit of memory is %d bytes", s.Memory.Limit)
 	}
 	time.Sleep(40 * time.Millisecond)
 	if _, err := p.Do(ctx, nil, "stop"); err != nil {
@@ -216,7 +222,7 @@ func TestAttachRefuses(t *testing.T) {
 			if c.before != nil {
 				c.before(t, a.Process.Pid)
 			}
-			_, err := Attach(context.Background(), strconv.Itoa(a.Process.Pid), l, 0)
+			_, err := Attach(context.Background(), strconv.Itoa(a.Process.Pid), l, 0, 0)
 			var failed *attach.FailedError
 			if err == nil || !strings.Contains(err.Error(), c.says) || errors.As(err, &failed) {
 				t.Errorf("%v", err)

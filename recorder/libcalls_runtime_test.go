@@ -469,7 +469,7 @@ func TestLibcallsOfRunningProcess(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := startUnprepared(t, buildProgram(t, "clang-22", "imported.c", append(flags, "-O1", "-fxray-instruction-threshold=1")...))
-			p, err := Attach(t.Context(), strconv.Itoa(a.Process.Pid), l, 0)
+			p, err := Attach(t.Context(), strconv.Itoa(a.Process.Pid), l, 0, 0)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -103,7 +103,7 @@ Commands:
 			c.args = args[2:]
 			err = chosen.run(c, cmd.Context())
 			if chosen.name == "start" && errors.Is(err, recorder.ErrNoRecorder) && c.process.PID != 0 {
-				if c.process, _, err = a.reach(cmd.Context(), args[0], "", 0); err != nil {
+				if c.process, _, err = a.reach(cmd.Context(), args[0], "", 0, 0); err != nil {
 					return err
 				}
 				err = chosen.run(c, cmd.Context())

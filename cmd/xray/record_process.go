@@ -17,7 +17,7 @@ func (a *app) recordProcess(ctx context.Context, r *recordFlags) error {
 	// An interrupt ends the recording, but not before the recording has started.
 	ctx, stop := untilInterrupted(ctx)
 	defer stop()
-	p, status, err := a.reach(ctx, r.pid, r.cc, 0)
+	p, status, err := a.reach(ctx, r.pid, r.cc, 0, 0)
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (r *recordingFlags) checkPatched(ctx context.Context, a *app, p *recorder.P
 
 // reach finds the recorder of a process, and loads it into a process that was not prepared, with
 // rings of this size, or of the default size for 0.
-func (a *app) reach(ctx context.Context, target, cc string, ring int64) (p *recorder.Process, status recorder.Status, err error) {
+func (a *app) reach(ctx context.Context, target, cc string, ring, memory int64) (p *recorder.Process, status recorder.Status, err error) {
 	p, waited, err := a.find(ctx, target, &status)
 	if !errors.Is(err, recorder.ErrNoRecorder) || p == nil || p.PID == 0 {
 		return p, status, err
@@ -132,7 +132,7 @@ func (a *app) reach(ctx context.Context, target, cc string, ring int64) (p *reco
 	if waited > 0 {
 		return p, status, fmt.Errorf("%w after %v. The process began with the recorder, and may still load its objects: try again", err, waited.Round(time.Second))
 	}
-	if p, err = a.attach(ctx, target, cc, ring); err == nil {
+	if p, err = a.attach(ctx, target, cc, ring, memory); err == nil {
 		_, err = p.Do(ctx, &status, "status")
 	}
 	return p, status, err
@@ -162,12 +162,12 @@ func (a *app) find(ctx context.Context, target string, status *recorder.Status) 
 }
 
 // attach loads the recorder into a process without one.
-func (a *app) attach(ctx context.Context, target, cc string, ring int64) (*recorder.Process, error) {
+func (a *app) attach(ctx context.Context, target, cc string, ring, memory int64) (*recorder.Process, error) {
 	library, err := a.buildRecorder(ctx, cc)
 	if err != nil {
 		return nil, err
 	}
-	return recorder.Attach(ctx, target, library, ring)
+	return recorder.Attach(ctx, target, library, ring, memory)
 }
 
 // applyFilter tells a process to record the functions that the flags choose, in the objects that

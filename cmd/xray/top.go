@@ -196,7 +196,7 @@ func (t *topping) attachTo(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return nil
 	}
-	p, status, err := t.reach(ctx, t.pid, t.cc, t.ring)
+	p, status, err := t.reach(ctx, t.pid, t.cc, t.ring, 0)
 	if err == nil {
 		err = needRings(p, &status)
 	}

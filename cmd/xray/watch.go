@@ -108,7 +108,7 @@ that have the recorder in them.`,
 	cli.AddDuration(f, &w.every, "every", "write at most one trace every `TIME`")
 	cli.AddDuration(f, &w.margin, "margin", "include `TIME` before and after the slow call")
 	f.StringVar(&w.exec, "exec", "", "for each slow call, run the shell command `COMMAND` with the path of its trace")
-	cli.AddSize(f, &w.memory, "memory", "keep at most `SIZE` of records outside the rings, for long calls")
+	cli.AddSize(f, &w.memory, "memory", "keep at most `SIZE` of records in the rings of all threads together, and as much outside the process, for long calls")
 	cli.AddSize(f, &w.ring, "ring", "give each thread a ring buffer of `SIZE`; ignored if the process already has a recorder")
 	cli.AddDuration(f, &w.duration, "duration", "stop after `TIME`")
 	cli.AddDuration(f, &w.prune, "prune", "drop calls shorter than `TIME` (for example 5us) unless they contain a longer call")
@@ -141,6 +141,8 @@ func (w *watching) check(args []string) error {
 		return cli.Usagef("pass the directory for the traces with -o")
 	case w.ring > 0 && w.ring < leastRing:
 		return cli.Usagef("--ring: must be at least %[2]dK, not %[1]d bytes", w.ring, leastRing>>10)
+	case w.memory < recorder.LeastMemory:
+		return cli.Usagef("--memory: must be at least %dM, not %d bytes", recorder.LeastMemory>>20, w.memory)
 	case w.budget > 0 && w.depth > 0:
 		return cli.Usagef("--budget cannot be used with --depth")
 	case w.budget > 0 && w.window.Every > 0:
@@ -261,7 +263,7 @@ func (w *watching) program(ctx context.Context, args []string) error {
 	l := &launch{cmd: exec.Command(path, args[1:]...)}
 	l.cmd.Args[0] = args[0]
 	l.cmd.Stdin, l.cmd.Stdout, l.cmd.Stderr = w.Stdin, w.Stdout.Raw, w.Stderr.Raw
-	options := recorder.Options{Ring: w.ring, Idle: true, Quiet: w.quiet, Await: os.Getpid()}
+	options := recorder.Options{Ring: w.ring, Memory: w.memory, Idle: true, Quiet: w.quiet, Await: os.Getpid()}
 	if l.cmd.Env, err = w.preload(ctx, l, program, &recordFlags{recordingFlags: w.recordingFlags}, &options); err != nil {
 		return err
 	}
@@ -402,7 +404,7 @@ func (w *watching) reachable(ctx context.Context, target string) (*recorder.Proc
 				w.setKnown(p.PID)
 				return nil, err
 			}
-			p, _, err := w.reach(ctx, target, w.cc, w.ring)
+			p, _, err := w.reach(ctx, target, w.cc, w.ring, w.memory)
 			return p, err
 		case none && waited > patience, !none && (attaches || waited > executing):
 			return nil, err
