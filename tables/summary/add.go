@@ -7,21 +7,21 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// rowAdder adds rows of files to a group. It keeps what many files have in common.
+// rowAdder adds rows of files to a group. It caches names and paths, which many files share.
 type rowAdder struct {
 	g     *Group
 	texts *texts
 	batch *batch
-	// functions are those that were seen, by the text of the name.
+	// functions caches the functions of earlier rows, by the text of the name.
 	functions []seenFunction
 	others    map[functionTexts]reader.FuncID
-	// stack are the paths of the row before, and last the path below each that came last.
+	// stack has the path of the previous row at each depth, and last the most recent child of each.
 	stack []calls.PathID
 	paths []calls.PathID // of a batch
-	usual []usualSums    // by path, not yet in the group; those of many paths fit into the cache
+	usual []usualSums    // by path, not yet in the group; small enough for the CPU cache
 }
 
-// settle adds what was put off to the group.
+// settle applies all deferred additions to the group.
 func (g *Group) settle() {
 	g.bins.settle()
 	if g.adder == nil {
@@ -53,7 +53,7 @@ func (g *Group) rowAdder() *rowAdder {
 	return g.adder
 }
 
-// newRowAdder returns an adder of rows whose texts are in a table.
+// newRowAdder returns a rowAdder for rows with interned texts.
 func newRowAdder(g *Group, t *texts) *rowAdder {
 	return &rowAdder{g: g, texts: t, others: make(map[functionTexts]reader.FuncID), stack: []calls.PathID{0}}
 }
@@ -61,7 +61,7 @@ func newRowAdder(g *Group, t *texts) *rowAdder {
 // maxDepth bounds the depth of a path.
 const maxDepth = 1 << 20
 
-// orderedRows adds rows that come callers first.
+// orderedRows adds rows in which callers precede their callees.
 func (a *rowAdder) orderedRows(b *batch) error {
 	a.paths = a.paths[:0]
 	for i := range b.n {
@@ -131,8 +131,8 @@ func (a *rowAdder) function(b *batch, i, depth int) reader.FuncID {
 	return a.orFolded(id, depth)
 }
 
-// orFolded returns [reader.Folded] for the function of folded paths. A caller of that name
-// among folded calls is only the name of callers that are unknown.
+// orFolded returns [reader.Folded] for the function of folded paths. Among folded calls, a caller
+// of that name stands for an unknown caller.
 func (a *rowAdder) orFolded(id reader.FuncID, depth int) reader.FuncID {
 	if a.g.functions[id].Name != foldedName || depth == 1 && a.g.name(a.stack[1]).Name == foldsName {
 		return id

@@ -10,9 +10,9 @@ import (
 
 // Options of an analysis.
 type Options struct {
-	// Clock is that of the trace.
+	// Clock is the clock of the trace.
 	Clock reader.Clock
-	// OffCPU says that batches have the off-CPU times.
+	// OffCPU says that batches have off-CPU times.
 	OffCPU bool
 	// MaxPaths is the limit of the run for call paths, or 0. It limits the pairs of caller and
 	// function of folded calls, too, see maxPairs. If there are more, folded calls count by
@@ -26,17 +26,18 @@ type Options struct {
 type Analysis struct {
 	opts  Options
 	scale scale
-	// paths is the tree of the run, and folds the paths of folded calls: caller, function.
+	// paths has the sums of the call paths of the run. folds has those of folded calls, by caller
+	// and function.
 	paths, folds table
 	// callerless says that there were more pairs than the limit.
 	callerless bool
 }
 
-// table is what is known of the paths of a tree. Times are in ticks, but those of
-// histograms are in the unit of the summary.
+// table has the sums and histograms of call paths. Sums are in ticks, and histograms in the unit of
+// the summary.
 type table struct {
 	tree   *calls.Paths
-	slots  []int32 // by path: 1 + index in the following; 0 for none
+	slots  []int32 // by path: 1 + index in the following fields; 0 for none
 	sums   []Sums
 	bins   histograms // by slot: durations and self times
 	coarse histograms // by slot, only with the first counter; usually empty
@@ -83,8 +84,8 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 	return nil
 }
 
-// place returns where a call counts. A call with a folded path counts by its caller, and in
-// the path only with its self time.
+// place returns the table and slot in which a call counts. A call with a folded path counts by its
+// caller, and in the path only with its self time.
 func (a *Analysis) place(c *calls.Call) (*table, int) {
 	if a.paths.tree.Func(c.Path) != reader.Folded {
 		return &a.paths, a.paths.slot(c.Path)
@@ -109,8 +110,8 @@ func (a *Analysis) hasTooManyPairs() bool {
 	return a.opts.MaxPaths > 0 && !a.callerless && a.folds.tree.Len() > maxPairs(a.opts.MaxPaths)
 }
 
-// dropCallers counts folded calls by function alone. Whether this happens depends only on all
-// pairs of the trace together, and so not on how its threads are divided among shards.
+// dropCallers counts folded calls by function alone. The decision depends on all pairs of the
+// trace, so sharding does not change it.
 func (a *Analysis) dropCallers() {
 	if a.callerless {
 		return
@@ -126,8 +127,8 @@ func (a *Analysis) dropCallers() {
 	}
 }
 
-// fold returns the path of the folded calls of a function by its caller. The outermost
-// function is no function: it says whether the next one is the caller.
+// fold returns the path of the folded calls of a function by its caller. The outermost function is
+// a marker that says whether the next one is the caller.
 func (t *table) fold(caller, fn reader.FuncID) calls.PathID {
 	if caller == reader.Folded {
 		return t.tree.Child(t.tree.Child(0, withoutCaller), fn)
@@ -135,7 +136,7 @@ func (t *table) fold(caller, fn reader.FuncID) calls.PathID {
 	return t.tree.Child(t.tree.Child(t.tree.Child(0, withCaller), caller), fn)
 }
 
-// folded returns caller and function of a path of fold.
+// folded returns the caller and the function of a path that fold made.
 func (t *table) folded(path calls.PathID) (caller, fn reader.FuncID) {
 	parent := t.tree.Parent(path)
 	if t.tree.Func(parent) == withoutCaller && t.tree.Parent(parent) == 0 {
@@ -201,7 +202,7 @@ func (s *Sums) count(c *calls.Call) {
 	}
 }
 
-// Sums adds the calls of a thread of which there are only sums.
+// Sums adds the calls of a thread that the recorder summed up.
 func (a *Analysis) Sums(s *calls.Sums) error {
 	if a.paths.tree == nil {
 		a.paths.tree = calls.NewPaths()
@@ -231,7 +232,7 @@ func (a *Analysis) folded(path calls.PathID, n, self uint64) {
 	}
 }
 
-// addSum adds the calls of a path of which there are only sums.
+// addSum adds the calls of a path that the recorder summed up.
 func (t *table) addSum(slot int, p *calls.Sum, k *scale) {
 	o := Sums{
 		usualSums: usualSums{Calls: p.Count, Time: p.Total, Self: p.Self, Min: p.Min, Max: p.Max},
@@ -342,7 +343,7 @@ func (b *groupBuilder) id(fn reader.FuncID) reader.FuncID {
 	return id
 }
 
-// describe describes a function, and callers of folded calls.
+// describe returns the name and place of a function, also for the markers of folded calls.
 func (b *groupBuilder) describe(fn reader.FuncID) Function {
 	switch fn {
 	case 0:
@@ -403,21 +404,21 @@ func (s *Sums) settle(opts Options) {
 // scale converts single durations to the unit of the summary, faster than a reader.Clock.
 type scale struct {
 	clock  reader.Clock
-	factor uint64 // nanoseconds per tick, times 2^64; 0 for clocks that need another way
+	factor uint64 // nanoseconds per tick, times 2^64; 0 for clocks that need the slow path
 }
 
 func newScale(c reader.Clock) scale {
 	s := scale{clock: c}
 	if c.Frequency > nanosPerSecond {
 		s.factor, _ = bits.Div64(nanosPerSecond, 0, c.Frequency)
-		s.factor++ // so that a second is a second
+		s.factor++ // so that a second is exactly a second
 	}
 	return s
 }
 
 const nanosPerSecond = 1_000_000_000
 
-// of returns a duration rounded down, or perhaps to the nearest.
+// of converts a duration. It may round down or to the nearest.
 func (s *scale) of(ticks uint64) uint64 {
 	if s.factor != 0 {
 		hi, _ := bits.Mul64(ticks, s.factor)

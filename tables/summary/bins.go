@@ -10,8 +10,8 @@ import (
 type Counts struct {
 	Durations uint64 // calls that ended and lasted that long
 	Selves    uint64 // calls that ended and had that self time
-	// Coarse is the number of calls that ended of which only the octave is known. They are
-	// in the bin that represents it.
+	// Coarse is the number of ended calls of which only the octave of the duration is known. They
+	// are in the bin that represents it.
 	Coarse uint64
 }
 
@@ -27,28 +27,27 @@ const maxBin = (64-8)<<7 + 255
 // wordBins is the number of bins of a word.
 const wordBins = 48
 
-// word says which of wordBins bins a histogram has, by the lower bits, and how many it has
-// in the words before. So the place of a bin's counters takes no search.
+// word is a bitmap of wordBins bins in the lower bits, and the number of bins in earlier words in
+// the upper bits. So finding the counters of a bin takes no search.
 type word uint64
 
-// at returns the place of a bin's counters in its histogram, and whether it has some. If it
-// has none, that is where they belong.
+// at returns the index of a bin's counters in its histogram, and whether they exist. If not, it is
+// the index at which to insert them.
 func (w word) at(bit uint32) (place uint32, ok bool) {
 	return uint32(w>>wordBins) + uint32(bits.OnesCount64(uint64(w)&(1<<bit-1))), w>>bit&1 != 0
 }
 
-// histograms has a histogram for each of many paths, with two counters in a bin. Merging
-// many files is as fast as their bins are close together in memory, so a bin takes 4 bytes
-// and its part of a word.
+// histograms has a histogram for each path, with two counters per bin. Cache misses dominate merges
+// of many files, so a bin takes only 4 bytes and its share of a word.
 type histograms struct {
 	spans  []span      // by path
 	words  []word      // of all paths
-	counts [][2]uint16 // of the bins: the lower parts of counters
+	counts [][2]uint16 // the lower 16 bits of counters
 	wide   int         // words in use
-	used   int         // counts in use, with the room that spans have
+	used   int         // counts in use, including the spare capacity of spans
 	upper  map[binID][2]uint64
-	later  [][]uint16 // by part: what is to be added
-	put    bool       // whether there is something
+	later  [][]uint16 // by part: deferred additions
+	put    bool       // whether a part has deferred additions
 }
 
 // span says where the bins of a path are, in ascending order.
@@ -93,14 +92,15 @@ func (h *histograms) add(path int, bin uint32, first, second uint64) {
 	}
 }
 
-// Adding to bins all over the memory waits for memory. So addBins puts off what it adds, by
-// the parts of the memory that it is for, until there is enough for a part.
+// Adding to bins at random addresses misses the CPU cache. So addBins defers additions: it
+// partitions them by path, and applies the additions of a partition together once there are enough.
 const (
-	partPaths = 1 << 10 // paths of a part, whose bins fit into a processor's own cache
-	fullPart  = 1 << 16 // length of histograms.later at which it is added
+	partPaths = 1 << 10 // paths of a partition, whose bins fit into the second-level cache
+	fullPart  = 1 << 16 // length of a partition of histograms.later at which it is applied
 )
 
-// addBins adds to the counters of bins of a path. It refuses bins and numbers that are none.
+// addBins adds to the counters of bins of a path. It returns an error for invalid bins and negative
+// counts.
 func (h *histograms) addBins(path int, bins, first, second []int64) error {
 	for path/partPaths >= len(h.later) {
 		h.later = append(h.later, nil)
@@ -108,7 +108,7 @@ func (h *histograms) addBins(path int, bins, first, second []int64) error {
 	list := h.later[path/partPaths]
 	list = append(list, uint16(path%partPaths), uint16(len(bins)))
 	first, second = first[:len(bins)], second[:len(bins)]
-	counts, wrong := int64(0), int64(0) // wrong is negative if a number is wrong
+	counts, wrong := int64(0), int64(0) // negative if a count is, or a bin is invalid
 	for k, bin := range bins {
 		list = append(list, uint16(bin), uint16(first[k]), uint16(second[k]))
 		counts |= first[k] | second[k]
@@ -118,7 +118,7 @@ func (h *histograms) addBins(path int, bins, first, second []int64) error {
 	case counts < 0:
 		return errNegative
 	case wrong < 0:
-		return fmt.Errorf("there are no bins but 0 to %d", maxBin)
+		return fmt.Errorf("bins are numbered 0 to %d", maxBin)
 	case counts>>16 != 0:
 		for k, bin := range bins {
 			if (first[k]|second[k])>>16 != 0 {
@@ -133,7 +133,7 @@ func (h *histograms) addBins(path int, bins, first, second []int64) error {
 	return nil
 }
 
-// addLater adds what was put off for a part, and returns the empty list.
+// addLater applies the deferred additions of a partition, and returns the emptied list.
 func (h *histograms) addLater(part int, list []uint16) []uint16 {
 	for at := 0; at < len(list); {
 		path, end := part*partPaths+int(list[at]), at+2+3*int(list[at+1])
@@ -162,7 +162,7 @@ func (h *histograms) addLater(part int, list []uint16) []uint16 {
 	return list[:0]
 }
 
-// settle adds all that was put off.
+// settle applies all deferred additions.
 func (h *histograms) settle() {
 	if !h.put {
 		return
@@ -174,7 +174,7 @@ func (h *histograms) settle() {
 	h.later = nil
 }
 
-// carry adds to the upper parts of counters.
+// carry adds to the upper parts of counters, which overflowed 16 bits.
 func (h *histograms) carry(id binID, first, second uint64) {
 	if h.upper == nil {
 		h.upper = make(map[binID][2]uint64)
@@ -183,7 +183,7 @@ func (h *histograms) carry(id binID, first, second uint64) {
 	h.upper[id] = [2]uint64{addSaturating(n[0], first), addSaturating(n[1], second)}
 }
 
-// reach gives a path all words up to one with that number.
+// reach extends the bitmap of a path to include a word.
 func (h *histograms) reach(path int, number uint8) span {
 	if len(h.words) > 2*h.wide+1<<16 {
 		h.compact()
@@ -207,7 +207,7 @@ func (h *histograms) reach(path int, number uint8) span {
 	return *s
 }
 
-// insert inserts a bin of which the path has the word, at its place.
+// insert adds a bin to a word that the path already has.
 func (h *histograms) insert(path int, bin, at uint32) span {
 	s := &h.spans[path]
 	if s.n == s.room {
@@ -226,7 +226,7 @@ func (h *histograms) insert(path int, bin, at uint32) span {
 	return *s
 }
 
-// widen makes more room for the counts of a path.
+// widen grows the capacity for the counts of a path.
 func (h *histograms) widen(path int) {
 	if len(h.counts) > 2*h.used+1<<16 {
 		h.compact()
@@ -245,7 +245,7 @@ func (h *histograms) widen(path int) {
 	s.counts, s.room = from, uint16(len(h.counts)-int(from))
 }
 
-// compact moves all bins together, in the order of their paths.
+// compact removes unused capacity, and orders bins by path.
 func (h *histograms) compact() {
 	to := histograms{words: make([]word, 0, h.wide+h.wide/4), counts: make([][2]uint16, 0, h.used+h.used/4)}
 	for i := range h.spans {
@@ -290,7 +290,7 @@ func (h *histograms) all(path int) iter.Seq2[uint32, [2]uint64] {
 	}
 }
 
-// widened returns a counter of two parts.
+// widened joins the two parts of a counter.
 func widened(upper uint64, lower uint16) uint64 {
 	if upper > maxValue>>16 {
 		return maxValue

@@ -15,23 +15,23 @@ import (
 // column reads the values of a column of a file, page by page.
 type column struct {
 	name   string
-	leaf   int // among those of the file
+	leaf   int // index in the file
 	maxDef int // definition level of a value that is not null
 
 	pages *parquetfile.Pages // nil before the first row group
 	page  *parquetfile.Page  // nil at the beginning of a row group
 	at    int                // position in the page, with nulls
 	value int                // without nulls
-	// constant says that all rows of the row group have a value.
+	// constant says that all rows of the row group have the same value.
 	constant bool
 	same     int64
-	// texts are those of a page by index, in the table of texts.
+	// texts maps the indices of a page to the table of texts.
 	texts      []uint32
-	dictionary int    // that texts are of; 0 for none
-	owner      *texts // the table that texts are in
+	dictionary int    // the dictionary that texts is for; 0 for none
+	owner      *texts // the table that texts refers to
 }
 
-// texts is a table of different texts.
+// texts interns strings.
 type texts struct {
 	list []string
 	ids  map[string]uint32
@@ -43,7 +43,7 @@ const maxTexts = 128 << 20
 
 func newTexts() *texts {
 	t := &texts{ids: make(map[string]uint32)}
-	_, _ = t.id(nil) // text 0 is "", which is not too long
+	_, _ = t.id(nil) // text 0 is "", which never exceeds the limit
 	return t
 }
 
@@ -60,7 +60,7 @@ func (t *texts) id(b []byte) (uint32, error) {
 	return id, nil
 }
 
-// open begins with a row group.
+// open starts reading a row group.
 func (c *column) open(f *parquetfile.Reader, group int) {
 	c.page, c.at, c.value, c.dictionary = nil, 0, 0, 0
 	if c.same, c.constant = f.Constant(group, c.leaf); c.constant {
@@ -86,7 +86,7 @@ func (c *column) openPages(f *parquetfile.Reader, group int) {
 	c.pages.Open(f, group, c.leaf)
 }
 
-// spare has the memory of columns that were closed.
+// spare pools the memory of closed columns.
 var spare = sync.Pool{New: func() any { return new(parquetfile.Pages) }}
 
 // close frees memory.
@@ -112,16 +112,16 @@ func (c *column) more() (bool, error) {
 	return true, nil
 }
 
-// there returns which of the next n values are not null; nil for all.
-func (c *column) there(n int) []byte {
+// present returns the definition levels of the next n values, or nil if none is null.
+func (c *column) present(n int) []byte {
 	if c.page.Defs == nil {
 		return nil
 	}
 	return c.page.Defs[c.at : c.at+n]
 }
 
-// part returns how many of the next n values the page has. It is an error if there are no
-// more.
+// part returns how many of the next n values the current page has. It returns an error at the end
+// of the column.
 func (c *column) part(n int) (int, error) {
 	ok, err := c.more()
 	if err == nil && !ok {
@@ -166,7 +166,7 @@ var errNegative = errors.New("a negative value")
 
 // fillPart is fill for values of the page.
 func (c *column) fillPart(dst []int64, null []bool) error {
-	ints, there := c.page.Ints, c.there(len(dst))
+	ints, present := c.page.Ints, c.present(len(dst))
 	if len(c.page.Floats) > 0 {
 		var err error
 		if ints, err = integers(c.page.Floats); err != nil {
@@ -174,7 +174,7 @@ func (c *column) fillPart(dst []int64, null []bool) error {
 		}
 	}
 	c.at += len(dst)
-	if there == nil && len(ints)-c.value >= len(dst) {
+	if present == nil && len(ints)-c.value >= len(dst) {
 		sign := int64(0)
 		for i, v := range ints[c.value : c.value+len(dst)] {
 			dst[i] = v
@@ -188,7 +188,7 @@ func (c *column) fillPart(dst []int64, null []bool) error {
 	}
 	for i := range dst {
 		dst[i] = 0
-		if there != nil && int(there[i]) != c.maxDef {
+		if present != nil && int(present[i]) != c.maxDef {
 			if null != nil {
 				null[i] = true
 			}
@@ -229,8 +229,8 @@ func (c *column) fillTexts(dst []uint32, t *texts) error {
 		if err != nil {
 			return c.failed(err)
 		}
-		there := c.there(n)
-		if there == nil && c.page.Indexed && len(c.page.Index)-c.value >= n {
+		present := c.present(n)
+		if present == nil && c.page.Indexed && len(c.page.Index)-c.value >= n {
 			for i, at := range c.page.Index[c.value : c.value+n] {
 				if int(at) >= len(c.texts) {
 					return c.failed(errDamaged)
@@ -242,7 +242,7 @@ func (c *column) fillTexts(dst []uint32, t *texts) error {
 		}
 		for i := range n {
 			dst[i] = 0
-			if there != nil && int(there[i]) != c.maxDef {
+			if present != nil && int(present[i]) != c.maxDef {
 				continue
 			}
 			at := uint32(c.value)
@@ -264,7 +264,7 @@ func (c *column) fillTexts(dst []uint32, t *texts) error {
 	return nil
 }
 
-// look looks up the texts of the page.
+// look interns the texts of the page.
 func (c *column) look(t *texts) error {
 	if c.page.Indexed && c.dictionary == c.page.Dictionary && c.owner == t {
 		return nil
@@ -283,8 +283,8 @@ func (c *column) look(t *texts) error {
 	return nil
 }
 
-// wholeLists is fillLists without a copy, if the page has all of the lists. The values are
-// those of the page, and may be negative.
+// wholeLists is the zero-copy version of fillLists, for lists that are all in the current page. The
+// values alias the page and may be negative.
 func (c *column) wholeLists(ends []int) (values []int64, ok bool) {
 	at, first := c.at, c.value
 	for row := range ends {
@@ -351,7 +351,7 @@ func (c *column) fillLists(dst []int64, ends []int) ([]int64, error) {
 	return dst, nil
 }
 
-// ones is eight levels of 1.
+// ones is eight levels of 1, one per byte.
 const ones = 0x0101010101010101
 
 // wholeList returns the length of the next list, if it ends in the page and has no nulls.
@@ -361,7 +361,7 @@ func (c *column) wholeList() (n int, ok bool) {
 		return 0, false
 	}
 	reps, defs := p.Reps[c.at+1:], p.Defs[c.at:]
-	for len(reps) >= n+8 { // eight levels are a number
+	for len(reps) >= n+8 { // compare eight levels at once
 		more := bits.TrailingZeros64(binary.LittleEndian.Uint64(reps[n:])^ones) / 8
 		if others := binary.LittleEndian.Uint64(defs[n:]) ^ ones*uint64(c.maxDef); others<<(64-8*more) != 0 {
 			return 0, false
@@ -377,7 +377,7 @@ func (c *column) wholeList() (n int, ok bool) {
 		n++
 	}
 	if n == len(reps) {
-		return 0, false // it may go on in the next page
+		return 0, false // the list may continue in the next page
 	}
 	if int(defs[n]) == c.maxDef {
 		n++
@@ -387,8 +387,8 @@ func (c *column) wholeList() (n int, ok bool) {
 	return n, c.value+n <= len(p.Ints)
 }
 
-// wholeValues is fillValues without a copy, if the page has all of the values. They are those
-// of the page, and may be negative.
+// wholeValues is the zero-copy version of fillValues, for values that are all in the current page.
+// The values alias the page and may be negative.
 func (c *column) wholeValues(n int) (values []int64, ok bool) {
 	if c.constant || c.page == nil || len(c.page.Ints)-c.value < n {
 		return nil, false
@@ -397,7 +397,7 @@ func (c *column) wholeValues(n int) (values []int64, ok bool) {
 	return c.page.Ints[c.value-n : c.value], true
 }
 
-// fillValues appends the next n values of lists to dst, wherever their rows end.
+// fillValues appends the next n values of lists to dst, across rows.
 func (c *column) fillValues(dst []int64, n int) ([]int64, error) {
 	if c.constant {
 		if c.same < 0 {

@@ -15,12 +15,12 @@ import (
 // all others count in a path of foldedName below their closest caller that was kept, and by
 // caller and function.
 
-// candidates is the ratio of paths that are weighed to paths that are kept. A weighed path
-// takes a fraction of the memory of one that is kept.
+// candidates is the ratio of weighed paths to kept paths. A weighed path takes a fraction of the
+// memory of a kept one.
 const candidates = 3
 
-// maxPairs limits the pairs of caller and function of folded calls where a number of paths is
-// the limit. They take the same memory.
+// maxPairs returns the limit of pairs of caller and function of folded calls for a limit of paths.
+// A pair takes as much memory as a path.
 func maxPairs(limit int) int { return max(limit, 1<<16) }
 
 // ownPaths is the number of paths without those below foldsName.
@@ -47,18 +47,17 @@ func (t *tree) belowFolds() []bool {
 // weighing has the weights of paths: self times, and one for each call.
 type weighing struct {
 	tree
-	weights []uint64 // by path; those of folded paths are of what is folded
-	// pruned says that paths have been dropped, so that there may be others below a path than
-	// the tree has.
+	weights []uint64 // by path; the weight of a folded path is that of the calls folded into it
+	// pruned says that paths have been dropped, so that the tree may lack callees of a path.
 	pruned bool
 }
 
-// foldKey merges groups with the same key to one that has at most limit paths, besides those
-// below foldsName. each calls its argument with each group, in any order.
+// foldKey merges groups with the same key to one that has at most limit paths, besides those below
+// foldsName. each calls its argument with each group, in any order.
 //
-// What is kept does not depend on the order while all groups together have at most
-// candidates times as many paths. If they have more, the groups are weighed in the order of
-// what is in them.
+// What is kept does not depend on the order while all groups together have at most candidates times
+// as many paths. If they have more, the groups are weighed in the order of a hash of their
+// contents.
 //
 // Folded calls count by function alone if callerless is set, or if they have too many callers.
 func foldKey(key Key, limit int, callerless bool, each func(order []int, fn func(*Group)) error) (*Group, error) {
@@ -177,7 +176,7 @@ func (w *weighing) heaviest(n int) weighing {
 	if err != nil {
 		panic(err) // the function above returns none
 	}
-	place := make([]uint32, len(whole)) // by path: among the heaviest
+	place := make([]uint32, len(whole)) // by path: rank by weight
 	heavy := slices.Clone(order)
 	slices.SortStableFunc(heavy, func(a, b calls.PathID) int { return cmp.Compare(whole[b], whole[a]) })
 	for i := range place {
@@ -186,7 +185,7 @@ func (w *weighing) heaviest(n int) weighing {
 	for i, path := range heavy {
 		place[path] = uint32(i)
 	}
-	// Find how many can be kept with the paths that fold the others.
+	// Find how many paths fit together with the folded paths that stand for the others.
 	few, many := 0, min(n, len(heavy))
 	for few < many {
 		if k := (few + many + 1) / 2; k+w.foldsOf(place, k) <= n {
@@ -214,7 +213,7 @@ func (w *weighing) heaviest(n int) weighing {
 	return to
 }
 
-// foldsOf returns the number of paths that fold others if only the first k are kept.
+// foldsOf returns the number of folded paths that are needed if only the first k are kept.
 func (w *weighing) foldsOf(place []uint32, k int) int {
 	if w.pruned {
 		return k + 1
@@ -236,9 +235,9 @@ type folder struct {
 	kept *Group
 	// folds has the paths below foldsName.
 	folds *Group
-	// unknown says that off-CPU times are unknown of some calls.
+	// unknown says that the off-CPU times of some calls are unknown.
 	unknown bool
-	// pairs limits those of caller and function; callerless says that there were more.
+	// pairs is the limit of pairs of caller and function. callerless says that it was exceeded.
 	pairs      int
 	callerless bool
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// Key says whose calls a group has. Groups with equal keys can be added up.
+// Key identifies the program, build, host and labels of a group. Groups with equal keys can be
+// added up.
 type Key struct {
 	Program string `json:"program"`  // base name of the program
 	BuildID string `json:"build_id"` // of the program; "" if unknown
@@ -29,7 +30,7 @@ func (k *Key) Compare(o *Key) int {
 		cmp.Compare(k.Labels, o.Labels), cmp.Compare(k.Unit, o.Unit))
 }
 
-// Function is a function as rows name it.
+// Function is the name and place of a function, as in rows.
 type Function struct {
 	Name   string // as reports show it
 	Symbol string // as the linker knows it; "" if unknown
@@ -66,20 +67,20 @@ type Sums struct {
 	// Of Calls: how they ended.
 	Inferred, Left, TailExited, Continued uint64
 	OnCPU, Blocked, Queued                uint64
-	// Untimed the recording has only call counts. Pruned calls were dropped by the recorder, which
-	// summed up their durations.
+	// Untimed calls were only counted. Pruned calls were dropped by the recorder, which summed up
+	// their durations.
 	Untimed, Pruned, PrunedTime uint64
 	// Folded is the number of calls below a path of foldedName, and FoldedSelf their self
 	// time. The rows below foldsName have the calls themselves.
 	Folded, FoldedSelf uint64
 }
 
-// usualSums are the values that every row has.
+// usualSums are the values that nearly every row has.
 type usualSums struct {
 	Calls, Time, Self uint64 // calls that ended
 	Min, Max          uint64 // of their durations; meaningless while Calls is 0, unknown if Min > Max
-	// OffKnown says that OnCPU, Blocked and Queued are known, of some calls at least. They
-	// are parts of Self and OpenSelf.
+	// OffKnown says that OnCPU, Blocked and Queued are known for at least some calls. They are
+	// parts of Self and OpenSelf.
 	OffKnown bool
 }
 
@@ -138,8 +139,8 @@ type Group struct {
 	sums     []Sums     // by path
 	bins     histograms // by path: durations and self times
 	coarse   histograms // by path: Counts.Coarse, only with the first counter; usually empty
-	arranged int        // size of bins when they were arranged
-	adder    *rowAdder  // nil before rows of a file were added
+	arranged int        // size of bins at the last call of arrange
+	adder    *rowAdder  // nil until rows of a file are added
 }
 
 // NewGroup returns an empty group.
@@ -217,14 +218,14 @@ func (g *Group) dropCallers(most int, always bool) *Group {
 	return to
 }
 
-// arrange numbers the paths, and lays out their bins, in the order of walk. Files have their
-// rows in this order, so adding them passes through memory in one direction.
+// arrange numbers the paths, and lays out their bins, in the order of walk. Files have their rows
+// in this order, so adding them accesses memory sequentially.
 func (g *Group) arrange() {
 	g.settle()
 	to := NewGroup(g.Key)
 	to.sums = slices.Grow(to.sums, len(g.sums))
 	ids := make([]calls.PathID, g.paths.Len())
-	last := make([]calls.PathID, g.paths.Len()) // child that came last, by parent
+	last := make([]calls.PathID, g.paths.Len()) // most recent child, by parent
 	err := g.walk(func(path calls.PathID, _ int) error {
 		parent := g.paths.Parent(path)
 		id := to.child(ids[parent], last[parent], g.paths.Func(path))
@@ -241,8 +242,8 @@ func (g *Group) arrange() {
 	g.arranged = g.bins.size()
 }
 
-// disorder is how much more bins a group has at least than when it was arranged, if
-// arranging it again pays, as a part of them.
+// disorder is the growth of the number of bins since the last arrange, as a fraction 1/disorder,
+// from which arranging again pays.
 const disorder = 4
 
 // mayArrange arranges the paths if much has been added since the last time.
@@ -252,7 +253,7 @@ func (g *Group) mayArrange() {
 	}
 }
 
-// clean makes a text fit to be a name in a path: a path has a name in each line.
+// clean makes a text a valid name in a path, in which newlines separate names.
 func clean(text string) string {
 	if !strings.ContainsFunc(text, isControl) && utf8.ValidString(text) {
 		return text

@@ -20,7 +20,7 @@ type looseRow struct {
 	firstBin int
 }
 
-// maxLooseRows bounds the memory for a file whose rows are in no order.
+// maxLooseRows bounds the memory for a file with unordered rows.
 const maxLooseRows = 1 << 20
 
 // Groups reads all groups of a file whose rows are in any order, in memory. There may be

@@ -13,8 +13,8 @@ type Source interface {
 	AddTo(g *Group, index int) error
 	// KnowsOffCPU reports whether off-CPU times are known of all calls.
 	KnowsOffCPU() bool
-	// Close frees memory. It is called when the source is not needed for a while, and does
-	// not end its use.
+	// Close frees memory. Merge calls it when it does not need the source for a while. The source
+	// stays usable.
 	Close()
 }
 
@@ -131,7 +131,7 @@ func Merge(sources []Source, limit int, emit func(*Group) error) error {
 func mergeKey(parts []part, limit int) (*Group, error) {
 	key := *parts[0].key
 	if m, ok := parts[0].source.(Memory); ok && len(parts) == 1 {
-		g := m[parts[0].index] // which is within the limits
+		g := m[parts[0].index] // already within the limits
 		if pairs := g.Len() - g.ownPaths(); limit == 0 || g.ownPaths() <= limit && pairs <= maxPairs(limit) {
 			return g, nil
 		}

@@ -19,10 +19,10 @@ type File struct {
 	name  string
 	file  *parquetfile.Reader
 	meta  *fileMeta  // nil if another program wrote the rows, so that their order is unknown
-	texts *texts     // that names and paths are in
-	keys  [5]*column // nil if there is none
+	texts *texts     // of names and paths
+	keys  [5]*column // nil if the file has none
 	path  *column
-	depth *column // nil if there is none
+	depth *column // nil if the file has none
 	// function, symbol, file, line, object
 	names  [4]*column
 	line   *column
@@ -31,9 +31,9 @@ type File struct {
 	most   *column
 	bins   [4]*column
 
-	at   int // the row group that is being read, of which left rows are left
+	at   int // the current row group; left is the number of unread rows in it
 	left int64
-	done int64 // rows that were read
+	done int64 // number of rows read
 }
 
 // Open opens a summary of size bytes. Errors call it name.
@@ -102,7 +102,7 @@ func (f *File) findColumns() error {
 	return nil
 }
 
-// readMeta reads what the writer of this package says of a file.
+// readMeta reads the metadata that Writer stores in a file.
 func (f *File) readMeta() error {
 	text, ok := f.file.Metadata[metaKey]
 	if !ok {
@@ -212,7 +212,7 @@ func (f *File) columns() []*column {
 func (f *File) openGroup() {
 	for _, c := range f.columns() {
 		if f.meta != nil && (c == f.path || slices.Contains(f.keys[:], c)) {
-			continue // depths and functions say it
+			continue // redundant: the metadata, depths and functions determine them
 		}
 		if f.meta != nil && slices.Contains(f.bins[1:], c) {
 			c.openValues(f.file, f.at) // its levels are those of f.bins[0]
@@ -246,8 +246,8 @@ type batch struct {
 	untimed     []bool // no call has a duration
 	least, most []int64
 	binEnds     []int
-	bins        [4][]int64 // may be values of a page
-	own         [4][]int64 // memory for those that are not
+	bins        [4][]int64 // may alias a page
+	own         [4][]int64 // own memory for values that do not
 	coarse      bool       // whether a bin has Counts.Coarse
 }
 

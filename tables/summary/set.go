@@ -9,28 +9,27 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// Set hands the groups of several sources to analyses. Groups with the same key are added
-// up. It is the symbolize.Names of their functions. It is not for concurrent use while Each
-// runs.
+// Set hands the groups of several sources to analyses. Groups with the same key are added up. It is
+// the symbolize.Names of their functions. It is not for concurrent use while Each runs.
 //
-// Functions of different groups are the same if they have the same name and symbol in the
-// same program. So a function is one in all builds. Several functions of a build with the
-// same name and symbol differ, in the order of their places.
+// Functions of different groups are the same if they have the same name and symbol in the same
+// program. So a function is the same in all builds. Several functions of a build with the same name
+// and symbol differ, in the order of their places.
 type Set struct {
 	sources []Source
 	limit   int
 	ids     map[setKey]reader.FuncID
 	list    []Function // by FuncID; 0 is none
 
-	// self and known are the self time of all calls, and the part of it for which times off
-	// the processor are known. They are those of the last Each.
+	// self is the self time of all calls in the last Each, and known the part of it for which
+	// off-CPU times are known.
 	self, known uint64
 }
 
-// setKey tells functions apart.
+// setKey identifies a function.
 type setKey struct {
 	program, name, symbol string
-	number                int // among those of the same name and symbol in a group
+	number                int // index among the functions of a group with the same name and symbol
 }
 
 // NewSet returns a set. limit, if it is not 0, bounds the number of paths of a group.
@@ -136,7 +135,7 @@ func (s *Set) foldCaller(g *Group, caller calls.PathID, ids []reader.FuncID) rea
 	return ids[g.paths.Func(caller)]
 }
 
-// sum returns the sum of a path without what depends on its callers.
+// sum returns the sum of a path without the fields that depend on its callers.
 func (s *Set) sum(g *Group, path calls.PathID) calls.Sum {
 	v := &g.sums[path]
 	sum := calls.Sum{

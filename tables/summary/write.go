@@ -28,7 +28,7 @@ type Writer struct {
 	encoder *parquetfile.Encoder
 	group   parquetfile.Group
 	meta    fileMeta
-	names   []string // path of the last row: what it is at each depth
+	names   []string // path of the last row at each depth
 
 	// the columns of the row group
 	keys              [len(keyColumns)]textColumn
@@ -42,7 +42,7 @@ type Writer struct {
 	bins              [len(binColumns)][]int64
 }
 
-// textColumn is a column of few different texts.
+// textColumn is a dictionary-encoded column.
 type textColumn struct {
 	keys   []uint32
 	values []string
