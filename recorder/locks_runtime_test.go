@@ -46,6 +46,57 @@ func TestLockOrderFindsWrongOrder(t *testing.T) {
 	}
 }
 
+// runtimeFloors are the files of the runtime, without their endings, from the ground up. Code calls what is on its
+// own floor and below.
+var runtimeFloors = []string{
+	"clock code descriptors locks options output state syscall text warnings",
+	"arena budget counters events folded libcalls offcpu profile profile_dump ring shared sums tailcalls threads trampoline_amd64",
+	"gcc gcc_amd64 imports jumps landings loader objects parts patch sleds",
+	"later metadata window writer",
+	"api control handlers_amd64 hooks interpose interpose_amd64 interpose_exec lifecycle llvm_api llvm_flags llvm_log stubs",
+}
+
+// floorOfRuntime returns the floor of each file of the runtime.
+func floorOfRuntime() map[string]int {
+	floor := map[string]int{}
+	for i, files := range runtimeFloors {
+		for f := range strings.FieldsSeq(files) {
+			floor[f] = i
+		}
+	}
+	return floor
+}
+
+// Calls and variables point down from floor to floor, but for the table of calls upwards.
+func TestRuntimeFloors(t *testing.T) {
+	t.Parallel()
+	out, err := exec.Command("nm", "-A", "-P", library(t).Archive()).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	type symbol struct{ file, name string }
+	floor, used := floorOfRuntime(), map[symbol]bool{}
+	definedIn := map[string]string{}
+	for _, m := range regexp.MustCompile(`(?m)\[(.*)\.o\]: (\S+) ([A-Za-z])`).FindAllStringSubmatch(string(out), -1) {
+		if _, ok := floor[m[1]]; !ok {
+			t.Fatalf("%s is on no floor", m[1])
+		}
+		if m[3] == "U" {
+			used[symbol{m[1], m[2]}] = true
+		} else if strings.ToUpper(m[3]) == m[3] {
+			definedIn[m[2]] = m[1]
+		}
+	}
+	if len(definedIn) < 100 {
+		t.Fatalf("nm lists %d symbols", len(definedIn))
+	}
+	for s := range used {
+		if in := definedIn[s.name]; in != "" && s.name != "xr_above" && floor[in] > floor[s.file] {
+			t.Errorf("%s uses %s of %s, which is on a higher floor: see hooks.h", s.file, s.name, in)
+		}
+	}
+}
+
 // leaves are the runtime's basic headers and what each may include.
 var leaves = map[string][]string{
 	"syscall":     nil,

@@ -401,7 +401,7 @@ func TestWindowsBeginWithLandings(t *testing.T) {
 	const opened = "	list((struct xr_window){.from = from});\n}\n"
 	slow := edit{"window.c", opened, strings.Replace(opened, "\n}",
 		"\n	struct { int64_t s, ns; } rest = {0, 2000000};\n	xr_sys2(SYS_nanosleep, (intptr_t)&rest, 0);\n}", 1)}
-	const first = "	quiet = 0; /* record landings and events as soon as the first sled is on */\n"
+	const first = "	xr_windows.quiet = 0; /* record landings and events as soon as the first sled is on */\n"
 	const begin = "	xr_patch(1);\n	begin(xr_rdtsc());\n"
 	jumps := filepath.Join(t.TempDir(), "jumps.o") // the archive does not contain it
 	if out, err := exec.Command("gcc", "-O2", "-c", "-o", jumps, "runtime/jumps.c").CombinedOutput(); err != nil {

@@ -10,6 +10,8 @@
 #include <sys/un.h>
 
 #include "arena.h"
+#include "descriptors.h"
+#include "hooks.h"
 #include "ring.h"
 #include "syscall.h"
 #include "trace.h"
@@ -431,7 +433,7 @@ void xr_arena_publish(void)
 	struct xr_trace trace = {.fd = -1, .blocks = 1, .since = xr_root.min_tsc};
 	struct xr_text *t = xr_map(sizeof *t);
 	if (t)
-		xr_put_metadata(t, &trace, 0);
+		xr_above.put_metadata(t, &trace, 0);
 	xr_lock(XR_LOCK_ENTRY);
 	if (t && t->n && !t->cut)
 		t = __atomic_exchange_n(&latest, t, __ATOMIC_ACQ_REL);

@@ -10,6 +10,7 @@
  * entries and exits in a trace always match. The exits of a function stay on while one of its
  * calls is noted. */
 #include "arena.h"
+#include "hooks.h"
 #include "objects.h"
 #include "offcpu.h"
 #include "ring.h"
@@ -255,7 +256,7 @@ static void give_up(struct xr_look *seen)
 		struct xr_kept *h, *top;
 		for (h = open_calls(xr_root.threads[i], &top); h < top; h++) {
 			uint64_t id = __atomic_load_n(&h->id, __ATOMIC_RELAXED);
-			if (!id || id >= XR_LIMITS || xr_limits[id] || !xr_only_exits_on(id))
+			if (!id || id >= XR_LIMITS || xr_limits[id] || !xr_above.only_exits_on(id))
 				continue;
 			uint32_t k = 0;
 			while (k < seen->ncut && seen->cut[k] != id)
@@ -336,7 +337,7 @@ static struct moment middle(struct moment a, struct moment b)
 static int follow(void)
 {
 	followed = __atomic_load_n(decisions, __ATOMIC_ACQUIRE);
-	return xr_patch_changed();
+	return xr_above.patch_changed();
 }
 
 /* Otherwise, every child would have to switch the same sleds and copy their pages. */

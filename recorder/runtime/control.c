@@ -52,28 +52,6 @@ struct request {
 	int silent; /* the metadata has not changed */
 };
 
-const char *xr_errno_text(int64_t err)
-{
-	switch (-err) {
-	case ENOTSUP: return "not a regular file";
-	case EBADF: return "not open for writing";
-	case EBUSY: return "a stream is already being written";
-	case ENOSPC: return "no space on the device";
-	case EDQUOT: return "disk quota exceeded";
-	case EFBIG: return "the file would be too large";
-	case ENOMEM: return "out of memory";
-	case EACCES: case EPERM: return "permission denied";
-	case ENOENT: return "no such file or directory";
-	case ENOTDIR: return "not a directory";
-	case EEXIST: return "the file exists";
-	case ECONNREFUSED: return "nothing listens there in this network namespace";
-	case EAGAIN: return "no answer";
-	case EPROTO: return "incompatible version";
-	case ELOOP: return "symbolic links are not followed";
-	}
-	return "input/output error";
-}
-
 /* Words. */
 
 /* Splits line in place at blanks and commas. Returns an error, or null. */
@@ -852,25 +830,6 @@ static void hang_up(struct client *c)
 		decider = NULL;
 	if (fd >= 0)
 		close_connection(fd);
-}
-
-/* Returns whether all user IDs are known in the process's user namespace. */
-static int knows_users(void)
-{
-	static const char all[] = "         0          0 4294967295";
-	char map[sizeof all];
-	int fd = xr_open("/proc/thread-self/uid_map", O_RDONLY | O_CLOEXEC, 0);
-	if (fd < 0)
-		return 0;
-	int64_t n = xr_read(fd, map, sizeof map - 1);
-	xr_close(fd);
-	return n == sizeof all - 1 && !xr_memcmp(map, all, n);
-}
-
-int xr_is_unknown_user(uint32_t uid)
-{
-	enum { NO_USER = 65534 };
-	return uid == NO_USER && !knows_users();
 }
 
 /* Returns whether the client may control the process: root, the process's user, or the user

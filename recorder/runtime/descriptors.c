@@ -114,3 +114,24 @@ void xr_write_stderr(const char *text, uint64_t n)
 	if (xr_own_table && h.fd >= 0)
 		xr_close(h.fd);
 }
+
+/* Users. */
+
+/* Returns whether all user IDs are known in the process's user namespace. */
+static int knows_users(void)
+{
+	static const char all[] = "         0          0 4294967295";
+	char map[sizeof all];
+	int fd = xr_open("/proc/thread-self/uid_map", O_RDONLY | O_CLOEXEC, 0);
+	if (fd < 0)
+		return 0;
+	int64_t n = xr_read(fd, map, sizeof map - 1);
+	xr_close(fd);
+	return n == sizeof all - 1 && !xr_memcmp(map, all, n);
+}
+
+int xr_is_unknown_user(uint32_t uid)
+{
+	enum { NO_USER = 65534 };
+	return uid == NO_USER && !knows_users();
+}

@@ -36,6 +36,10 @@ void xr_remember_stderr(void);
 /* Writes to standard error, unless the program has replaced it. */
 void xr_write_stderr(const char *text, uint64_t n);
 
+/* Returns whether a user ID of a peer may stand for several users, because the process's user
+ * namespace does not know them. */
+int xr_is_unknown_user(uint32_t uid);
+
 #pragma GCC visibility pop
 
 #endif

@@ -289,6 +289,33 @@ struct xr_budget {
 };
 extern struct xr_root xr_root __asm__("xray_recorder_root");
 
+/* state.c: what is recorded now. */
+const char *xr_mode_name(enum xr_mode mode);
+/* Finds the mode with this name. Returns 0 if there is none. */
+int xr_parse_mode(const char *s, enum xr_mode *mode);
+/* Returns whether the mode records individual calls. */
+int xr_keeps_records(void);
+/* xr_root.threshold as requested. */
+extern uint64_t xr_threshold_ns;
+/* CPU time of the process and TSC when recording began. */
+extern uint64_t xr_cpu_before, xr_cpu_from;
+/* Sleds are off. The mode is the one from before the pause. */
+extern uint32_t xr_paused;
+int xr_is_paused(void);
+/* Whether the recording has windows, and whether nothing should be recorded now, which differs from an open window
+ * while sleds are being switched. window.c sets them. */
+struct xr_windows {
+	uint32_t active, quiet;
+};
+extern struct xr_windows xr_windows;
+/* Returns whether sleds are off because no window is open. Needs no lock. */
+int xr_between_windows(void);
+/* Nonzero while the process starts, before the recorder has a thread. */
+extern enum xr_starts { XR_STARTED, XR_STARTS, XR_STARTS_ALL /* and will record at once */ } xr_starts;
+/* Nonzero if the recorder was loaded into a running process. The loader writes 1 into the
+ * object. The environment then has no options for this process. */
+extern volatile int32_t xray_recorder_late __attribute__((visibility("default")));
+
 /* trampoline_amd64.S */
 extern __thread struct xr_thread *xr_tls __attribute__((tls_model("initial-exec")));
 
@@ -327,8 +354,6 @@ int xr_rescan(void);
  * or once they are to be off. The same selection applies to objects that xr_rescan finds later.
  * Returns 0, or -1 if an object was refused; its why field has the reason. */
 int xr_patch(int on);
-/* Nonzero while the process starts, before the recorder has a thread. */
-extern enum xr_starts { XR_STARTED, XR_STARTS, XR_STARTS_ALL /* and will record at once */ } xr_starts;
 /* In a forked child: ends switching that the fork interrupted. */
 void xr_patch_forked(void);
 /* Points the near thunks of all objects at the trampolines of mode. Set xr_root.threshold and
@@ -353,10 +378,7 @@ void xr_ask_filter(int or_all);
 const char *xr_start(enum xr_mode mode, uint64_t threshold_ns, uint32_t depth, int fd, uint64_t limit);
 /* Switches sleds off and ends the stream. */
 void xr_stop(void);
-/* xr_root.threshold as requested. */
-extern uint64_t xr_threshold_ns;
 /* Change the mode during a recording. XR_OFF pauses recording; xr_resume ends the pause. */
-int xr_is_paused(void);
 void xr_resume(void);
 const char *xr_switch(enum xr_mode mode, uint64_t threshold_ns, uint32_t depth);
 /* Applies a new filter. */
@@ -387,9 +409,8 @@ int xr_invariant_tsc(void);
 /* Cost of recording one call, in thousandths of a tick. Measured once, in about 0.05 ms, as two
  * probes in a row with nothing else between. */
 uint64_t xr_probe_cost(void);
-/* CPU time of the process. Below: the CPU time and the TSC when recording began. */
+/* CPU time of the process. */
 uint64_t xr_cpu_ns(void);
-extern uint64_t xr_cpu_before, xr_cpu_from;
 /* CPU time that recording has used in this process, besides probes: to set up, to take chunks,
  * and to walk stacks at landings. */
 struct xr_spent {
@@ -436,9 +457,6 @@ int xr_stream_metadata(void);
 /* Appends the windows that are not in the stream yet, if there is a stream. With records, it first
  * writes what threads have recorded so far. */
 void xr_stream_windows(int records);
-/* Discards a SIGXFSZ left pending by a write at the file-size limit. Signals are blocked, so it
- * would end the program later. */
-void xr_forget_file_size_signal(void);
 /* Returns 0 if a trace can be written to fd, otherwise -errno. */
 int xr_file_refusal(int fd);
 /* Saves a thread's row for the stream's last metadata, before its struct is reused. The caller
@@ -448,14 +466,9 @@ void xr_thread_gone(struct xr_thread *t);
 void xr_writer_forked(void);
 /* Adds a change of the recording to the metadata. what is a few words, which are copied. */
 void xr_change(const char *what);
-const char *xr_mode_name(enum xr_mode mode);
-/* Finds the mode with this name. Returns 0 if there is none. */
-int xr_parse_mode(const char *s, enum xr_mode *mode);
 
 /* Stores a thread's new name. The name is recorded if the caller records. */
 void xr_thread_named(uint32_t tid, const char *name);
-/* Returns whether the mode records individual calls. */
-int xr_keeps_records(void);
 
 /* events.c */
 void xr_custom_event(const void *p, uint64_t n);
@@ -583,17 +596,11 @@ int xr_control_exists(void);
 /* If the observer has ended early, the process begins to write the rest of its trace itself. The caller holds
  * XR_LOCK_CONTROL. */
 void xr_continue_alone(void);
-/* Returns whether a user ID of a peer may stand for several users, because the process's user
- * namespace does not know them. */
-int xr_is_unknown_user(uint32_t uid);
 
 /* The same for a recorder that was loaded into a running process. The thread ends when no
  * client records any more. */
 int xr_control_attach(void);
 
-/* Nonzero if the recorder was loaded into a running process. The loader writes 1 into the
- * object. The environment then has no options for this process. */
-extern volatile int32_t xray_recorder_late __attribute__((visibility("default")));
 /* Makes a signal, given by name or number, write the contents of the rings to a new file,
  * unless the program handles the signal. Returns null or the reason for a failure. */
 const char *xr_dump_at(const char *signal);
@@ -623,8 +630,6 @@ void xr_control_see_objects(void);
 /* Called after a thread of the program has changed its user or groups. Gives the control thread the
  * same ones. */
 void xr_control_follow_credentials(void);
-/* Returns the text for -errno. */
-const char *xr_errno_text(int64_t err);
 
 /* syscall.h has raw system calls for files without libc. */
 

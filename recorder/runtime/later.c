@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 
+#include "hooks.h"
 #include "later.h"
 #include "syscall.h"
 #include "text.h"
@@ -20,8 +21,6 @@ enum {
 	MOST_SAVED = 1 << 14,
 	DELAY = 20000000,      /* ns until the temporary thread writes: slower requests often follow each other */
 };
-
-uint64_t xr_later_until;
 
 /* XR_LOCK_LATER protects these. */
 static struct xr_later laters[MOST];
@@ -303,7 +302,7 @@ static void write_soon(void)
 
 int xr_later_is_awaited(void)
 {
-	if (xr_control_exists())
+	if (xr_above.control_exists())
 		return 1;
 	xr_lock(XR_LOCK_LATER);
 	int first = !writes;

@@ -21,7 +21,7 @@
 #include "text.h"
 #include "window.h"
 
-int xr_keeps_records(void) { return xr_root.mode == XR_RECORD || xr_root.mode == XR_PRUNE || xr_root.mode == XR_DEPTH; }
+
 
 /* Whether the first record opens the output. */
 static uint32_t pending;
@@ -129,18 +129,13 @@ static const char *set_recording(enum xr_mode mode, uint64_t threshold_ns, uint3
 	return xr_set_mode(mode) ? "this mode is not available" : NULL;
 }
 
-/* Sleds are off. The mode is the one from before the pause. */
-static uint32_t paused;
-
-int xr_is_paused(void) { return paused; }
-
 /* Whether sleds should be on. */
-static int wants_sleds(void) { return !paused && !xr_between_windows(); }
+static int wants_sleds(void) { return !xr_paused && !xr_between_windows(); }
 
 const char *xr_start(enum xr_mode mode, uint64_t threshold_ns, uint32_t depth, int fd, uint64_t limit)
 {
 	if (xr_root.mode != XR_OFF)
-		return paused ? "it is already recording, and paused; stop it first" : "it is already recording; stop it first";
+		return xr_paused ? "it is already recording, and paused; stop it first" : "it is already recording; stop it first";
 	if (!xr_root.nchunks)
 		return "no memory for the recorder";
 	uint64_t cpu = xr_cpu_ns(), now = xr_rdtsc();
@@ -184,7 +179,7 @@ static int records_the_same(enum xr_mode a, enum xr_mode b)
 
 void xr_resume(void)
 {
-	paused = 0;
+	xr_paused = 0;
 	xr_patch(wants_sleds());
 	xr_windows_resume(wants_sleds());
 	xr_arena_publish();
@@ -201,14 +196,14 @@ const char *xr_switch(enum xr_mode mode, uint64_t threshold_ns, uint32_t depth)
 	if (why)
 		return why;
 	if (mode == XR_OFF) {
-		paused = 1;
+		xr_paused = 1;
 		xr_windows_close();
 		xr_arena_publish();
 		return NULL;
 	}
 	xr_windows_pause();
 	why = set_recording(mode, threshold_ns, depth);
-	if (!why && (paused || !records_the_same(before, xr_root.mode)))
+	if (!why && (xr_paused || !records_the_same(before, xr_root.mode)))
 		xr_resume();
 	else if (!why)
 		xr_arena_publish();
@@ -227,7 +222,7 @@ void xr_refilter(void)
 void xr_stop(void)
 {
 	uint64_t cpu = xr_cpu_ns();
-	pending = paused = 0;
+	pending = xr_paused = 0;
 	xr_windows_end();
 	xr_imports_redirect(0);
 	xr_spent.setup_ns += xr_cpu_ns() - cpu;
@@ -304,9 +299,6 @@ static void share_rings(void)
 		xr_warn("the rings stay in memory: shm= must be a short absolute path", xr_options.shm);
 }
 
-/* In .data, not .bss, because the attaching process sets it in the object file. */
-volatile int32_t xray_recorder_late __attribute__((section(".data"))) = 0;
-
 /* Rings get their size before there is any. */
 static void size_rings(void)
 {
@@ -375,7 +367,6 @@ static int has_sleds(void)
 	return 0;
 }
 
-enum xr_starts xr_starts;
 
 static void start_as_asked(void)
 {

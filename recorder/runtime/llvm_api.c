@@ -18,7 +18,6 @@ enum { NOT_INITIALIZED, SUCCESS, ONGOING, FAILED };
  * lower bits. */
 enum { OBJECT_BITS = 8, FUNCTION_BITS = 24, LLVM_OBJECTS = 1 << OBJECT_BITS, LLVM_FUNCTIONS = 1 << FUNCTION_BITS };
 
-uint8_t *xr_asked;
 static int before_main;
 
 /* A function of the API. */
@@ -93,8 +92,6 @@ static int32_t packed(uint32_t id)
 /* Handlers. */
 
 static xr_function *handlers[XR_EVENTS];
-
-void xr_recorded(void) {}
 
 xr_function *xr_handler_of(enum xr_events events)
 {

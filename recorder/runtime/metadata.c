@@ -97,26 +97,6 @@ void xr_put_exe(struct xr_text *t)
 		xr_unmap(path, MAX_PATH);
 }
 
-static const char *const modes[] = {
-	[XR_OFF] = "off", [XR_RECORD] = "record", [XR_PRUNE] = "prune",
-	[XR_COUNT] = "count", [XR_PROFILE] = "profile", [XR_DEPTH] = "depth",
-};
-
-const char *xr_mode_name(enum xr_mode mode) { return modes[mode]; }
-
-int xr_parse_mode(const char *s, enum xr_mode *mode)
-{
-	for (enum xr_mode m = XR_OFF; m <= XR_DEPTH; m++) {
-		if (xr_equal(s, modes[m])) {
-			*mode = m;
-			return 1;
-		}
-	}
-	return 0;
-}
-
-uint64_t xr_threshold_ns, xr_cpu_before, xr_cpu_from;
-
 void xr_put_mode(struct xr_text *t)
 {
 	xr_put_field_text(t, "mode", xr_mode_name(xr_root.mode));

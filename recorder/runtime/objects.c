@@ -10,27 +10,15 @@
 
 #include "code.h"
 #include "gcc.h"
+#include "hooks.h"
 #include "libcalls.h"
 #include "llvm_api.h"
 #include "objects.h"
 #include "syscall.h"
 #include "text.h"
 
-static struct xr_object objects[XR_MAX_OBJECTS];
 struct xr_mapping xr_mappings[XR_MAX_OBJECTS];
 uint64_t xr_last_scan;
-
-struct xr_root xr_root = {
-	.magic = XR_ROOT_MAGIC,
-	.version = 1,
-	.size = sizeof(struct xr_root),
-	.chunk_size = XR_CHUNK_SIZE,
-	.chunk_header = XR_CHUNK_HEADER,
-	.thread_size = sizeof(struct xr_thread),
-	.object_size = sizeof(struct xr_object),
-	.objects = objects,
-	.stream_fd = -1,
-};
 
 /* Objects known to have no sleds, as hashes of their keys. */
 static uint64_t without_sleds[1024];
@@ -340,7 +328,7 @@ uint32_t xr_take_ids(uint32_t n)
 static struct xr_object *find_earlier(const struct xr_object *o)
 {
 	for (uint64_t i = 0; i < xr_root.nobjects; i++) {
-		struct xr_object *old = &objects[i];
+		struct xr_object *old = &xr_root.objects[i];
 		if (old->state == XR_OBJECT_GONE && old->nfunctions == o->nfunctions && old->nsleds == o->nsleds &&
 		    old->build_id_size == o->build_id_size && !xr_memcmp(old->build_id, o->build_id, o->build_id_size) &&
 		    !xr_strncmp(old->path, o->path, sizeof o->path))
@@ -352,7 +340,7 @@ static struct xr_object *find_earlier(const struct xr_object *o)
 /* Moves o into the table; do not use *o afterwards. Returns null if the table is full. */
 static struct xr_object *add_to_table(struct xr_object *o)
 {
-	struct xr_object *old = find_earlier(o), *to = old ? old : &objects[xr_root.nobjects];
+	struct xr_object *old = find_earlier(o), *to = old ? old : &xr_root.objects[xr_root.nobjects];
 	if (!old && xr_root.nobjects == XR_MAX_OBJECTS)
 		return NULL;
 	if (old) {
@@ -441,7 +429,7 @@ void xr_discovered_first(void) { discovered_first = 1; }
 int xr_has_gcc_objects(void)
 {
 	for (uint64_t i = 0; i < xr_root.nobjects; i++)
-		if (objects[i].state == XR_OBJECT_READY && !objects[i].nsleds)
+		if (xr_root.objects[i].state == XR_OBJECT_READY && !xr_root.objects[i].nsleds)
 			return 1;
 	return 0;
 }
@@ -480,10 +468,10 @@ static int add(struct finding *f, int is_program)
 	place.symbols = f->symbols;
 	place.old_first = f->old_text;
 	place.old_end = f->old_text + f->old_size;
-	xr_mappings[o - objects] = place;
+	xr_mappings[o - xr_root.objects] = place;
 	if (o->state == XR_OBJECT_NEW) {
 		xr_filter_object(o);
-		xr_program_admit(o);
+		xr_above.program_admit(o);
 		if (o->nsleds) {
 			xr_copy_code(o);
 			xr_examine(o, f->info);
@@ -501,8 +489,8 @@ static int add(struct finding *f, int is_program)
 static struct xr_object *known(uint64_t key)
 {
 	for (uint64_t i = 0; i < xr_root.nobjects; i++)
-		if (xr_mappings[i].key == key && objects[i].state != XR_OBJECT_GONE)
-			return &objects[i];
+		if (xr_mappings[i].key == key && xr_root.objects[i].state != XR_OBJECT_GONE)
+			return &xr_root.objects[i];
 	return NULL;
 }
 
@@ -551,7 +539,7 @@ static int discover_one(struct dl_phdr_info *info, size_t size, void *arg)
 	f.key = hash(f.key, f.build_id, f.build_id_size);
 	struct xr_object *o = known(f.key);
 	if (o) {
-		xr_mappings[o - objects].seen = 1;
+		xr_mappings[o - xr_root.objects].seen = 1;
 	} else if (without_sleds[f.key % 1024] != f.key || find_hooked(info, &candidate, 0)) {
 		d->unknown++;
 		d->changed += d->adds && add(&f, is_program);
@@ -569,7 +557,7 @@ int xr_discover(void)
 	d.changed += hooked != first_hooked;
 	/* Before others are added: an object that was closed and opened again keeps its place. */
 	for (uint64_t i = 0; i < xr_root.nobjects; i++) {
-		struct xr_object *o = &objects[i];
+		struct xr_object *o = &xr_root.objects[i];
 		if (xr_mappings[i].seen || o->state == XR_OBJECT_GONE)
 			continue;
 		o->state = XR_OBJECT_GONE;

@@ -20,6 +20,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "hooks.h"
 #include "offcpu.h"
 #include "options.h"
 #include "ring.h"
@@ -107,7 +108,7 @@ void xr_offcpu_pause(const char *why)
 void xr_offcpu_give_up(const char *why)
 {
 	xr_offcpu_pause(why);
-	xr_set_mode(xr_root.mode); /* trampolines compare the CPU instead */
+	xr_above.set_mode(xr_root.mode); /* trampolines compare the CPU instead */
 }
 
 void xr_put_offcpu(struct xr_text *t)
@@ -162,7 +163,7 @@ void xr_offcpu_settle(void)
 	if (!__atomic_load_n(&state.unsettled, __ATOMIC_RELAXED) || !xr_trylock(XR_LOCK_CONTROL))
 		return;
 	if (__atomic_exchange_n(&state.unsettled, 0, __ATOMIC_RELAXED))
-		xr_set_mode(xr_root.mode);
+		xr_above.set_mode(xr_root.mode);
 	xr_unlock(XR_LOCK_CONTROL);
 }
 

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 
 #include "descriptors.h"
 #include "internal.h"
@@ -147,4 +148,11 @@ void xr_output_forked(void)
 	xr_own_table = 0;
 	output.in[1].fd = -1;
 	xr_output_release();
+}
+
+void xr_forget_file_size_signal(void)
+{
+	uint64_t set = 1ull << (SIGXFSZ - 1);
+	struct { int64_t s, ns; } now = {0, 0};
+	xr_sys4(SYS_rt_sigtimedwait, (long)&set, 0, (long)&now, sizeof set);
 }

@@ -19,6 +19,9 @@ void xr_output_hold(int fd);
  * necessary. Returns -1, with a warning, if that fails. */
 int xr_output_fd(void);
 void xr_output_release(void);
+/* Discards a SIGXFSZ left pending by a write at the file-size limit. Signals are blocked, so it
+ * would end the program later. */
+void xr_forget_file_size_signal(void);
 /* For a forked child. */
 void xr_output_forked(void);
 

@@ -21,6 +21,7 @@
 
 #include "arena.h"
 #include "gcc.h"
+#include "hooks.h"
 #include "libcalls.h"
 #include "llvm_api.h"
 #include "objects.h"
@@ -55,21 +56,21 @@ static trampoline targets[THUNKS] = {NOTHING_AT_ALL}, recording[THUNKS] = {NOTHI
 
 /* The trampolines to which depth mode passes the events that it records: entries, exits, entries with
  * argument, exits of functions that are never pruned, and then the thunks from CALL on. */
-trampoline xr_depth_next[4 + XR_CALLS];
+extern trampoline xr_depth_next[4 + XR_CALLS];
 
 /* The same for recording within a budget. */
-trampoline xr_budget_next[4 + XR_CALLS];
+extern trampoline xr_budget_next[4 + XR_CALLS];
 
 /* The trampolines of the entry and the exit of calls without duration. */
-trampoline xr_once_next[2];
+extern trampoline xr_once_next[2];
 
-/* handlers_amd64.S: the trampolines for the thunks before CALL, and where they pass events. */
-void xr_handle_enter(void), xr_handle_exit(void), xr_handle_arg(void), xr_handle_custom(void), xr_handle_typed(void), xr_handle_keep(void);
+/* Where the trampolines of handlers_amd64.S for the thunks before CALL pass events. */
 trampoline xr_handler_next[CALL] = {NOTHING};
 uint32_t xr_log_records;
+uint8_t *xr_asked;
+void xr_recorded(void) {}
 
 struct xr_place xr_take(uint64_t), xr_take_nocpu(uint64_t), xr_take_rseq(uint64_t);
-struct xr_place (*xr_take_room)(uint64_t) = xr_take_nocpu;
 
 static int patched_on;
 static uint32_t switching; /* sleds are being switched on or off, one after another */
@@ -281,13 +282,9 @@ static const trampoline budget_calls[XR_CALLS] = {
 
 void xr_set_targets(void)
 {
-	static const struct {
-		trampoline handle;
-		enum xr_events events;
-	} handlers[CALL] = {
-		[ENTER] = {xr_handle_enter, XR_CALLS_OF_FUNCTIONS}, [EXIT] = {xr_handle_exit, XR_CALLS_OF_FUNCTIONS},
-		[KEEP] = {xr_handle_keep, XR_CALLS_OF_FUNCTIONS}, [ARG] = {xr_handle_arg, XR_ARGUMENTS},
-		[CUSTOM] = {xr_handle_custom, XR_CUSTOM_EVENTS}, [TYPED] = {xr_handle_typed, XR_TYPED_EVENTS},
+	static const enum xr_events events[CALL] = {
+		[ENTER] = XR_CALLS_OF_FUNCTIONS, [EXIT] = XR_CALLS_OF_FUNCTIONS, [KEEP] = XR_CALLS_OF_FUNCTIONS,
+		[ARG] = XR_ARGUMENTS, [CUSTOM] = XR_CUSTOM_EVENTS, [TYPED] = XR_TYPED_EVENTS,
 	};
 	trampoline to[THUNKS] = {NOTHING_AT_ALL};
 	/* If some sleds recorded before others, there would be exits without entries, and calls without
@@ -296,7 +293,7 @@ void xr_set_targets(void)
 	if (on)
 		xr_copy(to, recording, sizeof to);
 	for (int i = 0; i < CALL; i++) {
-		trampoline handler = xr_handler_of(handlers[i].events);
+		trampoline handler = xr_above.handler_of(events[i]);
 		trampoline nothing = (trampoline[]){NOTHING}[i];
 		if (xr_log_records && handler != xr_recorded)
 			to[i] = nothing;
@@ -304,10 +301,10 @@ void xr_set_targets(void)
 		/* Some sleds may be on only because the program asked for them. */
 		int checked = to[i] != nothing && !xr_log_records && is_filtered();
 		if (xr_asked && (checked || (handler && handler != xr_recorded)))
-			to[i] = handlers[i].handle;
+			to[i] = xr_above.handle[i];
 	}
-	if (to[ENTER] == xr_handle_enter)
-		to[ONCE] = xr_handle_enter;
+	if (to[ENTER] == xr_above.handle[ENTER])
+		to[ONCE] = xr_above.handle[ENTER];
 	xr_copy(targets, to, sizeof to);
 	for (uint64_t i = 0; i < xr_root.nobjects; i++)
 		if (xr_root.objects[i].thunks && xr_root.objects[i].state != XR_OBJECT_GONE)

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "arena.h"
+#include "hooks.h"
 #include "internal.h"
 #include "landings.h"
 #include "later.h"
@@ -18,6 +19,8 @@
 #include "ring.h"
 #include "syscall.h"
 #include "trace.h"
+
+uint64_t xr_later_until;
 
 _Static_assert(offsetof(struct xr_thread, cursor) == XR_THREAD_CURSOR, "");
 _Static_assert(offsetof(struct xr_thread, epoch) == XR_THREAD_EPOCH, "");
@@ -381,7 +384,7 @@ static void mark_dead(struct xr_thread *t)
 		c->last = t->last = xr_rdtsc();
 		c->used = XR_CHUNK_SIZE - room(t);
 		if (xr_root.stream)
-			xr_stream(t, 1);
+			xr_above.stream(t, 1);
 	}
 	if (xr_arena_streams() && t->holds > kept(t))
 		hold_only(t, kept(t)); /* it never used the others */
@@ -397,17 +400,17 @@ static void recycle(struct xr_thread *t, int keep_memory)
 	xr_lock_one(XR_LOCK_THREAD, &t->lock);
 	uint64_t oldest = xr_oldest_chunk(t);
 	for (uint64_t i = oldest; !written && i <= t->taken; i++)
-		state.lost += xr_count_records(chunk_at(t, i));
+		state.lost += xr_above.count_records(chunk_at(t, i));
 	if (!written && t->taken && xr_memory.limit) {
 		xr_memory.given++;
 		xr_memory.given_chunks += kept(t);
 	}
 	xr_arena_dropped();
-	xr_thread_gone(t);
+	xr_above.thread_gone(t);
 	xr_arena_emptied(t);
 	for (uint64_t i = oldest; i <= t->taken; i++) {
 		if (__atomic_load_n(&xr_later_until, __ATOMIC_SEQ_CST))
-			xr_later_save(t, chunk_at(t, i));
+			xr_above.later_save(t, chunk_at(t, i));
 		__atomic_store_n(&chunk_at(t, i)->seq, 0, __ATOMIC_RELEASE);
 	}
 	if (xr_memory.limit) {
@@ -495,7 +498,7 @@ static int take_from(struct xr_thread *t)
 		xr_arena_shrunk(t);
 		struct xr_chunk *c = chunk_at(t, t->gone);
 		if (__atomic_load_n(&xr_later_until, __ATOMIC_SEQ_CST))
-			xr_later_save(t, c);
+			xr_above.later_save(t, c);
 		__atomic_store_n(&c->seq, 0, __ATOMIC_RELEASE);
 		give_back(t, c, 1);
 		hold_only(t, t->holds - 1);
@@ -742,7 +745,7 @@ static void begin_chunk(struct xr_thread *t, uint64_t number, int clean)
 {
 	struct xr_chunk *c = chunk_at(t, number);
 	if (!clean && __atomic_load_n(&xr_later_until, __ATOMIC_SEQ_CST))
-		xr_later_save(t, c);
+		xr_above.later_save(t, c);
 	__atomic_store_n(&c->seq, 2 * number - 1, __ATOMIC_RELEASE);
 	if (!clean && number > t->fresh) /* writing would allocate unused pages */
 		clear(c);
@@ -762,7 +765,7 @@ static void begin_chunk(struct xr_thread *t, uint64_t number, int clean)
 /* Loses the records of the current chunk, which is to be taken again. Returns its number. */
 static uint64_t begin_again(struct xr_thread *t)
 {
-	t->dropped += xr_count_records(chunk_at(t, t->taken));
+	t->dropped += xr_above.count_records(chunk_at(t, t->taken));
 	t->fresh = 0;
 	t->cursor = 0;
 	return t->taken;
@@ -777,7 +780,7 @@ static void take_chunk(struct xr_thread *t)
 	if (t->slot && !xr_arena_room(t))
 		number = begin_again(t);
 	if (t->slot && xr_arena_lost())
-		xr_lost_observer();
+		xr_above.lost_observer();
 	xr_lock_one(XR_LOCK_THREAD, &t->lock);
 	uint64_t now = xr_rdtsc();
 	if (t->taken) {
@@ -785,7 +788,7 @@ static void take_chunk(struct xr_thread *t)
 		old->last = t->last = now;
 		old->used = XR_CHUNK_SIZE - room(t);
 		if (xr_root.stream)
-			xr_stream(t, 0);
+			xr_above.stream(t, 0);
 	} else {
 		t->first = t->last = now;
 		if (!t->slot)
@@ -891,10 +894,10 @@ static void note_switch(struct xr_thread *t, int took)
 static struct xr_thread *prepare(uint64_t n)
 {
 	if (xr_is_forked())
-		xr_forked();
+		xr_above.forked();
 	struct xr_thread *t = xr_tls;
 	if (!t) {
-		xr_open_pending();
+		xr_above.open_pending();
 		t = attach();
 	}
 	xr_offcpu_settle();

@@ -13,6 +13,7 @@
 #include <fcntl.h>
 
 #include "internal.h"
+#include "output.h"
 #include "ring.h"
 #include "syscall.h"
 #include "text.h"

@@ -1,3 +1,5 @@
+#include <errno.h>
+
 #include "text.h"
 
 #include "syscall.h"
@@ -181,4 +183,26 @@ const char *xr_decode(char *s)
 	}
 	*s = 0;
 	return NULL;
+}
+
+const char *xr_errno_text(int64_t err)
+{
+	switch (-err) {
+	case ENOTSUP: return "not a regular file";
+	case EBADF: return "not open for writing";
+	case EBUSY: return "a stream is already being written";
+	case ENOSPC: return "no space on the device";
+	case EDQUOT: return "disk quota exceeded";
+	case EFBIG: return "the file would be too large";
+	case ENOMEM: return "out of memory";
+	case EACCES: case EPERM: return "permission denied";
+	case ENOENT: return "no such file or directory";
+	case ENOTDIR: return "not a directory";
+	case EEXIST: return "the file exists";
+	case ECONNREFUSED: return "nothing listens there in this network namespace";
+	case EAGAIN: return "no answer";
+	case EPROTO: return "incompatible version";
+	case ELOOP: return "symbolic links are not followed";
+	}
+	return "input/output error";
 }

@@ -48,4 +48,7 @@ int xr_parse_number(const char *s, uint64_t *v);
  * position of an invalid %. */
 const char *xr_decode(char *s);
 
+/* Returns the text for -errno. */
+const char *xr_errno_text(int64_t err);
+
 #endif

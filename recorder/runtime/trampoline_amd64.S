@@ -586,4 +586,26 @@ slow:
 	.p2align 3
 xr_tls:	.zero	8
 
+	/* Where trampolines pass events, and how room for events is taken: the mode's choice. patch.c sets them. */
+	.macro	CHOICE name, count
+	.globl	\name
+	.hidden	\name
+	.type	\name, @object
+	.size	\name, 8 * (\count)
+	.endm
+
+	.bss
+	.p2align 3
+	CHOICE	xr_depth_next, 4 + XR_CALLS
+xr_depth_next:	.zero 8 * (4 + XR_CALLS)
+	CHOICE	xr_budget_next, 4 + XR_CALLS
+xr_budget_next:	.zero 8 * (4 + XR_CALLS)
+	CHOICE	xr_once_next, 2
+xr_once_next:	.zero 8 * 2
+
+	.section .data.rel.local, "aw"
+	.p2align 3
+	CHOICE	xr_take_room, 1
+xr_take_room:	.quad xr_take_nocpu
+
 	.section .note.GNU-stack, "", @progbits

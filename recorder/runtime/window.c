@@ -19,8 +19,7 @@ enum { LEAST = 1000000 }; /* minimum duration of a window, and of the time betwe
 /* The schedule. Missed windows are skipped. */
 static uint64_t start_ns; /* CLOCK_MONOTONIC when a window begins */
 static struct { uint64_t length_ns, every_ns; } plan; /* of the next recording */
-static uint32_t active, open;
-static uint32_t quiet;    /* nothing should be recorded; differs from !open while sleds are being switched */
+static uint32_t open;
 static uint32_t unsure;   /* a fork interrupted the switching of sleds */
 static uint64_t paused_at; /* TSC of the latest xr_windows_pause; 0: no window was open */
 static uint64_t cpu_ns;   /* of the process when the open window began */
@@ -31,9 +30,7 @@ static struct xr_window unlisted;
 static uint32_t earlier;
 static uint64_t total;    /* ticks in its windows that have ended */
 
-int xr_windows_on(void) { return active; }
-
-int xr_between_windows(void) { return active && quiet; }
+int xr_windows_on(void) { return xr_windows.active; }
 
 void xr_windows_plan(uint64_t length_ns, uint64_t every_ns)
 {
@@ -130,7 +127,7 @@ void xr_windows_share(void)
 {
 	struct xr_window *own = xr_root.windows, *shared = own ? xr_arena_windows() : NULL;
 	uint64_t n = xr_root.nwindows < XR_WINDOWS ? xr_root.nwindows : XR_WINDOWS;
-	if (active)
+	if (xr_windows.active)
 		start_ns = xr_arena_schedule(start_ns);
 	if (!shared || shared == own)
 		return;
@@ -141,14 +138,14 @@ void xr_windows_share(void)
 
 void xr_windows_forked(void)
 {
-	uint32_t was_open = open && !(active && quiet);
-	unsure = active && open == quiet;
-	quiet = active && !was_open;
+	uint32_t was_open = open && !(xr_windows.active && xr_windows.quiet);
+	unsure = xr_windows.active && open == xr_windows.quiet;
+	xr_windows.quiet = xr_windows.active && !was_open;
 	earlier = xr_root.mode != XR_OFF;
 	xr_root.windows = NULL;
 	xr_root.nwindows = total = first = open = 0;
 	unlisted.from = 0;
-	if (was_open && !active)
+	if (was_open && !xr_windows.active)
 		begin_unlisted(xr_root.min_tsc);
 	else if (was_open && !xr_sealed)
 		begin(xr_rdtsc());
@@ -161,12 +158,12 @@ void xr_windows_begin(void)
 	xr_root.window_ns = plan.length_ns;
 	xr_root.every_ns = plan.every_ns;
 	plan.length_ns = plan.every_ns = 0;
-	active = xr_root.every_ns != 0;
+	xr_windows.active = xr_root.every_ns != 0;
 	open = unsure = 0;
-	quiet = active;
-	start_ns = active ? xr_arena_schedule(xr_clock_ns(CLOCK_MONOTONIC)) : 0;
+	xr_windows.quiet = xr_windows.active;
+	start_ns = xr_windows.active ? xr_arena_schedule(xr_clock_ns(CLOCK_MONOTONIC)) : 0;
 	/* Rings and the observer's trace also have records from before there were windows. */
-	if (active && unlisted.from && make_table()) {
+	if (xr_windows.active && unlisted.from && make_table()) {
 		list(unlisted);
 		unlisted.from = 0;
 	}
@@ -189,8 +186,8 @@ void xr_windows_resume(int sleds)
 	xr_profiles_cut();
 	if (xr_limited)
 		xr_budget_give_up_all();
-	if (sleds && (active ? was_open : xr_keeps_records())) {
-		if (active || earlier)
+	if (sleds && (xr_windows.active ? was_open : xr_keeps_records())) {
+		if (xr_windows.active || earlier)
 			begin(xr_rdtsc());
 		else
 			begin_unlisted(xr_rdtsc());
@@ -202,27 +199,27 @@ void xr_windows_resume(int sleds)
 void xr_windows_close(void)
 {
 	xr_windows_pause();
-	quiet = active;
+	xr_windows.quiet = xr_windows.active;
 	xr_patch(0);
 	xr_windows_resume(0);
 }
 
 static void open_window(void)
 {
-	quiet = 0; /* record landings and events as soon as the first sled is on */
+	xr_windows.quiet = 0; /* record landings and events as soon as the first sled is on */
 	xr_patch(1);
 	begin(xr_rdtsc());
 	if (open) {
 		xr_stream_windows(0);
 	} else {
-		quiet = 1;
+		xr_windows.quiet = 1;
 		xr_patch(0);
 	}
 }
 
 uint64_t xr_windows_step(void)
 {
-	if (!active || xr_root.mode == XR_OFF || xr_is_paused())
+	if (!xr_windows.active || xr_root.mode == XR_OFF || xr_is_paused())
 		return UINT64_MAX;
 	uint64_t since = xr_clock_ns(CLOCK_MONOTONIC) - start_ns, at = since % xr_root.every_ns;
 	int inside = at < xr_root.window_ns;
@@ -241,7 +238,7 @@ uint64_t xr_windows_step(void)
 void xr_windows_end(void)
 {
 	xr_windows_close();
-	active = 0;
+	xr_windows.active = 0;
 }
 
 /* Metadata and status of the windows. */
@@ -256,7 +253,7 @@ void xr_put_schedule(struct xr_text *t)
 
 void xr_put_window_status(struct xr_text *t)
 {
-	if (!active)
+	if (!xr_windows.active)
 		return;
 	uint64_t ticks = total + (open ? xr_rdtsc() - latest()->from : 0);
 	xr_calibrated();
@@ -278,7 +275,7 @@ uint64_t xr_windows_from(const struct xr_trace *trace)
 	while (i < n && row(i)->to && row(i)->to < trace->since)
 		i++;
 	/* Without a schedule, a single window is a trace without pauses. */
-	return !active && i == first && n == first + 1 ? n : i;
+	return !xr_windows.active && i == first && n == first + 1 ? n : i;
 }
 
 void xr_put_windows(struct xr_text *t, struct xr_trace *trace)

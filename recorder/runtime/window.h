@@ -20,10 +20,9 @@ struct xr_window {
 
 /* Returns whether records of this time are in a window, and which. This needs no lock. */
 int xr_window_at(uint64_t tsc, struct xr_window *w);
-/* Return whether the recording has windows, and whether sleds are off because none is open. These
- * need no lock. All other functions need XR_LOCK_CONTROL. */
+/* Returns whether the recording has windows. This needs no lock. All other functions need
+ * XR_LOCK_CONTROL. */
 int xr_windows_on(void);
-int xr_between_windows(void);
 /* Plans windows for the next recording: length_ns in each period of every_ns. */
 void xr_windows_plan(uint64_t length_ns, uint64_t every_ns);
 /* Returns why a mode does not allow the planned windows, or those of the recording, or null. */

@@ -430,13 +430,6 @@ static void give_scratch(struct scratch *s, uint8_t *p)
 		xr_unmap(p, SCRATCH);
 }
 
-void xr_forget_file_size_signal(void)
-{
-	uint64_t set = 1ull << (SIGXFSZ - 1);
-	struct { int64_t s, ns; } now = {0, 0};
-	xr_sys4(SYS_rt_sigtimedwait, (long)&set, 0, (long)&now, sizeof set);
-}
-
 /* Appends all n bytes or none. The caller blocks signals. Returns 0 or -errno. */
 static int append(struct xr_trace *trace, const uint8_t *p, uint64_t n)
 {
