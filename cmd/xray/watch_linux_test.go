@@ -298,11 +298,11 @@ func TestWatchByNameRefused(t *testing.T) {
 	}
 }
 
-// systemd understands the unit in docs/watch.md.
+// systemd understands the unit in docs/deploy.md.
 func TestWatchUnit(t *testing.T) {
 	t.Parallel()
 	testenv.Need(t, "systemd-analyze")
-	doc, err := os.ReadFile("../../docs/watch.md")
+	doc, err := os.ReadFile("../../docs/deploy.md")
 	if err != nil {
 		t.Fatal(err)
 	}
