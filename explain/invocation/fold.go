@@ -38,7 +38,7 @@ func NewFolder(root func(reader.FuncID) bool) *Folder {
 	}
 }
 
-// Fold adds the new ones of the paths. Every call must pass the same Paths.
+// Fold adds the paths that are new. Every call must pass the same Paths.
 func (f *Folder) Fold(paths *calls.Paths) {
 	for id := calls.PathID(len(f.folded)); int(id) < paths.Len(); id++ {
 		fn := paths.Func(id)

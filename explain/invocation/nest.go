@@ -1,8 +1,8 @@
 package invocation
 
-// Nest adds up what each of the nested invocations of a thread does. Calls come in the order in which they
-// end, so it is not known yet which invocation they are in: what is at different depths is kept in different
-// levels until a call around them ends. E is a sum by ID, and X what an invocation has once.
+// Nest adds up the calls of nested invocations of a thread. Calls arrive in the order in which they
+// end, before the invocation around them. So each depth has a level of sums, until a call around it
+// ends. E is a sum by ID, and X the data of an invocation that do not belong to an ID.
 type Nest[E, X any] struct {
 	levels []level[E, X] // at least one, deeper ones last
 	at     map[nestKey]int
@@ -22,14 +22,14 @@ type nestKey struct {
 	id    uint32
 }
 
-// NewNest returns an empty Nest. The functions add up what two levels have.
+// NewNest returns an empty Nest. The functions merge two levels.
 func NewNest[E, X any](merge func(to, from *E), join func(to, from *X)) *Nest[E, X] {
 	return &Nest[E, X]{levels: make([]level[E, X], 1), at: make(map[nestKey]int), merge: merge, join: join}
 }
 
 func (n *Nest[E, X]) last() *level[E, X] { return &n.levels[len(n.levels)-1] }
 
-// Gather makes all that is at a depth or deeper the last level.
+// Gather merges the levels at a depth or deeper into the last level.
 func (n *Nest[E, X]) Gather(depth uint32) {
 	for k := len(n.levels); k > 1 && n.levels[k-2].least >= depth; k = len(n.levels) {
 		from := n.levels[k-1]
@@ -58,7 +58,7 @@ func (n *Nest[E, X]) Item(id uint32) *E {
 	return &l.items[i]
 }
 
-// Items returns the sums of the last level, and Extra what it has once.
+// Items returns the sums of the last level, and Extra its data that do not belong to an ID.
 func (n *Nest[E, X]) Items() []E { return n.last().items }
 func (n *Nest[E, X]) Extra() *X  { return &n.last().extra }
 

@@ -167,13 +167,13 @@ type opened struct {
 	nest     *invocation.Nest[visit, once] // with plan.nested: what open invocations have
 }
 
-// once is what an invocation has once.
+// once has the properties of an invocation that do not belong to a path.
 type once struct {
 	args  []argument
 	queue span
 }
 
-// plus adds what was done inside.
+// plus adds the properties of a nested invocation.
 func (o *once) plus(p *once) {
 	if p.queue.ticks() > o.queue.ticks() {
 		o.queue = p.queue
@@ -196,7 +196,8 @@ func (v *visit) plus(o *visit) {
 	}
 }
 
-// gather makes t what is at a depth or deeper. Without plan.nested, that is all.
+// gather merges the data of open invocations at a depth or deeper into t. Without plan.nested, t
+// has all data already.
 func (t *opened) gather(depth uint32) {
 	if t.nest == nil {
 		return
@@ -206,7 +207,7 @@ func (t *opened) gather(depth uint32) {
 	t.args, t.queue = t.nest.Extra().args, t.nest.Extra().queue
 }
 
-// drop forgets what invocations at a depth or deeper did.
+// drop discards the data of invocations at a depth or deeper.
 func (t *opened) drop(depth uint32) {
 	if t.nest != nil {
 		t.gather(depth)

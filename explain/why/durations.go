@@ -233,8 +233,8 @@ func (d *durations) cover(file int32, s span) {
 	d.files[file] = s
 }
 
-// covered returns the times of which the trace has calls, sorted. Between traces of slow calls, and between
-// windows, are times of which it has none.
+// covered returns the periods for which the trace has calls, sorted. There are gaps between traces
+// of slow calls, and between windows.
 func (d *durations) covered(windows func(file int) []reader.RecordedWindow) []span {
 	var list []span
 	for file, all := range d.files {
