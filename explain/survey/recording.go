@@ -36,7 +36,7 @@ var recorderLosses = map[string]struct{ one, many, text, remedy string }{
 		"They are at the end of the trace that this process wrote, or lost."},
 	"not-waited-for":  {"record", "records", "dropped because threads did not wait for the trace to be written", "Record without --drop."},
 	"damaged-profile": {"thread profile", "thread profiles", "overwritten by the program", "Look for stray writes in the program with a sanitizer."},
-	"unlisted-thread": {"thread", "threads", "without a recorded name", "No action needed: the records of the thread are in the trace."},
+	"unlisted-thread": {"thread", "threads", "not in the trace's list of threads and their names", "No action needed: their records are in the trace."},
 }
 
 // RecordsLost is the number of records that are missing according to the recorder.
