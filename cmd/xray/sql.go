@@ -16,6 +16,7 @@ import (
 	"github.com/xray-tools/xray/report"
 	"github.com/xray-tools/xray/report/label"
 	"github.com/xray-tools/xray/symbolize"
+	"github.com/xray-tools/xray/tables"
 	"github.com/xray-tools/xray/tables/sql"
 )
 
@@ -29,9 +30,13 @@ type sqlQuery struct {
 
 func (a *app) sqlCommand() *cobra.Command {
 	q := sqlQuery{app: a, inputs: session.Inputs{Scope: session.ByCall, Templates: true, PathMemory: true}}
-	var tables strings.Builder
-	for _, t := range sql.Tables {
-		fmt.Fprintf(&tables, "\n  %-10s %s", t.Name, strings.Join(namesOf(t.Columns), ", "))
+	var list strings.Builder
+	for _, t := range tables.All {
+		var names []string
+		for _, c := range t.Of(tables.Queries) {
+			names = append(names, c.Name)
+		}
+		fmt.Fprintf(&list, "\n  %-10s %s", t.Name, strings.Join(names, ", "))
 	}
 	return a.overTraces(command{
 		use:   "sql TRACE... QUERY",
@@ -40,7 +45,7 @@ func (a *app) sqlCommand() *cobra.Command {
 Queries read the traces directly: there is no server and no import. Times are in
 nanoseconds.
 
-Tables:` + tables.String(),
+Tables:` + list.String(),
 		example: `  xray sql -m ./server trace.xray 'SELECT function, count(*), quantile(duration, 0.99) FROM calls GROUP BY 1'
   xray sql trace.xray "SELECT * FROM calls WHERE duration > ns('5ms') ORDER BY duration DESC LIMIT 10"
   xray sql -f csv -o slow.csv trace.xray 'SELECT start, duration FROM calls WHERE thread = 4711'`,
@@ -50,14 +55,6 @@ Tables:` + tables.String(),
 		output: &q.output,
 		run:    q.run,
 	})
-}
-
-func namesOf(columns []sql.Column) []string {
-	var list []string
-	for _, c := range columns {
-		list = append(list, c.Name)
-	}
-	return list
 }
 
 // operands removes the query, which is the last operand.
@@ -303,8 +300,11 @@ func (p *passes) seen() *session.Run {
 func (p *passes) options() sql.Options {
 	s := p.s
 	opts := sql.Options{
-		Pass: p.pass, Memory: s.TableMemory, Clock: s.Clock, Names: s.Names, Files: s.Trace.Files(),
-		OffCPU: s.OffCPU() != nil, ThreadName: s.Trace.ThreadName, ProcessName: s.Trace.ProcessName,
+		Source: tables.Source{
+			Names: s.Names, Clock: s.Clock, OffCPU: s.OffCPU() != nil, Files: s.Trace.Files(),
+			ThreadName: s.Trace.ThreadName, ProcessName: s.Trace.ProcessName,
+		},
+		Pass: p.pass, Memory: s.TableMemory,
 		Start: func() (uint64, error) {
 			s, err := p.acquire()
 			if err != nil {
@@ -317,7 +317,6 @@ func (p *passes) options() sql.Options {
 	}
 	if s.Names != nil {
 		opts.Functions = aliased(s)
-		opts.Object = func(id reader.FuncID) string { return symbolize.ObjectName(s.Names, id) }
 	}
 	return opts
 }
@@ -334,11 +333,11 @@ func aliased(s *session.Session) []reader.FuncID {
 }
 
 // traces describes the trace files.
-func (p *passes) traces() []sql.TraceFile {
-	var list []sql.TraceFile
+func (p *passes) traces() []tables.Trace {
+	var list []tables.Trace
 	start, _ := p.options().Start()
-	for i := range p.s.Trace.Files() {
-		file := sql.TraceFile{OffProcessor: p.s.NoOffCPU()}
+	for i, name := range p.s.Trace.Files() {
+		file := tables.Trace{Name: name, OffProcessor: p.s.NoOffCPU()}
 		if r := p.s.Trace.Recording(i); r != nil {
 			file.Process = &r.Process
 			if at, ok := r.Clock.Realtime(start); ok {

@@ -8,43 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/xray-tools/xray/tables/parquet"
-	"github.com/xray-tools/xray/tables/sql"
 )
-
-// The sql tables have the same columns as those that convert -f parquet writes, so that queries
-// work on both. For traces, they have the tables that need no pass over the trace.
-func TestSQLColumnsAreThoseOfParquet(t *testing.T) {
-	of := make(map[string][]string)
-	for _, table := range sql.Tables {
-		of[table.Name] = namesOf(table.Columns)
-	}
-	for _, table := range parquet.Tables {
-		var want []string
-		if slices.Contains(of[table.Name], "trace") {
-			want = append(want, "trace") // the partition
-		}
-		for i := range table.Columns {
-			want = append(want, table.Columns[i].Name)
-		}
-		got := of[table.Name]
-		if table.Name == "traces" {
-			for _, name := range got {
-				if !slices.Contains(want, name) {
-					t.Errorf("traces.%s is not in Parquet", name)
-				}
-			}
-			continue
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s: (-parquet +sql)\n%s", table.Name, diff)
-		}
-	}
-	if len(of) != len(parquet.Tables) {
-		t.Errorf("%d tables, and %d in Parquet", len(of), len(parquet.Tables))
-	}
-}
 
 // SQL sums equal those of account for traces with a clock of 1 GHz, which most of these are.
 // Otherwise each duration is rounded, so the test adds up ticks.

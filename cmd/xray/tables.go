@@ -16,6 +16,7 @@ import (
 	"github.com/xray-tools/xray/convert"
 	"github.com/xray-tools/xray/internal/fileio"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/tables"
 	"github.com/xray-tools/xray/tables/parquet"
 )
 
@@ -34,9 +35,11 @@ func parquetTables(c *conversion, s *session.Session, opts convert.Options) (*se
 		Trace:     parquet.PartitionName(cmp.Or(c.traceName, filepath.Base(file))),
 		Identity:  fmt.Sprintf("%d to %d, %d threads", span.First, span.Last, span.Threads),
 		CreatedBy: "xray version " + version(),
-		Names:     s.Names, Clock: s.Clock, Base: opts.Base, Last: span.Last,
-		OffCPU: opts.OffCPU != nil, ThreadName: opts.ThreadName, ProcessName: opts.ProcessName,
-		Workers: min(runtime.GOMAXPROCS(0), mostEncoders),
+		Source: tables.Source{
+			Names: s.Names, Clock: s.Clock, Base: opts.Base, OffCPU: opts.OffCPU != nil,
+			ThreadName: opts.ThreadName, ProcessName: opts.ProcessName,
+		},
+		Last: span.Last, Workers: min(runtime.GOMAXPROCS(0), mostEncoders),
 	}
 	if err := c.beside(&how); err != nil {
 		return nil, err
@@ -97,9 +100,9 @@ func (c *conversion) fillTables(s *session.Session, opts convert.Options, how pa
 }
 
 // summary returns what the tables state about the trace.
-func (c *conversion) summary(s *session.Session, opts convert.Options, run *session.Run) *parquet.Summary {
+func (c *conversion) summary(s *session.Session, opts convert.Options, run *session.Run) *tables.Trace {
 	losses := s.Trace.Losses()
-	list := &parquet.Summary{
+	list := &tables.Trace{
 		Name: s.Trace.Files()[0], Stats: run.Stats, Threads: s.Trace.Threads(),
 		Losses: losses.Count(), LostRecords: losses.Records(), Caveats: c.caveats,
 	}

@@ -1,6 +1,6 @@
 // Package parquet writes the calls of a trace as tables in Parquet files, for engines such as
-// DuckDB, Spark and ClickHouse. [Tables] describes the tables, and docs/parquet.md how to use
-// them.
+// DuckDB, Spark and ClickHouse. [tables.All] describes the tables, and docs/parquet.md how to
+// use them.
 //
 // Each table has a folder. Each trace has a folder in it, named as engines expect partitions:
 //
@@ -20,14 +20,13 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/xray-tools/xray/reader"
-	"github.com/xray-tools/xray/reader/calls"
-	"github.com/xray-tools/xray/symbolize"
+	"github.com/xray-tools/xray/tables"
 	"github.com/xray-tools/xray/tables/parquetfile"
 )
 
 // Options of a Writer.
 type Options struct {
+	tables.Source
 	// Create creates a file. path is relative to the output, with slashes. The Writer closes the
 	// file.
 	Create func(path string) (io.WriteCloser, error)
@@ -37,15 +36,8 @@ type Options struct {
 	Identity string
 	// CreatedBy is the program and its version.
 	CreatedBy string
-	Names     symbolize.Names
-	// Clock is the trace's clock, Base the tick that becomes time 0, and Last the tick of the
-	// last record.
-	Clock      reader.Clock
-	Base, Last uint64
-	// OffCPU says that the trace has off-CPU times. calls.Options.OffCPU must be set as well.
-	OffCPU bool
-	// ThreadName and ProcessName return the names of a thread and of its process, or "".
-	ThreadName, ProcessName func(reader.Thread) string
+	// Last is the tick of the last record. If OffCPU is set, calls.Options.OffCPU must be, too.
+	Last uint64
 	// Workers is the number of goroutines that encode. Less than 1 means 1.
 	Workers int
 }
@@ -66,38 +58,7 @@ func PartitionName(name string) string {
 	return name
 }
 
-// function returns the known properties of a function.
-func (o *Options) function(id reader.FuncID) function {
-	f := function{name: valid(symbolize.Label(o.Names, id))}
-	if o.Names != nil {
-		if s, ok := o.Names.Func(id); ok && s.File != "" {
-			f.file, f.line = valid(s.File), int32(s.Line)
-		}
-	}
-	return f
-}
-
 func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
-
-// time converts a time of the trace's clock to nanoseconds since Base.
-func (o *Options) time(tsc uint64) int64 {
-	if tsc < o.Base {
-		return -saturated(o.Clock.Nanos(o.Base - tsc))
-	}
-	return saturated(o.Clock.Nanos(tsc - o.Base))
-}
-
-// Summary is the caller's part of the row in the table traces.
-type Summary struct {
-	Name                string
-	Started             int64 // nanoseconds since 1970; 0 if unknown
-	Stats               *calls.Stats
-	Threads             int // number of threads in the trace
-	Losses, LostRecords int64
-	Process             *reader.Process // nil if unknown
-	OffProcessor        string          // why off-CPU times are unknown; "" if they are known
-	Caveats             []string
-}
 
 // Keys in the metadata of each file.
 const (
@@ -122,8 +83,8 @@ func Check(r io.ReaderAt, size int64, samePartition bool, identity string) error
 		return err
 	case version == "":
 		return errors.New("xray did not write this file")
-	case version != strconv.Itoa(Version):
-		return fmt.Errorf("its tables have version %s, but this xray writes version %d", version, Version)
+	case version != strconv.Itoa(tables.Version):
+		return fmt.Errorf("its tables have version %s, but this xray writes version %d", version, tables.Version)
 	case samePartition && values[traceKey] != identity:
 		return errOtherTrace
 	}

@@ -1,10 +1,9 @@
 package parquet
 
 import (
-	"math"
-
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/tables"
 	"github.com/xray-tools/xray/tables/parquetfile"
 )
 
@@ -15,28 +14,19 @@ type groupEncoder struct {
 	lengths, selfs parquetfile.Indexer
 	sites          siteIndex
 	ids, callers   numbering[reader.FuncID]
-	names          map[reader.FuncID]function
+	names          *tables.FunctionCache
 	// scratch memory
 	keys         []uint32
 	times, ticks []int64
 	uses         []uint32
 }
 
-// mostNames limits the number of functions that an encoder caches.
-const mostNames = 1 << 17
-
-// function has the values that are the same in all rows of a function.
-type function struct {
-	name, file string
-	line       int32
-}
-
 func newGroupEncoder(opts *Options) *groupEncoder {
-	return &groupEncoder{opts: opts, Encoder: parquetfile.NewEncoder(callsTable.columns()), names: map[reader.FuncID]function{}}
+	return &groupEncoder{opts: opts, Encoder: parquetfile.NewEncoder(tables.Calls.InFiles()), names: tables.NewFunctionCache(opts.Names)}
 }
 
 // encode encodes a group into the memory of to. threads are the threads that have begun.
-func (e *groupEncoder) encode(g *group, threads []threadRow, to *parquetfile.Group) {
+func (e *groupEncoder) encode(g *group, threads []*tables.Thread, to *parquetfile.Group) {
 	g.encoded = to
 	e.Begin(to, g.rows())
 	e.threads(g, threads)
@@ -54,7 +44,7 @@ func (e *groupEncoder) encode(g *group, threads []threadRow, to *parquetfile.Gro
 }
 
 // threads encodes process, thread and thread_name.
-func (e *groupEncoder) threads(g *group, threads []threadRow) {
+func (e *groupEncoder) threads(g *group, threads []*tables.Thread) {
 	var index numbering[int32]
 	var process, thread []int32
 	var names []string
@@ -63,9 +53,9 @@ func (e *groupEncoder) threads(g *group, threads []threadRow) {
 		index.add(s.thread, false)
 	}
 	for _, i := range index.values {
-		t := &threads[i]
-		process, thread = append(process, t.thread.Process), append(thread, t.thread.Thread)
-		names, nameOf = addKnown(names, nameOf, t.name, t.name != "")
+		t := threads[i]
+		process, thread = append(process, t.Process), append(thread, t.Thread.Thread)
+		names, nameOf = addKnown(names, nameOf, valid(t.Name()), t.Name() != "")
 	}
 	of := parquetfile.Keyed{}
 	if len(index.values) > 1 {
@@ -96,7 +86,7 @@ func (e *groupEncoder) keysOf(rows int) []uint32 {
 func (e *groupEncoder) starts(g *group) {
 	e.times = e.times[:0]
 	for _, tsc := range g.start {
-		e.times = append(e.times, e.opts.time(tsc))
+		e.times = append(e.times, e.opts.Time(tsc))
 	}
 	e.Int64s(e.times)
 }
@@ -118,7 +108,7 @@ func timesOf(x *parquetfile.Indexer, ticks []uint64) times {
 func (e *groupEncoder) nanos(t times) {
 	e.times = e.times[:0]
 	for _, ticks := range t.of {
-		e.times = append(e.times, saturated(e.opts.Clock.Nanos(ticks)))
+		e.times = append(e.times, tables.Saturated(e.opts.Clock.Nanos(ticks)))
 	}
 	e.timeColumn(t.keys, e.times)
 }
@@ -127,7 +117,7 @@ func (e *groupEncoder) nanos(t times) {
 func (e *groupEncoder) inTicks(t times) {
 	e.times = e.times[:0]
 	for _, ticks := range t.of {
-		e.times = append(e.times, saturated(ticks))
+		e.times = append(e.times, tables.Saturated(ticks))
 	}
 	e.timeColumn(t.keys, e.times)
 }
@@ -139,9 +129,6 @@ func (e *groupEncoder) timeColumn(keys []uint32, values []int64) {
 		e.Int64Of(parquetfile.Keyed{Keys: keys}, values)
 	}
 }
-
-// saturated returns v, or the largest int64 if v is larger.
-func saturated(v uint64) int64 { return int64(min(v, math.MaxInt64)) }
 
 // arguments encodes the logged arguments.
 func (e *groupEncoder) arguments(g *group) {
@@ -230,7 +217,7 @@ func (e *groupEncoder) off(g *group, off func(*rowWait) uint64) {
 	values := []int64{0}
 	for _, v := range some {
 		keys[v.row] = uint32(len(values))
-		values = append(values, saturated(e.opts.Clock.Nanos(v.value)))
+		values = append(values, tables.Saturated(e.opts.Clock.Nanos(v.value)))
 	}
 	e.usedOnly(keys, values)
 }
@@ -260,11 +247,11 @@ func (e *groupEncoder) onCPU(g *group, all times, off func(*rowWait) uint64) {
 	copy(keys, all.keys)
 	e.times = e.times[:0]
 	for _, ticks := range all.of {
-		e.times = append(e.times, saturated(e.opts.Clock.Nanos(ticks)))
+		e.times = append(e.times, tables.Saturated(e.opts.Clock.Nanos(ticks)))
 	}
 	for i := range g.waits {
 		keys[g.waits[i].row] = uint32(len(e.times))
-		e.times = append(e.times, saturated(e.opts.Clock.Nanos(left(&g.waits[i]))))
+		e.times = append(e.times, tables.Saturated(e.opts.Clock.Nanos(left(&g.waits[i]))))
 	}
 	e.usedOnly(keys, e.times)
 }

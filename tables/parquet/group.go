@@ -100,13 +100,3 @@ func (g *group) span(row uint32, thread int32) {
 		g.spans = append(g.spans, threadSpan{row, thread})
 	}
 }
-
-// threadRow has the values that are the same for all calls of a thread.
-type threadRow struct {
-	thread      reader.Thread
-	name        string
-	process     string
-	calls       int64
-	first, last uint64 // ticks
-	seen        bool
-}

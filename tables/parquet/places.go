@@ -22,15 +22,15 @@ func (e *groupEncoder) places(g *group) {
 	e.Int32Of(of, depths)
 
 	of.Via = ids.keys
-	functions := e.functions(ids.values)
 	var files []string
 	var lines []int32
 	var fileOf, lineOf []uint32
-	names := make([]string, 0, len(functions))
-	for _, f := range functions {
-		names = append(names, f.name)
-		files, fileOf = addKnown(files, fileOf, f.file, f.file != "")
-		lines, lineOf = addKnown(lines, lineOf, f.line, f.line != 0)
+	names := make([]string, 0, len(ids.values))
+	for _, id := range ids.values {
+		f := e.names.Of(id)
+		names = append(names, valid(f.Name()))
+		files, fileOf = addKnown(files, fileOf, valid(f.File()), f.File() != "")
+		lines, lineOf = addKnown(lines, lineOf, f.Line(), f.Line() != 0)
 	}
 	e.Int32Of(of, idNumbers(ids.values))
 	of.Again = true
@@ -41,30 +41,13 @@ func (e *groupEncoder) places(g *group) {
 	of.Via, of.Again = callers.keys, false
 	e.Int32Of(of, idNumbers(callers.values))
 	names = names[:0]
-	for _, f := range e.functions(callers.values) {
-		names = append(names, f.name)
+	for _, id := range callers.values {
+		names = append(names, valid(e.names.Of(id).Name()))
 	}
 	of.Again = true
 	e.StringOf(of, names)
 	of.Via, of.Again = nil, false
 	e.Int32Of(of, paths)
-}
-
-// functions returns the known properties of functions.
-func (e *groupEncoder) functions(ids []reader.FuncID) []function {
-	if len(e.names) > mostNames {
-		clear(e.names)
-	}
-	list := make([]function, 0, len(ids))
-	for _, id := range ids {
-		f, known := e.names[id]
-		if !known {
-			f = e.opts.function(id)
-			e.names[id] = f
-		}
-		list = append(list, f)
-	}
-	return list
 }
 
 func idNumbers(ids []reader.FuncID) []int32 {

@@ -3,8 +3,8 @@ package parquet
 import (
 	"fmt"
 	"io"
-	"strings"
 
+	"github.com/xray-tools/xray/tables"
 	"github.com/xray-tools/xray/tables/parquetfile"
 )
 
@@ -12,7 +12,7 @@ import (
 type rows struct {
 	file    *parquetfile.File
 	closer  io.Closer
-	table   *Table
+	columns []parquetfile.Column
 	encoder *parquetfile.Encoder
 	group   parquetfile.Group
 	cells   []cells // by column
@@ -33,19 +33,19 @@ const (
 	groupBytes = 16 << 20
 )
 
-func (w *Writer) newRows(t *Table) (*rows, error) {
+func (w *Writer) newRows(t *tables.Table) (*rows, error) {
 	file, closer, err := w.create(t, 0)
 	if err != nil {
 		return nil, err
 	}
+	columns := t.InFiles()
 	return &rows{
-		file: file, closer: closer, table: t,
-		encoder: parquetfile.NewEncoder(t.columns()), cells: make([]cells, len(t.Columns)),
+		file: file, closer: closer, columns: columns, encoder: parquetfile.NewEncoder(columns), cells: make([]cells, len(columns)),
 	}, nil
 }
 
-// add adds a row: an int32, int64, uint64, string, []byte or []string for each column, or nil.
-func (r *rows) add(values ...any) error {
+// add adds a row of values as [tables.Of] has them.
+func (r *rows) add(values []any) error {
 	for i, v := range values {
 		c := &r.cells[i]
 		key := uint32(len(c.ints) + len(c.texts))
@@ -53,25 +53,21 @@ func (r *rows) add(values ...any) error {
 		case nil:
 			key = parquetfile.Absent
 			c.counts = append(c.counts, 0)
-		case int32:
-			c.ints = append(c.ints, int64(v))
 		case int64:
 			c.ints = append(c.ints, v)
-		case uint64:
-			c.ints = append(c.ints, int64(v))
 		case string:
-			c.texts = append(c.texts, strings.ToValidUTF8(v, "\uFFFD"))
+			c.texts = append(c.texts, valid(v))
 			r.size += len(v)
 		case []byte:
 			c.texts = append(c.texts, string(v))
 			r.size += len(v)
 		case []string:
 			for _, s := range v {
-				c.texts = append(c.texts, strings.ToValidUTF8(s, "\uFFFD"))
+				c.texts = append(c.texts, valid(s))
 			}
 			c.counts = append(c.counts, uint32(len(v)))
 		default:
-			return fmt.Errorf("column %s: unexpected type %T", r.table.Columns[i].Name, v)
+			return fmt.Errorf("column %s: unexpected type %T", r.columns[i].Name, v)
 		}
 		c.keys = append(c.keys, key)
 	}
@@ -89,14 +85,14 @@ func (r *rows) flush() error {
 	for i := range r.cells {
 		c := &r.cells[i]
 		of := parquetfile.Keyed{Keys: c.keys, Gaps: true}
-		switch column := &r.table.Columns[i]; {
+		switch column := &r.columns[i]; {
 		case column.List:
 			r.encoder.StringLists(c.counts, c.texts)
-		case column.Kind == texts, column.Kind == blobs:
+		case column.Kind == parquetfile.String, column.Kind == parquetfile.Bytes:
 			r.encoder.StringOf(of, c.texts)
-		case column.Kind == int32s:
+		case column.Kind == parquetfile.Int32:
 			r.encoder.Int32Of(of, narrow(c.ints))
-		case column.Kind == uint64s:
+		case column.Kind == parquetfile.Uint64:
 			r.encoder.Uint64Of(of, unsigned(c.ints))
 		default:
 			r.encoder.Int64Of(of, c.ints)

@@ -3,12 +3,12 @@ package parquet
 import (
 	"fmt"
 	"io"
-	"math"
 	"strconv"
 	"sync"
 
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/tables"
 	"github.com/xray-tools/xray/tables/parquetfile"
 )
 
@@ -19,7 +19,7 @@ const buckets = 16
 // paths. It is not safe for concurrent use.
 type Writer struct {
 	opts    Options
-	threads []threadRow // by index of batches
+	threads []*tables.Thread // by index of batches; nil for those without a call and an event
 	paths   *calls.Paths
 	events  *rows
 
@@ -44,7 +44,7 @@ type Writer struct {
 // task is a group to encode, and the threads that have begun.
 type task struct {
 	group   *group
-	threads []threadRow
+	threads []*tables.Thread
 }
 
 // New returns a writer of the tables of a trace, and starts its goroutines. Call Close or Abort to
@@ -72,13 +72,13 @@ func New(opts Options) *Writer {
 }
 
 // create starts a file of a table.
-func (w *Writer) create(t *Table, part int) (*parquetfile.File, io.Closer, error) {
+func (w *Writer) create(t *tables.Table, part int) (*parquetfile.File, io.Closer, error) {
 	out, err := w.opts.Create(fmt.Sprintf("%s/trace=%s/part-%d.parquet", t.Name, w.opts.Trace, part))
 	if err != nil {
 		return nil, nil, err
 	}
-	file, err := parquetfile.NewFile(out, t.Name, w.opts.CreatedBy, t.columns(), [][2]string{
-		{schemaKey, strconv.Itoa(Version)}, {traceKey, w.opts.Identity},
+	file, err := parquetfile.NewFile(out, t.Name, w.opts.CreatedBy, t.InFiles(), [][2]string{
+		{schemaKey, strconv.Itoa(tables.Version)}, {traceKey, w.opts.Identity},
 	})
 	if err != nil {
 		out.Close()
@@ -91,13 +91,13 @@ func (w *Writer) create(t *Table, part int) (*parquetfile.File, io.Closer, error
 func (w *Writer) Calls(b *calls.Batch) error {
 	w.paths = b.Paths
 	for len(w.threads) <= b.Index {
-		w.threads = append(w.threads, threadRow{})
+		w.threads = append(w.threads, nil)
 	}
-	t := &w.threads[b.Index]
-	if !t.seen && len(b.Calls)+len(b.Events) > 0 {
-		t.seen, t.thread = true, b.Thread
-		t.name, t.process = known(w.opts.ThreadName, b.Thread), known(w.opts.ProcessName, b.Thread)
+	if w.threads[b.Index] == nil && len(b.Calls)+len(b.Events) > 0 {
+		t := w.opts.ThreadOf(b.Thread)
+		w.threads[b.Index] = &t
 	}
+	t := w.threads[b.Index]
 	for i := range b.Events {
 		if err := w.event(t, &b.Events[i]); err != nil {
 			return err
@@ -126,7 +126,7 @@ func (w *Writer) Calls(b *calls.Batch) error {
 		for ; len(waits) > 0 && waits[0].Call == i; waits = waits[1:] {
 			g.waits = append(g.waits, rowWait{row, waits[0].Self, waits[0].Total})
 		}
-		t.note(c)
+		t.Count(c)
 		g.grow()
 		if g.rows() == groupRows {
 			if err := w.flush(g); err != nil {
@@ -136,24 +136,6 @@ func (w *Writer) Calls(b *calls.Batch) error {
 		}
 	}
 	return nil
-}
-
-// note counts a call of the thread.
-func (t *threadRow) note(c *calls.Call) {
-	end := c.Start + min(c.Duration, math.MaxUint64-c.Start)
-	if t.calls == 0 {
-		t.first, t.last = c.Start, end
-	}
-	t.first, t.last = min(t.first, c.Start), max(t.last, end)
-	t.calls++
-}
-
-// known returns what name returns for a thread, or "" if name is nil.
-func known(name func(reader.Thread) string, t reader.Thread) string {
-	if name == nil {
-		return ""
-	}
-	return valid(name(t))
 }
 
 // bucketOf returns the group of calls that start at start, and a range of times with the same group.
@@ -267,7 +249,7 @@ func (w *Writer) closeFiles() {
 }
 
 // Close writes the remaining rows, and the tables other than calls.
-func (w *Writer) Close(s *Summary) error {
+func (w *Writer) Close(trace *tables.Trace) error {
 	err := w.flushAll()
 	w.stop()
 	if err == nil {
@@ -280,7 +262,7 @@ func (w *Writer) Close(s *Summary) error {
 	if err := w.calls.finish(); err != nil {
 		return err
 	}
-	return w.tables(s)
+	return w.tables(trace)
 }
 
 // flushAll passes on the remaining rows of the buckets, in row groups of several buckets.
@@ -319,7 +301,7 @@ type callsFile struct {
 }
 
 func (c *callsFile) open() (err error) {
-	c.file, c.closer, err = c.writer.create(&callsTable, c.part)
+	c.file, c.closer, err = c.writer.create(&tables.Calls.Table, c.part)
 	return err
 }
 

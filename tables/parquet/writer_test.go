@@ -15,6 +15,8 @@ import (
 
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/tables"
+	"github.com/xray-tools/xray/tables/parquetfile"
 )
 
 // files has the files that a writer creates.
@@ -62,8 +64,8 @@ const span = 16_000_000
 
 func options(f *files, workers int) Options {
 	return Options{
-		Create: f.create, Trace: "t", CreatedBy: "test", Clock: reader.Clock{Frequency: 3e9}, Base: 1000, Last: 1000 + span,
-		OffCPU: true, Workers: workers,
+		Source: tables.Source{Clock: reader.Clock{Frequency: 3e9}, Base: 1000, OffCPU: true},
+		Create: f.create, Trace: "t", CreatedBy: "test", Last: 1000 + span, Workers: workers,
 	}
 }
 
@@ -112,7 +114,7 @@ func written(t *testing.T, workers int, partRows int64) *files {
 	if _, err := feed(w); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(&Summary{Stats: &calls.Stats{}}); err != nil {
+	if err := w.Close(&tables.Trace{Stats: &calls.Stats{}}); err != nil {
 		t.Fatal(err)
 	}
 	for path, file := range f.list {
@@ -126,7 +128,7 @@ func written(t *testing.T, workers int, partRows int64) *files {
 // The bytes do not depend on the number of goroutines.
 func TestSameBytes(t *testing.T) {
 	one, four := written(t, 1, 0), written(t, 4, 0)
-	if a, b := slices.Sorted(maps.Keys(one.list)), slices.Sorted(maps.Keys(four.list)); !slices.Equal(a, b) || len(a) != len(Tables) {
+	if a, b := slices.Sorted(maps.Keys(one.list)), slices.Sorted(maps.Keys(four.list)); !slices.Equal(a, b) || len(a) != len(tables.All) {
 		t.Fatal(a, b)
 	}
 	for path, file := range one.list {
@@ -146,7 +148,7 @@ func groupsOf(t *testing.T, data []byte) (list []rowGroup) {
 		t.Fatal(err)
 	}
 	for _, g := range f.RowGroups() {
-		column := slices.IndexFunc(callsTable.Columns, func(c Column) bool { return c.Name == "start" })
+		column := slices.IndexFunc(tables.Calls.InFiles(), func(c parquetfile.Column) bool { return c.Name == "start" })
 		low, high, ok := g.ColumnChunks()[column].(*pq.FileColumnChunk).Bounds()
 		if !ok {
 			t.Fatal("no bounds")
@@ -209,7 +211,7 @@ func TestFullDisk(t *testing.T) {
 		if err != nil {
 			w.Abort()
 		} else {
-			err = w.Close(&Summary{Stats: &calls.Stats{}})
+			err = w.Close(&tables.Trace{Stats: &calls.Stats{}})
 		}
 		if !errors.Is(err, errFull) {
 			t.Errorf("with %d bytes: %v", left, err)
@@ -238,7 +240,7 @@ func TestAbort(t *testing.T) {
 	opts := options(f, 1)
 	opts.Create = func(string) (io.WriteCloser, error) { return nil, errFull }
 	w = New(opts)
-	if err := w.Close(&Summary{Stats: &calls.Stats{}}); !errors.Is(err, errFull) {
+	if err := w.Close(&tables.Trace{Stats: &calls.Stats{}}); !errors.Is(err, errFull) {
 		t.Error(err)
 	}
 }

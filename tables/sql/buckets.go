@@ -13,6 +13,7 @@ import (
 
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/tables"
 )
 
 // bucketList groups calls by the values of columns. For example, it has a bucket for each
@@ -27,7 +28,7 @@ type bucketList struct {
 	order   []ordering
 	keyed   []fields // of the order's columns, each once
 	fields  fields   // of the calls in buckets
-	threads []*threadInfo
+	threads []*tables.Thread
 	byKey   map[bucketKey]*bucket
 	sorted  []*bucket
 	values  map[driver.Value][]*bucket // by the first value; nil until it is needed
@@ -68,39 +69,30 @@ const (
 	fieldResult
 )
 
-// fieldOf is the part of a call that a column shows.
-func fieldOf(column int) fields {
-	switch column {
-	case colTrace, colProcess, colThread, colThreadName:
-		return fieldThread
-	case colStart:
-		return fieldStart
-	case colDuration, colDurationTicks:
-		return fieldDuration
-	case colSelf, colSelfTicks:
-		return fieldSelf
-	case colDepth:
-		return fieldDepth
-	case colFunctionID, colFunction, colFile, colLine:
-		return fieldFunc
-	case colCallerID, colCaller:
-		return fieldCaller
-	case colPath:
-		return fieldPath
-	case colArguments:
-		return fieldArgs
-	case colResult:
-		return fieldResult
-	case colEnded:
-		return fieldEnd
-	case colCPU:
-		return fieldOff | fieldDuration
-	case colBlocked, colQueued, colRecorder:
-		return fieldOff
-	case colSelfCPU:
-		return fieldSelfOff | fieldSelf
+// fieldsOf are the parts of a call that columns show.
+var fieldsOf = func() (list []fields) {
+	parts := map[string]fields{
+		"trace": fieldThread, "process": fieldThread, "thread": fieldThread, "thread_name": fieldThread,
+		"start": fieldStart, "duration": fieldDuration, "duration_ticks": fieldDuration, "self": fieldSelf, "self_ticks": fieldSelf,
+		"depth": fieldDepth, "function_id": fieldFunc, "function": fieldFunc, "file": fieldFunc, "line": fieldFunc,
+		"caller_id": fieldCaller, "caller": fieldCaller, "path": fieldPath, "arguments": fieldArgs, "result": fieldResult, "ended": fieldEnd,
+		"cpu": fieldOff | fieldDuration, "blocked": fieldOff, "queued": fieldOff, "recorder": fieldOff,
+		"self_cpu": fieldSelfOff | fieldSelf, "self_blocked": fieldSelfOff, "self_queued": fieldSelfOff, "self_recorder": fieldSelfOff,
 	}
-	return fieldSelfOff
+	for _, c := range tables.Calls.Columns {
+		list = append(list, parts[c.Name])
+	}
+	return list
+}()
+
+// fields are the parts of calls that a plan needs.
+func (p *plan) fields() (f fields) {
+	for n := range fieldsOf {
+		if p.uses(n) {
+			f |= fieldsOf[n]
+		}
+	}
+	return f
 }
 
 // keyFields are the parts of calls that have few different values.
@@ -108,7 +100,7 @@ const keyFields = fieldThread | fieldDepth | fieldFunc | fieldCaller | fieldPath
 
 // bucketable reports whether there may be buckets for a column.
 func bucketable(column int) bool {
-	return column >= 0 && column < callColumns && fieldOf(column)&keyFields != 0
+	return column >= 0 && column < len(tables.Calls.Columns) && fieldsOf[column]&keyFields != 0
 }
 
 // key returns the part of a call that a column shows, as a number.
@@ -136,7 +128,7 @@ func (l *bucketList) setKeys(r *row, keys bucketKey) {
 	for i, f := range l.keyed {
 		switch key := keys[i]; f {
 		case fieldThread:
-			r.index, r.thread = int(key), l.threads[key]
+			r.index, r.Thread = int(key), l.threads[key]
 		case fieldDepth:
 			r.Depth = key
 		case fieldFunc:
@@ -157,15 +149,11 @@ const blockSize = 1 << 10
 // collect reads the calls that a filter selects into buckets.
 func (db *DB) collect(p *plan, filter calls.Filter, order []ordering) (*bucketList, error) {
 	l := &bucketList{db: db, order: order, byKey: make(map[bucketKey]*bucket)}
-	for n := range callColumns {
-		if p.uses(n) {
-			l.fields |= fieldOf(n)
-		}
-	}
+	l.fields = p.fields()
 	with := *p
 	for _, o := range order {
 		with.used |= 1 << o.column
-		f := fieldOf(o.column)
+		f := fieldsOf[o.column]
 		l.fields &^= f
 		if !slices.Contains(l.keyed, f) {
 			l.keyed = append(l.keyed, f)
@@ -228,7 +216,7 @@ func (l *bucketList) sort() {
 		var r row
 		l.setKeys(&r, b.key)
 		for _, o := range l.order {
-			b.values = append(b.values, l.db.value(&r, o.column))
+			b.values = append(b.values, tables.Calls.Value(&l.db.opts.Source, &r.Call, o.column))
 		}
 		l.sorted = append(l.sorted, b)
 	}
@@ -312,20 +300,20 @@ func (l *bucketList) append(dst []byte, r *row) []byte {
 		dst = append(dst, byte(r.Ending()))
 	}
 	if f&fieldOff != 0 {
-		dst = appendOff(dst, r.off)
+		dst = appendOff(dst, r.Off)
 	}
 	if f&fieldSelfOff != 0 {
-		dst = appendOff(dst, r.selfOff)
+		dst = appendOff(dst, r.SelfOff)
 	}
 	if f&fieldResult != 0 {
-		if dst = append(dst, 0); r.hasResult {
+		if dst = append(dst, 0); r.HasResult {
 			dst[len(dst)-1] = 1
-			dst = binary.AppendUvarint(dst, r.result)
+			dst = binary.AppendUvarint(dst, r.Result)
 		}
 	}
 	if f&fieldArgs != 0 {
-		dst = binary.AppendUvarint(dst, uint64(len(r.args)))
-		for _, a := range r.args {
+		dst = binary.AppendUvarint(dst, uint64(len(r.Args)))
+		for _, a := range r.Args {
 			dst = binary.AppendUvarint(dst, a.Value)
 		}
 	}
@@ -389,7 +377,7 @@ func (b *bucketReader) next(r *row) error {
 	f := b.l.fields
 	if f&fieldThread != 0 {
 		r.index = int(u())
-		r.thread = b.l.threads[r.index]
+		r.Thread = b.l.threads[r.index]
 	}
 	if f&fieldStart != 0 {
 		r.Start = u()
@@ -417,20 +405,20 @@ func (b *bucketReader) next(r *row) error {
 		b.data = b.data[1:]
 	}
 	if f&fieldOff != 0 {
-		r.off.Blocked, r.off.Queued, r.off.Recorder = u(), u(), u()
+		r.Off.Blocked, r.Off.Queued, r.Off.Recorder = u(), u(), u()
 	}
 	if f&fieldSelfOff != 0 {
-		r.selfOff.Blocked, r.selfOff.Queued, r.selfOff.Recorder = u(), u(), u()
+		r.SelfOff.Blocked, r.SelfOff.Queued, r.SelfOff.Recorder = u(), u(), u()
 	}
 	if f&fieldResult != 0 {
-		if r.hasResult = u() != 0; r.hasResult {
-			r.result = u()
+		if r.HasResult = u() != 0; r.HasResult {
+			r.Result = u()
 		}
 	}
 	if f&fieldArgs != 0 {
-		r.args = r.args[:0]
+		r.Args = r.Args[:0]
 		for n := u(); n > 0; n-- {
-			r.args = append(r.args, calls.Arg{Value: u()})
+			r.Args = append(r.Args, calls.Arg{Value: u()})
 		}
 	}
 	return nil

@@ -1,30 +1,24 @@
 package sql
 
 import (
-	"database/sql/driver"
 	"fmt"
 	"io"
-	"math"
-	"strconv"
 
 	"modernc.org/sqlite/vtab"
 
-	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
-	"github.com/xray-tools/xray/symbolize"
+	"github.com/xray-tools/xray/tables"
 )
-
-func (o *Options) label(id reader.FuncID) string { return symbolize.Label(o.Names, id) }
 
 // module makes the virtual tables.
 type module struct {
 	db    *DB
-	table *Table
+	table *tables.Table
 }
 
 // Create implements [vtab.Module].
 func (m module) Create(ctx vtab.Context, _ []string) (vtab.Table, error) {
-	if err := ctx.Declare(m.table.declaration()); err != nil {
+	if err := ctx.Declare(declaration(m.table)); err != nil {
 		return nil, err
 	}
 	switch m.table.Name {
@@ -56,152 +50,10 @@ type callTable struct {
 func (t callTable) BestIndex(info *vtab.IndexInfo) error { return bestIndex(info) }
 func (t callTable) Open() (vtab.Cursor, error)           { return &callCursor{db: t.db}, nil }
 
-// threadInfo has the columns of a thread, ready for SQLite.
-type threadInfo struct{ trace, process, thread, name driver.Value }
-
-func (db *DB) threadInfo(t reader.Thread) threadInfo {
-	info := threadInfo{process: int64(t.Process), thread: int64(t.Thread)}
-	if int(t.File) < len(db.opts.Files) {
-		info.trace = db.opts.Files[t.File]
-	}
-	if db.opts.ThreadName != nil {
-		if name := db.opts.ThreadName(t); name != "" {
-			info.name = name
-		}
-	}
-	return info
-}
-
-func (i *threadInfo) column(n int) driver.Value {
-	switch n {
-	case colTrace:
-		return i.trace
-	case colProcess:
-		return i.process
-	case colThread:
-		return i.thread
-	}
-	return i.name
-}
-
-func (db *DB) threadValue(t reader.Thread, column int) driver.Value {
-	info := db.threadInfo(t)
-	return info.column(column)
-}
-
 // row is a call as a cursor shows it.
 type row struct {
-	calls.Call
-	index  int // of the thread
-	args   []calls.Arg
-	thread *threadInfo
-
-	result       uint64
-	hasResult    bool
-	off, selfOff calls.Off // in all of the call, and in itself alone
-}
-
-// value returns a column.
-func (db *DB) value(r *row, column int) driver.Value {
-	switch column {
-	case colTrace, colProcess, colThread, colThreadName:
-		return r.thread.column(column)
-	case colStart:
-		return db.at(r.Start)
-	case colDuration:
-		return signed(db.opts.Clock.Nanos(r.Duration))
-	case colSelf:
-		return signed(db.opts.Clock.Nanos(r.Self))
-	case colDepth:
-		return int64(r.Depth)
-	case colFunctionID:
-		return int64(r.Func)
-	case colFunction:
-		return db.names.of(r.Func).name
-	case colFile:
-		return db.names.of(r.Func).file
-	case colLine:
-		return db.names.of(r.Func).line
-	case colDurationTicks:
-		return signed(r.Duration)
-	case colSelfTicks:
-		return signed(r.Self)
-	case colArguments:
-		return argsText(r.args)
-	case colResult:
-		if r.hasResult {
-			return int64(r.result) // -1 is an error
-		}
-		return nil
-	case colEnded:
-		return endings[r.Ending()]
-	case colPath:
-		return int64(r.Path)
-	case colCallerID, colCaller:
-		switch {
-		case r.Caller == 0:
-			return nil
-		case column == colCallerID:
-			return int64(r.Caller)
-		}
-		return db.names.of(r.Caller).name
-	case colCPU, colBlocked, colQueued, colRecorder:
-		return db.off(column-colCPU, r.Duration, r.off)
-	case colSelfCPU, colSelfBlocked, colSelfQueued, colSelfRecorder:
-		return db.off(column-colSelfCPU, r.Self, r.selfOff)
-	}
-	return nil
-}
-
-// off returns the part of a time on the CPU (0), blocked (1), queued (2) or blocked by the
-// recorder (3).
-func (db *DB) off(part int, ticks uint64, off calls.Off) driver.Value {
-	switch {
-	case !db.opts.OffCPU:
-		return nil
-	case part == 0:
-		ticks -= min(ticks, off.Sum())
-	case part == 1:
-		ticks = off.Blocked
-	case part == 2:
-		ticks = off.Queued
-	default:
-		ticks = off.Recorder
-	}
-	return signed(db.opts.Clock.Nanos(ticks))
-}
-
-// signed returns a number for SQLite, which has no larger ones.
-func signed(n uint64) driver.Value { return int64(min(n, math.MaxInt64)) }
-
-// endings are the names of the results of calls.Call.Ending.
-var endings = func() (list [calls.Endings]driver.Value) {
-	for e := range list {
-		list[e] = calls.End(e).String()
-	}
-	return list
-}()
-
-// at returns the time of a TSC. db.base is known.
-func (db *DB) at(tsc uint64) driver.Value {
-	if tsc < *db.base {
-		return -int64(min(db.opts.Clock.Nanos(*db.base-tsc), math.MaxInt64))
-	}
-	return signed(db.opts.Clock.Nanos(tsc - *db.base))
-}
-
-func argsText(args []calls.Arg) driver.Value {
-	if len(args) == 0 {
-		return nil
-	}
-	b := []byte{'['}
-	for i, a := range args {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = strconv.AppendUint(b, a.Value, 10)
-	}
-	return string(append(b, ']'))
+	tables.Call
+	index int // of the thread
 }
 
 // callReader gives the rows of a pass, or of a part of a [bucketList].
@@ -270,7 +122,7 @@ func (c *callCursor) Column(n int) (vtab.Value, error) {
 	if !c.plan.uses(n) {
 		return nil, fmt.Errorf("column %d was not requested", n)
 	}
-	return c.db.value(&c.row, n), nil
+	return tables.Calls.Value(&c.db.opts.Source, &c.row.Call, n), nil
 }
 
 // Rowid implements [vtab.Cursor].
@@ -299,15 +151,16 @@ type passReader struct {
 	args    []calls.Arg
 	results []calls.Arg
 	waits   []calls.Wait
-	threads []*threadInfo // by index; nil until it appears
-	thread  *threadInfo
+	threads []*tables.Thread // by index; nil until it appears
+	thread  *tables.Thread
 }
 
 // pass starts a pass for a plan.
 func (db *DB) pass(p *plan, filter calls.Filter) (*passReader, error) {
+	f := p.fields()
 	w := wants{
-		calls: true, args: p.uses(colArguments), results: p.uses(colResult), paths: p.uses(colPath),
-		waits: db.opts.OffCPU && p.used>>colCPU&(1<<(colSelfRecorder-colCPU+1)-1) != 0,
+		calls: true, args: f&fieldArgs != 0, results: f&fieldResult != 0, paths: f&fieldPath != 0,
+		waits: db.opts.OffCPU && f&(fieldOff|fieldSelfOff) != 0,
 	}
 	s, err := db.start(PassOptions{Filter: filter}, w)
 	if err != nil {
@@ -331,27 +184,27 @@ func (r *passReader) next(out *row) error {
 		}
 		slot := &r.threads[r.chunk.index]
 		if *slot == nil {
-			info := r.db.threadInfo(r.chunk.thread)
+			info := r.db.opts.ThreadOf(r.chunk.thread)
 			*slot = &info
 		}
 		r.thread = *slot
 	}
-	out.Call = r.chunk.calls[r.at]
-	out.thread, out.index = r.thread, r.chunk.index
-	if out.Args && r.stream.wants.args {
-		out.args, r.args = argsOf(r.args, r.at)
+	out.Call.Call = r.chunk.calls[r.at]
+	out.Thread, out.index = r.thread, r.chunk.index
+	if out.Call.Call.Args && r.stream.wants.args {
+		out.Args, r.args = argsOf(r.args, r.at)
 	} else {
-		out.args = nil
+		out.Args = nil
 	}
 	if r.stream.wants.results {
 		var list []calls.Arg
 		list, r.results = argsOf(r.results, r.at)
-		if out.hasResult = len(list) > 0; out.hasResult {
-			out.result = list[0].Value
+		if out.HasResult = len(list) > 0; out.HasResult {
+			out.Result = list[0].Value
 		}
 	}
 	if r.stream.wants.waits {
-		out.off, out.selfOff, r.waits = offOf(r.waits, r.at)
+		out.Off, out.SelfOff, r.waits = offOf(r.waits, r.at)
 	}
 	r.at++
 	return nil

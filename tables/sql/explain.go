@@ -16,6 +16,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/xray-tools/xray/report/label"
+	"github.com/xray-tools/xray/tables"
 )
 
 // Error explains why a query cannot run.
@@ -79,8 +80,8 @@ func tablesWith(text string) (names []string) {
 		return nil
 	}
 	column := strings.ToLower(m[2][strings.LastIndexByte(m[2], '.')+1:])
-	for _, t := range Tables {
-		for _, c := range t.Columns {
+	for _, t := range tables.All {
+		for _, c := range t.Of(tables.Queries) {
 			if c.Name == column {
 				names = append(names, t.Name)
 			}
@@ -126,7 +127,7 @@ func near(text string) []string {
 	var known []string
 	switch m[1] {
 	case "table":
-		for _, t := range Tables {
+		for _, t := range tables.All {
 			known = append(known, t.Name)
 		}
 	case "function":
@@ -134,8 +135,8 @@ func near(text string) []string {
 			known = append(known, f.Name)
 		}
 	default:
-		for _, t := range Tables {
-			for _, c := range t.Columns {
+		for _, t := range tables.All {
+			for _, c := range t.Of(tables.Queries) {
 				known = append(known, c.Name)
 			}
 		}

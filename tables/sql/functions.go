@@ -275,7 +275,7 @@ func (m *pathMatches) of(db *DB, tree *pathTree, id calls.PathID) int32 {
 	}
 	for _, id := range slices.Backward(unknown) {
 		depth++
-		if at < 0 && m.re.MatchString(db.names.name(tree.funcs[id])) {
+		if at < 0 && m.re.MatchString(db.opts.Function(tree.funcs[id]).Name()) {
 			at = depth
 		}
 		m.at[id] = at
@@ -288,7 +288,7 @@ func stackOf(db *DB, args []driver.Value) (driver.Value, error) {
 	if err != nil || path == nil {
 		return nil, err
 	}
-	return db.names.joined(path), nil
+	return db.opts.Stack(path), nil
 }
 
 func pathHas(db *DB, args []driver.Value) (driver.Value, error) {
@@ -301,7 +301,7 @@ func pathFrom(db *DB, args []driver.Value) (driver.Value, error) {
 	if err != nil || at == 0 {
 		return nil, err
 	}
-	return db.names.joined(db.paths.frames(id)[at-1:]), nil
+	return db.opts.Stack(db.paths.frames(id)[at-1:]), nil
 }
 
 func pathAt(db *DB, args []driver.Value) (driver.Value, error) {
@@ -318,7 +318,7 @@ func pathAt(db *DB, args []driver.Value) (driver.Value, error) {
 	if n < 0 || n >= int64(len(path)) {
 		return nil, nil
 	}
-	return db.names.name(path[n]), nil
+	return db.opts.Function(path[n]).Name(), nil
 }
 
 func shorten(_ *DB, args []driver.Value) (driver.Value, error) {

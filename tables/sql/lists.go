@@ -5,21 +5,21 @@ import (
 	"encoding/json"
 	"io"
 	"maps"
-	"math"
 	"slices"
 
 	"modernc.org/sqlite/vtab"
 
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/tables"
 )
 
 // listTable is a table that fits into memory: one of functions, paths, threads and traces.
 type listTable struct {
 	noRelease
 	db     *DB
-	table  *Table
-	rows   [][]driver.Value // nil until they are needed
+	table  *tables.Table
+	rows   [][]any // nil until they are needed
 	index  []map[driver.Value][]int32
 	loaded bool
 }
@@ -40,10 +40,6 @@ func (t *listTable) BestIndex(info *vtab.IndexInfo) error {
 	return nil
 }
 
-// deepestStack is the length of the longest call path whose names are in the table paths. Without
-// a limit, deep recursion would make the table huge.
-const deepestStack = 256
-
 // lazy reports whether a column is not kept, because call paths are long.
 func (t *listTable) lazy(column int) bool {
 	return t.table.Name == "paths" && column == colStack
@@ -61,7 +57,7 @@ func (t *listTable) load() error {
 	if t.rows, err = t.db.listRows(t.table.Name); err != nil {
 		return t.db.fail(err)
 	}
-	t.index = make([]map[driver.Value][]int32, len(t.table.Columns))
+	t.index = make([]map[driver.Value][]int32, len(t.table.Of(tables.Queries)))
 	t.loaded = true
 	return nil
 }
@@ -97,8 +93,8 @@ func (c *listCursor) Filter(column int, _ string, args []vtab.Value) error {
 	// SQLite may convert other values before it compares them.
 	_, text := args[0].(string)
 	_, integer := args[0].(int64)
-	want := c.t.table.Columns[column].Type
-	if text && want == texts || integer && want == integers {
+	want := c.t.table.Of(tables.Queries)[column].SQL()
+	if text && want == tables.SQLText || integer && want == tables.SQLInteger {
 		c.chosen = c.t.with(column, args[0])
 		if c.chosen == nil {
 			c.chosen = []int32{}
@@ -129,10 +125,10 @@ func (c *listCursor) row() int {
 // Column implements [vtab.Cursor].
 func (c *listCursor) Column(n int) (vtab.Value, error) {
 	if c.t.lazy(n) {
-		if c.t.rows[c.row()][colPathDepth].(int64) >= deepestStack {
+		if c.t.rows[c.row()][colPathDepth].(int64) >= tables.DeepestStack {
 			return nil, nil
 		}
-		return c.t.db.names.path(c.t.db.paths, calls.PathID(c.row()+1)), nil
+		return c.t.db.stack(calls.PathID(c.row() + 1)), nil
 	}
 	return c.t.rows[c.row()][n], nil
 }
@@ -144,7 +140,7 @@ func (c *listCursor) Rowid() (int64, error) { return int64(c.row()) + 1, nil }
 func (c *listCursor) Close() error { return nil }
 
 // listRows makes the rows of a table.
-func (db *DB) listRows(table string) ([][]driver.Value, error) {
+func (db *DB) listRows(table string) ([][]any, error) {
 	switch table {
 	case "traces":
 		return db.traceRows()
@@ -163,13 +159,8 @@ func (db *DB) listRows(table string) ([][]driver.Value, error) {
 // census is the functions and threads that occur in a trace.
 type census struct {
 	functions map[reader.FuncID]bool
-	threads   []*spanOfThread // by index; nil for those without a call and an event
-}
-
-type spanOfThread struct {
-	thread      reader.Thread
-	first, last uint64
-	calls       uint64
+	threads   []*tables.Thread // by index; nil for those without a call and an event
+	source    *tables.Source
 }
 
 // Calls implements [calls.Sink].
@@ -182,19 +173,19 @@ func (c *census) Calls(b *calls.Batch) error {
 	}
 	t := c.threads[b.Index]
 	if t == nil {
-		t = &spanOfThread{thread: b.Thread, first: math.MaxUint64}
+		info := c.source.ThreadOf(b.Thread)
+		t = &info
 		c.threads[b.Index] = t
 	}
 	var last reader.FuncID
 	for i := range b.Calls {
 		call := &b.Calls[i]
-		t.first, t.last = min(t.first, call.Start), max(t.last, call.Start+call.Duration)
+		t.Count(call)
 		if call.Func != last {
 			last = call.Func
 			c.functions[last] = true
 		}
 	}
-	t.calls += uint64(len(b.Calls))
 	return nil
 }
 
@@ -203,7 +194,7 @@ func (db *DB) count() error {
 	if db.counts != nil {
 		return nil
 	}
-	c := &census{functions: make(map[reader.FuncID]bool)}
+	c := &census{functions: make(map[reader.FuncID]bool), source: &db.opts.Source}
 	if err := db.opts.Pass(PassOptions{}, c); err != nil {
 		return err
 	}
@@ -211,45 +202,25 @@ func (db *DB) count() error {
 	return nil
 }
 
-func (db *DB) threadRows() (rows [][]driver.Value, err error) {
+func (db *DB) threadRows() (rows [][]any, err error) {
 	if _, err := db.start0(); err != nil {
 		return nil, err
 	}
 	for _, t := range db.counts.threads {
-		if t == nil {
-			continue
+		if t != nil {
+			rows = append(rows, tables.Threads.Row(&db.opts.Source, t, tables.Queries))
 		}
-		info := db.threadInfo(t.thread)
-		var first, last driver.Value
-		if t.calls > 0 {
-			first, last = db.at(t.first), db.at(t.last)
-		}
-		rows = append(rows, []driver.Value{info.trace, info.process, info.thread, info.name,
-			orNull(db.opts.ProcessName(t.thread)), int64(t.calls), first, last})
 	}
 	return rows, nil
 }
 
-func (db *DB) functionRows() (rows [][]driver.Value, err error) {
+func (db *DB) functionRows() (rows [][]any, err error) {
 	all := maps.Clone(db.counts.functions)
 	for _, id := range db.opts.Functions {
 		all[id] = true
 	}
 	for _, id := range slices.Sorted(maps.Keys(all)) {
-		f := db.names.of(id)
-		var object, address, linkage driver.Value
-		if db.opts.Object != nil {
-			object = orNull(db.opts.Object(id))
-		}
-		if db.opts.Names != nil {
-			if s, ok := db.opts.Names.Func(id); ok {
-				linkage = orNull(s.Linkage)
-				if s.Address != 0 {
-					address = int64(s.Address)
-				}
-			}
-		}
-		rows = append(rows, []driver.Value{int64(id), f.name, linkage, f.file, f.line, address, object})
+		rows = append(rows, tables.Functions.Row(&db.opts.Source, db.opts.Function(id), tables.Queries))
 	}
 	return rows, nil
 }
@@ -280,52 +251,40 @@ func (db *DB) pathTree() (*pathTree, error) {
 	return db.paths, nil
 }
 
-func (db *DB) pathRows() (rows [][]driver.Value, err error) {
+// pathRows has no stacks, which are made when they are needed.
+func (db *DB) pathRows() (rows [][]any, err error) {
 	tree, err := db.pathTree()
 	if err != nil {
 		return nil, err
 	}
-	depths := make([]int64, len(tree.funcs))
-	for id := 1; id < len(tree.funcs); id++ {
-		var parent driver.Value
-		if p := tree.parents[id]; p != 0 {
-			parent = int64(p)
-			depths[id] = depths[p] + 1
+	err = tables.EachPath(tree, func(p *tables.Path) error {
+		rows = append(rows, tables.Paths.Row(&db.opts.Source, p, tables.Queries))
+		return nil
+	})
+	return rows, err
+}
+
+func (db *DB) traceRows() (rows [][]any, err error) {
+	list := db.opts.Traces()
+	for i := range list {
+		row := tables.Traces.Row(&db.opts.Source, &list[i], tables.Queries)
+		for n, v := range row {
+			if words, ok := v.([]string); ok {
+				row[n] = jsonOf(words)
+			}
 		}
-		rows = append(rows, []driver.Value{int64(id), parent, depths[id], int64(tree.funcs[id]), db.names.of(tree.funcs[id]).name, nil})
+		rows = append(rows, row)
 	}
 	return rows, nil
 }
 
-// orNull returns a text, or NULL for "".
-func orNull(s string) driver.Value {
-	if s == "" {
+// jsonOf returns a list as JSON, or nil if it is empty.
+func jsonOf(list []string) any {
+	text, err := json.Marshal(list)
+	if err != nil || len(list) == 0 {
 		return nil
 	}
-	return s
-}
-
-func (db *DB) traceRows() (rows [][]driver.Value, err error) {
-	for i, t := range db.opts.Traces() {
-		var frequency, started, process, command driver.Value
-		if db.opts.Clock.Known() {
-			frequency = signed(db.opts.Clock.Frequency)
-		}
-		if t.Started != 0 {
-			started = t.Started
-		}
-		if p := t.Process; p != nil {
-			process = int64(p.PID)
-			if list, err := json.Marshal(p.Argv); err == nil && len(p.Argv) > 0 {
-				command = string(list)
-			}
-		} else {
-			t.Process = &reader.Process{}
-		}
-		rows = append(rows, []driver.Value{db.opts.Files[i], db.opts.Clock.Unit(), frequency, started,
-			orNull(t.Process.Host), process, orNull(t.Process.Exe), orNull(t.Process.BuildID), command, orNull(t.OffProcessor)})
-	}
-	return rows, nil
+	return string(text)
 }
 
 // eventTable is the table events.
@@ -360,7 +319,7 @@ type eventCursor struct {
 	chunk  *chunk
 	at     int
 	number int64
-	thread threadInfo
+	thread tables.Thread
 }
 
 // Filter implements [vtab.Cursor].
@@ -398,7 +357,7 @@ func (c *eventCursor) Next() (err error) {
 		}
 		c.at = 0
 		if c.chunk != nil {
-			c.thread = c.db.threadInfo(c.chunk.thread)
+			c.thread = c.db.opts.ThreadOf(c.chunk.thread)
 		}
 	}
 	return nil
@@ -409,53 +368,8 @@ func (c *eventCursor) Eof() bool { return c.chunk == nil }
 
 // Column implements [vtab.Cursor].
 func (c *eventCursor) Column(n int) (vtab.Value, error) {
-	e := &c.chunk.events[c.at]
-	switch n {
-	case colTrace, colProcess, colThread, colThreadName:
-		return c.thread.column(n), nil
-	case colTime:
-		return c.db.at(e.TSC), nil
-	case colKind:
-		switch _, mark := e.Mark(); {
-		case mark:
-			return "mark", nil
-		case e.Kind == reader.Typed:
-			return "typed", nil
-		}
-		return "custom", nil
-	case colEventType:
-		if e.Kind == reader.Typed {
-			return int64(e.Type), nil
-		}
-	case colEventCPU:
-		return int64(e.CPU), nil
-	case colEventDepth:
-		return int64(e.Depth), nil
-	case colText:
-		if mark, ok := e.Mark(); ok {
-			return orNull(mark.Text), nil
-		}
-		if e.IsText() {
-			return string(e.Data), nil
-		}
-	case colRequest:
-		if mark, ok := e.Mark(); ok && mark.Request {
-			return int64(mark.ID), nil
-		}
-	case colData:
-		return e.Data, nil
-	case colEventFunctionID, colEventFunction, colEventPath:
-		switch {
-		case e.Func == 0:
-			return nil, nil
-		case n == colEventFunctionID:
-			return int64(e.Func), nil
-		case n == colEventPath:
-			return int64(e.Path), nil
-		}
-		return c.db.names.of(e.Func).name, nil
-	}
-	return nil, nil
+	e := tables.Event{Event: &c.chunk.events[c.at], Thread: &c.thread}
+	return tables.Events.Value(&c.db.opts.Source, &e, n), nil
 }
 
 // Rowid implements [vtab.Cursor].

@@ -12,6 +12,8 @@ import (
 
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/symbolize"
+	"github.com/xray-tools/xray/tables"
 )
 
 // plan is how SQLite wants to read the table calls: it passes from BestIndex to Filter as
@@ -163,7 +165,10 @@ func (db *DB) filter(p *plan, args []vtab.Value) (calls.Filter, error) {
 		switch c.column {
 		case colTrace, colProcess, colThread, colThreadName:
 			if want := args[i]; natural(c.column, want) {
-				threads = append(threads, func(t reader.Thread) bool { return db.threadValue(t, c.column) == want })
+				threads = append(threads, func(t reader.Thread) bool {
+					info := db.opts.ThreadOf(t)
+					return tables.Calls.Value(&db.opts.Source, &tables.Call{Thread: &info}, c.column) == want
+				})
 			}
 		case colFunctionID:
 			if want, ok := args[i].(int64); ok {
@@ -171,7 +176,7 @@ func (db *DB) filter(p *plan, args []vtab.Value) (calls.Filter, error) {
 			}
 		case colFunction:
 			if match := db.matcher(c.op, args[i]); match != nil {
-				funcs = append(funcs, func(id reader.FuncID) bool { return match(db.opts.label(id)) })
+				funcs = append(funcs, func(id reader.FuncID) bool { return match(symbolize.Label(db.opts.Names, id)) })
 			}
 		case colStart:
 			if err := db.limitStart(&f, c.op, args[i]); err != nil {
@@ -221,9 +226,9 @@ func lesser[T uint32 | uint64](a, b T) T {
 func natural(column int, v vtab.Value) bool {
 	switch v.(type) {
 	case int64:
-		return Tables[0].Columns[column].Type == "INTEGER"
+		return tables.Calls.Columns[column].SQL() == tables.SQLInteger
 	case string:
-		return Tables[0].Columns[column].Type == "TEXT"
+		return tables.Calls.Columns[column].SQL() == tables.SQLText
 	}
 	return false
 }

@@ -22,11 +22,13 @@ import (
 
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
-	"github.com/xray-tools/xray/symbolize"
+	"github.com/xray-tools/xray/tables"
 )
 
 // Options say what a DB reads.
 type Options struct {
+	tables.Source // without Base
+
 	// Pass feeds the calls of the trace to a sink, in an order that depends on the trace
 	// alone. It may be called while another pass is under way. It returns the error of the
 	// sink.
@@ -35,26 +37,10 @@ type Options struct {
 	Memory int64
 	// Start returns the time that becomes 0, in ticks.
 	Start func() (uint64, error)
-	Clock reader.Clock
-	Names symbolize.Names
 	// Functions are the functions that the instrumentation maps have.
 	Functions []reader.FuncID
-	// Object returns the name of the file that a function is in.
-	Object func(reader.FuncID) string
-	// OffCPU says that the trace has times off the CPU.
-	OffCPU bool
-	// Files are the names of the traces, by reader.Thread.File.
-	Files                   []string
-	ThreadName, ProcessName func(reader.Thread) string
 	// Traces returns the rows of the table traces, one for each file.
-	Traces func() []TraceFile
-}
-
-// TraceFile describes a trace file.
-type TraceFile struct {
-	Process      *reader.Process // nil if unknown
-	Started      int64           // nanoseconds since 1970; 0 if unknown
-	OffProcessor string          // why off-CPU times are unknown
+	Traces func() []tables.Trace
 }
 
 // PassOptions say what a pass needs.
@@ -68,16 +54,16 @@ type PassOptions struct {
 // Only the first pass with paths can do so, and its sink is a Restarter.
 type Restarter interface{ Restart() }
 
-// DB is a database whose tables are those of [Tables]. It is not safe for concurrent use.
+// DB is a database whose tables are those of [tables.All]. It is not safe for concurrent use.
 type DB struct {
 	opts  Options
 	db    *sql.DB
 	conn  *sql.Conn
-	names *nameCache
-	base  *uint64 // nil until it is known
+	based bool // Base is known
 
 	counts *census   // nil until it is known
 	paths  *pathTree // nil until it is known
+	stacks []pathText
 
 	expressions patterns
 	others      int // values in all samples; see mostOthers
@@ -93,13 +79,13 @@ const maxLength = 64 << 20
 
 // Open makes a database that queries can read. It reads nothing yet.
 func Open(opts Options) (*DB, error) {
-	db := &DB{opts: opts, names: newNameCache(opts.Names), matches: make(map[*regexp.Regexp]*pathMatches)}
+	db := &DB{opts: opts, stacks: make([]pathText, pathSlots), matches: make(map[*regexp.Regexp]*pathMatches)}
 	if err := countHeap(); err != nil {
 		return nil, err
 	}
 	d := &sqlite.Driver{}
-	for i := range Tables {
-		if err := d.RegisterModule("xray_"+Tables[i].Name, module{db, &Tables[i]}); err != nil {
+	for _, t := range tables.All {
+		if err := d.RegisterModule("xray_"+t.Name, module{db, t}); err != nil {
 			return nil, err
 		}
 	}
@@ -134,7 +120,7 @@ func (c connector) Driver() driver.Driver                        { return c.d }
 func (db *DB) prepare() error {
 	// Sorting takes this much memory, and temporary files beyond it.
 	statements := []string{"PRAGMA cache_size = -16384", "PRAGMA temp_store = FILE"}
-	for _, t := range Tables {
+	for _, t := range tables.All {
 		statements = append(statements, fmt.Sprintf("CREATE VIRTUAL TABLE temp.%s USING xray_%s", t.Name, t.Name))
 	}
 	return db.exec(context.Background(), statements...)
@@ -173,12 +159,12 @@ func onlyRead(action sqlite.AuthorizerActionCode, _, _, _, _ string) sqlite.Auth
 
 // start0 returns the time that is 0 in all tables.
 func (db *DB) start0() (uint64, error) {
-	if db.base == nil {
+	if !db.based {
 		base, err := db.opts.Start()
 		if err != nil {
 			return 0, err
 		}
-		db.base = &base
+		db.opts.Base, db.based = base, true
 	}
-	return *db.base, nil
+	return db.opts.Base, nil
 }

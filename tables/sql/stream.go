@@ -38,6 +38,15 @@ func (t *pathTree) grow(p *calls.Paths) {
 	}
 }
 
+// Len is the number of paths, with 0, which is none.
+func (t *pathTree) Len() int { return len(t.funcs) }
+
+// Parent is 0 for outermost calls.
+func (t *pathTree) Parent(id calls.PathID) calls.PathID { return t.parents[id] }
+
+// Func is the last function of a path.
+func (t *pathTree) Func(id calls.PathID) reader.FuncID { return t.funcs[id] }
+
 // frames returns the functions of a path, the outermost first.
 func (t *pathTree) frames(id calls.PathID) []reader.FuncID {
 	var list []reader.FuncID

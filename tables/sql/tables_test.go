@@ -16,6 +16,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/symbolize"
+	"github.com/xray-tools/xray/tables"
 )
 
 // openTrace returns options for a trace of testdata, and counts the passes over it.
@@ -25,10 +26,8 @@ func openTrace(t *testing.T, names, trace string) (Options, *int) {
 	path := filepath.Join(dir, trace)
 	passes := new(int)
 	opts := Options{
-		Clock: reader.Clock{Frequency: 1e9}, Files: []string{trace},
-		ThreadName:  func(reader.Thread) string { return "" },
-		ProcessName: func(reader.Thread) string { return "" },
-		Traces:      func() []TraceFile { return []TraceFile{{}} },
+		Source: tables.Source{Clock: reader.Clock{Frequency: 1e9}, Files: []string{trace}},
+		Traces: func() []tables.Trace { return []tables.Trace{{Name: trace}} },
 	}
 	if names != "" {
 		table, err := symbolize.Load(filepath.Join(dir, names), symbolize.Options{})
@@ -353,9 +352,8 @@ func FuzzQuery(f *testing.F) {
 			_, _, err := calls.Run(calls.Source(trace), calls.Options{Shards: 1, Paths: p.Paths, Filter: p.Filter}, func() one { return one{sink} })
 			return err
 		},
-		Start: func() (uint64, error) { return 0, nil }, Files: []string{"t"},
-		ThreadName: func(reader.Thread) string { return "" }, ProcessName: func(reader.Thread) string { return "" },
-		Traces: func() []TraceFile { return []TraceFile{{}} },
+		Start: func() (uint64, error) { return 0, nil }, Source: tables.Source{Files: []string{"t"}},
+		Traces: func() []tables.Trace { return []tables.Trace{{}} },
 	})
 	if err != nil {
 		f.Fatal(err)
