@@ -66,17 +66,17 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// The C++ program of README.md compiles with the command in its first line, and its trace has the
+// The C++ program of docs/llvm-runtimes.md compiles with the command in its first line, and its trace has the
 // calls that it makes.
-func TestFDRProgramOfREADME(t *testing.T) {
+func TestFDRProgram(t *testing.T) {
 	testenv.Need(t, "clang++-22")
-	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "llvm-runtimes.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := regexp.MustCompile("(?ms)^```cpp\n(// ([a-z.]+), compiled by: clang\\+\\+ (.*?)\n.*?)^```$").FindStringSubmatch(string(text))
 	if m == nil {
-		t.Fatal("README.md has no C++ program")
+		t.Fatal("docs/llvm-runtimes.md has no C++ program")
 	}
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, m[2]), []byte(m[1]), 0o666); err != nil {
