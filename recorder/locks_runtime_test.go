@@ -49,8 +49,8 @@ func TestLockOrderFindsWrongOrder(t *testing.T) {
 // runtimeFloors are the files of the runtime, without their endings, from the ground up. Code calls what is on its
 // own floor and below.
 var runtimeFloors = []string{
-	"clock code descriptors locks options output state syscall text warnings",
-	"arena budget counters events folded libcalls offcpu profile profile_dump ring shared sums tailcalls threads trampoline_amd64",
+	"clock code descriptors layout locks options output state syscall text warnings",
+	"arena budget counters events folded libcalls libcalls_amd64 offcpu profile profile_dump ring shared sums tailcalls threads trampoline_amd64",
 	"gcc gcc_amd64 imports jumps landings loader objects parts patch sleds",
 	"later metadata window writer",
 	"api control handlers_amd64 hooks interpose interpose_amd64 interpose_exec lifecycle llvm_api llvm_flags llvm_log stubs",

@@ -9,7 +9,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// The layout of the runtime's memory, as in runtime/internal.h, version 1. The sizes are those of the
+// The layout of the runtime's memory, as in runtime/layout.h, version 1. The sizes are those of the
 // parts used here. The structs of other runtimes of this version may be longer.
 const (
 	layoutVersion = 1

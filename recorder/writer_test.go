@@ -44,7 +44,7 @@ func compileWith(t *testing.T, output string, files []string, flags ...string) s
 
 func buildRings(t *testing.T, flags ...string) string {
 	return compileWith(t, "rings", []string{
-		"testdata/rings.c", "runtime/writer.c", "runtime/descriptors.c", "runtime/locks.c", "runtime/output.c", "runtime/metadata.c", "runtime/text.c", "runtime/clock.c",
+		"testdata/rings.c", "runtime/writer.c", "runtime/descriptors.c", "runtime/locks.c", "runtime/output.c", "runtime/metadata.c", "runtime/state.c", "runtime/text.c", "runtime/clock.c",
 	}, flags...)
 }
 

@@ -3,12 +3,20 @@
 #include <errno.h>
 #include <sys/prctl.h>
 
+#include "api.h"
 #include "arena.h"
-#include "internal.h"
+#include "clock.h"
+#include "control.h"
+#include "events.h"
 #include "later.h"
+#include "layout.h"
+#include "lifecycle.h"
+#include "locks.h"
 #include "ring.h"
+#include "shared.h"
+#include "state.h"
 #include "syscall.h"
-#include "trace.h"
+#include "text.h"
 
 #include "xray/recorder.h"
 

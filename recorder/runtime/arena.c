@@ -10,12 +10,17 @@
 #include <sys/un.h>
 
 #include "arena.h"
+#include "budget.h"
 #include "descriptors.h"
 #include "hooks.h"
+#include "layout.h"
+#include "locks.h"
 #include "ring.h"
 #include "syscall.h"
-#include "trace.h"
+#include "text.h"
+#include "warnings.h"
 #include "window.h"
+#include "writer.h"
 
 static struct xr_arena *arena;
 static struct xr_process *self; /* null if no entry is left */

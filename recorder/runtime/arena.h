@@ -15,9 +15,11 @@
 #ifndef XRAY_RECORDER_ARENA_H
 #define XRAY_RECORDER_ARENA_H
 
-#include "internal.h"
+#include "layout.h"
 
 #pragma GCC visibility push(hidden)
+
+struct xr_window;
 
 #define XR_ARENA_MAGIC "XRAY-ARENA-1" /* 16 bytes with zeros */
 #define XR_SELECT_MAGIC "XRAY-SELECT-1"
@@ -174,6 +176,10 @@ void xr_arena_check(const char *address);
 uint64_t xr_arena_written(const struct xr_thread *t, int *unsure);
 /* Creates a new entry for a forked child. */
 void xr_arena_forked(uint32_t parent);
+
+/* Returns zeroed memory that is never freed. Under an observer it outlives the process. Returns
+ * null if there is no memory. */
+void *xr_keep(uint64_t size);
 
 #pragma GCC visibility pop
 

@@ -10,9 +10,15 @@
  * entries and exits in a trace always match. The exits of a function stay on while one of its
  * calls is noted. */
 #include "arena.h"
+#include "budget.h"
+#include "clock.h"
+#include "counters.h"
 #include "hooks.h"
+#include "layout.h"
+#include "locks.h"
 #include "objects.h"
 #include "offcpu.h"
+#include "profile.h"
 #include "ring.h"
 #include "syscall.h"
 

@@ -5,7 +5,8 @@
 #include <fcntl.h>
 #include <time.h>
 
-#include "internal.h"
+#include "clock.h"
+#include "layout.h"
 #include "syscall.h"
 
 uint64_t xr_muldiv(uint64_t a, uint64_t b, uint64_t c)

@@ -1,5 +1,6 @@
 /* Count mode: adds up the counters of all threads. */
-#include "internal.h"
+#include "counters.h"
+#include "layout.h"
 #include "syscall.h"
 
 /* One function: {u32 id, u32 0, u64 calls}. */

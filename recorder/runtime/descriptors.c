@@ -13,7 +13,6 @@
 
 #include "descriptors.h"
 #include "syscall.h"
-#include "text.h"
 
 /* Higher numbers would enlarge the kernel's table, which each fork copies. */
 enum { HIGHEST = 4096, ROOM = 32 };

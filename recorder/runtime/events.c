@@ -1,11 +1,11 @@
 /* Custom and typed events: writes payloads of the program into the rings. */
-#include "internal.h"
-#include "libcalls.h"
+#include "events.h"
 #include "landings.h"
+#include "layout.h"
+#include "libcalls.h"
 #include "ring.h"
+#include "state.h"
 #include "syscall.h"
-#include "trace.h"
-#include "window.h"
 
 /* Owner of a payload's memory. Compilers pass wrong pointers to typed events, so the recorder
  * reads only its own memory without asking the kernel. */

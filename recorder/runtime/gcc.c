@@ -14,9 +14,14 @@
 #include "arena.h"
 #include "gcc.h"
 #include "landings.h"
+#include "layout.h"
+#include "locks.h"
 #include "objects.h"
+#include "profile.h"
 #include "ring.h"
+#include "shared.h"
 #include "syscall.h"
+#include "warnings.h"
 
 /* The maximum number of functions, and of open calls per thread whose exits get an ID. */
 enum { MAX_FUNCTIONS = XR_MAX_HOOKED, SLOTS = 2 * MAX_FUNCTIONS, MAX_OPEN = 1 << 14 };

@@ -11,7 +11,7 @@
 
 #ifndef __ASSEMBLER__
 
-#include "internal.h"
+#include "layout.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -38,7 +38,6 @@ int xr_gcc_any_in(uint64_t but, uint64_t first, uint64_t end);
 /* Passes the body of the metadata event with the addresses to put. */
 void xr_gcc_dump(void (*put)(void *to, const void *p, uint64_t n), void *to);
 /* For a forked child. */
-
 
 #pragma GCC visibility pop
 

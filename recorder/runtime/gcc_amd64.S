@@ -2,7 +2,7 @@
  * trampoline as a sled would: with the record's word in r10d and, for profile mode, the
  * function's place on the stack in r11. */
 #include "gcc.h"
-#include "internal.h"
+#include "layout.h"
 #include "trampoline_amd64.h"
 
 	.text

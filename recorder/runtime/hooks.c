@@ -1,7 +1,12 @@
 /* The table of calls upwards. */
+#include "control.h"
 #include "hooks.h"
-
-#include "ring.h"
+#include "later.h"
+#include "lifecycle.h"
+#include "llvm_api.h"
+#include "metadata.h"
+#include "patch.h"
+#include "writer.h"
 
 /* handlers_amd64.S */
 xr_function xr_handle_enter, xr_handle_exit, xr_handle_arg, xr_handle_custom, xr_handle_typed, xr_handle_keep;

@@ -4,12 +4,19 @@
 #ifndef XRAY_RECORDER_HOOKS_H
 #define XRAY_RECORDER_HOOKS_H
 
-#include "internal.h"
-#include "later.h"
-#include "llvm_api.h"
-#include "trace.h"
+#include "layout.h"
 
 #pragma GCC visibility push(hidden)
+
+struct xr_text;
+struct xr_trace;
+
+/* Events that a program can handle. Without a handler for arguments, the handler for calls gets
+ * them. */
+enum xr_events { XR_CALLS_OF_FUNCTIONS, XR_ARGUMENTS, XR_CUSTOM_EVENTS, XR_TYPED_EVENTS, XR_EVENTS };
+/* Functions of any type. As a handler, xr_recorded stands for the recorder. */
+typedef void xr_function(void);
+xr_function xr_recorded;
 
 extern const struct xr_above {
 	/* For ring.c, on the slow path. */

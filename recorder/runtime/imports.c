@@ -16,7 +16,7 @@
 
 #include "descriptors.h"
 #include "imports.h"
-#include "internal.h"
+#include "loader.h"
 #include "objects.h"
 #include "syscall.h"
 #include "text.h"

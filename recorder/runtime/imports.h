@@ -2,6 +2,8 @@
 #ifndef XRAY_RECORDER_IMPORTS_H
 #define XRAY_RECORDER_IMPORTS_H
 
+#include "layout.h"
+
 #pragma GCC visibility push(hidden)
 
 /* Loads the objects of libcalls/ from open files, and forgets those that were loaded before. Returns

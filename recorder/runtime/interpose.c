@@ -14,15 +14,23 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "api.h"
 #include "arena.h"
-#include "internal.h"
+#include "clock.h"
+#include "control.h"
 #include "interpose.h"
 #include "later.h"
+#include "layout.h"
 #include "libcalls.h"
+#include "locks.h"
+#include "metadata.h"
 #include "objects.h"
+#include "patch.h"
 #include "ring.h"
 #include "syscall.h"
+#include "warnings.h"
 #include "window.h"
+#include "writer.h"
 
 #define EXPORT __attribute__((visibility("default")))
 

@@ -2,7 +2,7 @@
 #ifndef XRAY_RECORDER_INTERPOSE_H
 #define XRAY_RECORDER_INTERPOSE_H
 
-#include "internal.h"
+#include "layout.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -16,6 +16,9 @@ void xr_find_real(void);
 int xr_dlopen_for_any(const char *file, uint64_t caller);
 void *xr_dlopen_watched(const char *file, int mode);
 void xr_before_dlsym(void);
+
+/* Defined where the program's calls reach that file. */
+extern char xr_interposes __attribute__((weak));
 
 #pragma GCC visibility pop
 

@@ -18,7 +18,6 @@
 #include <unistd.h>
 
 #include "arena.h"
-#include "internal.h"
 #include "later.h"
 #include "options.h"
 #include "ring.h"

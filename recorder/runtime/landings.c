@@ -15,11 +15,17 @@
 #include <errno.h>
 #include <unwind.h>
 
+#include "budget.h"
+#include "clock.h"
 #include "gcc.h"
 #include "landings.h"
+#include "layout.h"
 #include "objects.h"
+#include "parts.h"
+#include "profile.h"
+#include "ring.h"
+#include "state.h"
 #include "syscall.h"
-#include "window.h"
 
 typedef void set_ip_function(struct _Unwind_Context *, _Unwind_Ptr);
 

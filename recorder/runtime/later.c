@@ -12,9 +12,14 @@
 
 #include "hooks.h"
 #include "later.h"
+#include "layout.h"
+#include "locks.h"
+#include "ring.h"
 #include "syscall.h"
 #include "text.h"
 #include "threads.h"
+#include "warnings.h"
+#include "writer.h"
 
 enum {
 	MOST = 8,              /* snapshots at once, each for another file */

@@ -2,7 +2,7 @@
 #ifndef XRAY_RECORDER_LATER_H
 #define XRAY_RECORDER_LATER_H
 
-#include "internal.h"
+#include "layout.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -35,8 +35,6 @@ int64_t xr_write_snapshot(const char *path, uint64_t since, const struct xr_late
 void xr_later_forked(void);
 
 /* For the slow path and the writer. The caller holds the thread's lock. */
-/* The latest until of what is kept, or 0. */
-extern uint64_t xr_later_until;
 /* Saves a chunk of t that is about to be overwritten, if a snapshot needs it. */
 void xr_later_save(const struct xr_thread *t, const struct xr_chunk *c);
 /* Returns the saved chunk of t that was in its ring at until with this number, or with number 0 the newest

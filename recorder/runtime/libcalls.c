@@ -5,12 +5,12 @@
  * No libc, because the trampolines call this code. */
 #include <sys/socket.h>
 
-#include "internal.h"
+#include "events.h"
+#include "layout.h"
 #include "libcalls.h"
 #include "ring.h"
 #include "syscall.h"
 #include "text.h"
-#include "trace.h"
 
 /* The longest path that is recorded. */
 enum { MAX_PATH = 960 };

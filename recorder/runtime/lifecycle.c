@@ -6,22 +6,33 @@
 #include <unistd.h>
 
 #include "arena.h"
+#include "budget.h"
+#include "clock.h"
+#include "control.h"
 #include "descriptors.h"
-#include "gcc.h"
 #include "imports.h"
 #include "landings.h"
 #include "later.h"
+#include "layout.h"
 #include "libcalls.h"
+#include "lifecycle.h"
+#include "loader.h"
+#include "locks.h"
+#include "metadata.h"
 #include "objects.h"
 #include "offcpu.h"
 #include "options.h"
 #include "output.h"
+#include "patch.h"
 #include "ring.h"
+#include "shared.h"
+#include "state.h"
+#include "sums.h"
 #include "syscall.h"
 #include "text.h"
+#include "warnings.h"
 #include "window.h"
-
-
+#include "writer.h"
 
 /* Whether the first record opens the output. */
 static uint32_t pending;
@@ -366,7 +377,6 @@ static int has_sleds(void)
 			return 1;
 	return 0;
 }
-
 
 static void start_as_asked(void)
 {

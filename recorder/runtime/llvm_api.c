@@ -5,8 +5,15 @@
  * Each selects its own functions: a sled is on if the program or the recorder wants it. */
 #include <cpuid.h>
 
+#include "hooks.h"
+#include "layout.h"
+#include "lifecycle.h"
 #include "llvm_api.h"
+#include "locks.h"
 #include "objects.h"
+#include "patch.h"
+#include "profile.h"
+#include "state.h"
 #include "syscall.h"
 #include "warnings.h"
 #include "window.h"

@@ -9,13 +9,18 @@
 #include <errno.h>
 
 #include "descriptors.h"
+#include "hooks.h"
+#include "layout.h"
+#include "lifecycle.h"
 #include "llvm_api.h"
 #include "llvm_flags.h"
 #include "options.h"
 #include "output.h"
+#include "patch.h"
 #include "syscall.h"
 #include "text.h"
 #include "warnings.h"
+#include "writer.h"
 
 /* enum XRayLogInitStatus, XRayLogFlushStatus, XRayLogRegisterStatus */
 enum { UNINITIALIZED, INITIALIZING, INITIALIZED, FINALIZING, FINALIZED };

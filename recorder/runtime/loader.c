@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "descriptors.h"
-#include "internal.h"
-#include "objects.h"
+#include "loader.h"
+#include "locks.h"
 #include "syscall.h"
 #include "threads.h"
 

@@ -5,14 +5,23 @@
 #include <fcntl.h>
 #include <sys/utsname.h>
 
+#include "budget.h"
+#include "clock.h"
+#include "counters.h"
 #include "gcc.h"
-#include "internal.h"
 #include "later.h"
-#include "objects.h"
+#include "layout.h"
+#include "metadata.h"
 #include "offcpu.h"
+#include "profile.h"
+#include "ring.h"
+#include "sleds.h"
+#include "state.h"
+#include "sums.h"
 #include "syscall.h"
-#include "trace.h"
+#include "text.h"
 #include "window.h"
+#include "writer.h"
 
 /* llvm-xray assumes that the first record it sees is the oldest, and visits threads in the order of
  * the hashes of their IDs. With process 0, these two IDs hash to the first bucket: one in LLVM 19

@@ -11,11 +11,15 @@
 #include "code.h"
 #include "gcc.h"
 #include "hooks.h"
+#include "layout.h"
 #include "libcalls.h"
-#include "llvm_api.h"
 #include "objects.h"
+#include "patch.h"
+#include "sleds.h"
+#include "state.h"
 #include "syscall.h"
 #include "text.h"
+#include "warnings.h"
 
 struct xr_mapping xr_mappings[XR_MAX_OBJECTS];
 uint64_t xr_last_scan;

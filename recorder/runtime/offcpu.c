@@ -20,11 +20,17 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "budget.h"
+#include "clock.h"
 #include "hooks.h"
+#include "layout.h"
+#include "lifecycle.h"
+#include "locks.h"
 #include "offcpu.h"
 #include "options.h"
-#include "ring.h"
+#include "state.h"
 #include "syscall.h"
+#include "text.h"
 
 /* libc's description of its areas: the distance from the thread's control block. */
 extern const ptrdiff_t __rseq_offset __attribute__((weak));

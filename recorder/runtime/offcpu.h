@@ -3,7 +3,7 @@
 #ifndef XRAY_RECORDER_OFFCPU_H
 #define XRAY_RECORDER_OFFCPU_H
 
-#include "internal.h"
+#include "layout.h"
 #include "text.h"
 
 #pragma GCC visibility push(hidden)

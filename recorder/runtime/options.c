@@ -2,9 +2,12 @@
 #define _GNU_SOURCE
 #include <unistd.h>
 
+#include "layout.h"
 #include "options.h"
+#include "state.h"
 #include "syscall.h"
 #include "text.h"
+#include "warnings.h"
 
 /* stdlib.h has inline floating-point functions, and these files are compiled without floating
  * point. */

@@ -5,10 +5,11 @@
 #include <signal.h>
 
 #include "descriptors.h"
-#include "internal.h"
+#include "layout.h"
 #include "output.h"
 #include "syscall.h"
 #include "text.h"
+#include "warnings.h"
 
 enum { MAX_PATH = 4096 };
 

@@ -2,6 +2,7 @@
 #ifndef XRAY_RECORDER_OUTPUT_H
 #define XRAY_RECORDER_OUTPUT_H
 
+#include "layout.h"
 #include "text.h"
 
 #pragma GCC visibility push(hidden)

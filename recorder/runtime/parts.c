@@ -10,7 +10,9 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "layout.h"
 #include "objects.h"
+#include "parts.h"
 #include "syscall.h"
 
 /* The parts of an object, in a hash table by start. Addresses are those in the file. A start of 0 is a

@@ -20,16 +20,24 @@
 #include <sys/stat.h>
 
 #include "arena.h"
+#include "budget.h"
 #include "gcc.h"
 #include "hooks.h"
+#include "layout.h"
 #include "libcalls.h"
-#include "llvm_api.h"
+#include "loader.h"
+#include "locks.h"
 #include "objects.h"
 #include "offcpu.h"
 #include "options.h"
+#include "patch.h"
 #include "ring.h"
+#include "shared.h"
+#include "sleds.h"
+#include "state.h"
 #include "syscall.h"
 #include "text.h"
+#include "warnings.h"
 
 /* Near thunks: a page of jumps, a page of their targets, and a thunk for each sled. */
 enum { ENTER, EXIT, ARG, CUSTOM, TYPED, KEEP, /* exits of functions that are never pruned */

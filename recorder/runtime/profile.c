@@ -9,11 +9,12 @@
  * Nothing here calls libc or uses vector registers. A signal handler may run between any two
  * instructions and record too. Its calls are balanced, and a call counts as open as soon as the
  * depth includes it. */
-#include "profile.h"
-
 #include "arena.h"
 #include "landings.h"
+#include "layout.h"
+#include "lifecycle.h"
 #include "offcpu.h"
+#include "profile.h"
 #include "ring.h"
 #include "syscall.h"
 #include "tailcalls.h"

@@ -3,9 +3,15 @@
 #ifndef XRAY_RECORDER_PROFILE_H
 #define XRAY_RECORDER_PROFILE_H
 
-#include "internal.h"
+#include "layout.h"
 
 #pragma GCC visibility push(hidden)
+
+/* Octave i counts durations whose tick count has i bits. The last octave also counts longer
+ * ones. */
+#define XR_PROFILE_OCTAVES 39
+/* Frames that are further apart than this are on different stacks. */
+#define XR_SAME_STACK (1 << 20)
 
 /* Deeper calls have no path of their own. */
 enum { XR_PATH_DEPTH = 1024 };
@@ -127,6 +133,24 @@ void xr_fold_ended(struct xr_profile *p, uint64_t n, uint64_t ticks);
 void xr_fold_left(struct xr_profile *p, uint64_t n, uint64_t ticks);
 /* Returns whether the path contains the function. */
 int xr_path_has(const struct xr_profile *p, const struct xr_path *c, uint32_t id);
+
+/* General registers only. */
+/* Gives a thread its profile. Returns 0 if there is no memory. */
+int xr_profile_make(struct xr_thread *t);
+/* Adds a sled event to the profile. sp is the stack pointer in its trampoline. */
+void xr_profile_event(uint32_t word, uint64_t sp);
+/* The same for an event from the middle of a function. Functions inlined into it have the same
+ * sp. */
+void xr_profile_inlined(uint32_t word, uint64_t sp);
+/* Cuts the calls that are open in all threads: they last until the latest event before. */
+void xr_profiles_cut(void);
+/* Returns the number of calls in no profile, because they were too deep or there were too many
+ * paths. */
+uint64_t xr_profile_lost(void);
+/* The same for off-CPU times; call it after xr_profile_dump. */
+void xr_profile_dump_off(void (*put)(void *to, const void *p, uint64_t n), void *to);
+/* Like xr_counters_dump, for the profile. */
+void xr_profile_dump(void (*put)(void *to, const void *p, uint64_t n), void *to);
 
 #pragma GCC visibility pop
 

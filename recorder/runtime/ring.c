@@ -10,15 +10,21 @@
 #include <time.h>
 
 #include "arena.h"
+#include "budget.h"
+#include "clock.h"
 #include "hooks.h"
-#include "internal.h"
 #include "landings.h"
-#include "later.h"
+#include "layout.h"
 #include "libcalls.h"
+#include "lifecycle.h"
+#include "locks.h"
 #include "offcpu.h"
+#include "profile.h"
 #include "ring.h"
+#include "shared.h"
+#include "sums.h"
 #include "syscall.h"
-#include "trace.h"
+#include "warnings.h"
 
 uint64_t xr_later_until;
 

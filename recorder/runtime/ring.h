@@ -2,14 +2,42 @@
 #ifndef XRAY_RECORDER_RING_H
 #define XRAY_RECORDER_RING_H
 
-#include "internal.h"
+#include "layout.h"
 
 #pragma GCC visibility push(hidden)
 
+extern __thread struct xr_thread *xr_tls __attribute__((tls_model("initial-exec")));
+/* No libc, general registers only, callable with signals enabled or blocked. The
+ * trampolines call xr_slow. It gives the thread a chunk with room for n bytes after a stamp
+ * that is valid now, or does what n says if n is XR_COUNTERS, XR_PATHS or XR_SUMS. Returns 0 on
+ * failure; the event is then lost. */
+int xr_slow(uint64_t n);
+/* Returns where n bytes (a multiple of 8) of records can be written after a stamp that is valid
+ * now, and stores the current TSC in *tsc. Returns null on failure, which is counted. xr_commit
+ * adds the records to the ring. The caller keeps signals blocked until then. */
+uint8_t *xr_reserve(uint32_t n, uint64_t *tsc);
+void xr_commit(uint32_t n);
+/* Chosen by xr_set_mode: a faster xr_reserve that makes no system call. Signals
+ * may be enabled. The n bytes (a multiple of 8) are part of the ring at once, and readers see them
+ * when the first 8 are written. Returns null if xr_reserve is needed. */
+struct xr_place {
+	uint64_t *at;
+	uint64_t tsc;
+};
+extern struct xr_place (*xr_take_room)(uint64_t n);
+/* Marks ended threads as dead and keeps their rings within ring_budget. */
+void xr_reap(void);
+/* Returns how many records were in rings of ended threads that have made room for others. */
+uint64_t xr_ended_lost(void);
+/* Returns 1 in a forked child before its first call of xr_forked. Returns 0 in a vfork child. */
+int xr_is_forked(void);
+/* Forgets all threads. For a forked child. */
+void xr_ring_forked(void);
+/* Gives threads counters, set to 0. The caller holds XR_LOCK_CONTROL. */
+void xr_count_anew(void);
 /* Set once a thread has forbidden itself to read the TSC. */
 extern uint32_t xr_some_forbid_tsc;
-
-/* ring.c: called once, before anything is recorded. Returns -1 if there is no memory. */
+/* Called once, before anything is recorded. Returns -1 if there is no memory. */
 int xr_ring_init(int dont_dump);
 /* Returns whether rdpid can tell the CPU. */
 int xr_has_rdpid(void);
@@ -19,7 +47,7 @@ int xr_has_rdpid(void);
  * and the handler's event is lost. */
 typedef uint64_t xr_inner(uint64_t a, uint64_t b, uint64_t c, uint64_t d);
 uint64_t xr_inside(xr_inner *f, uint64_t a, uint64_t b, uint64_t c, uint64_t d);
-/* trampoline_amd64.S: the same on the stack that ends at top. */
+/* The same on the stack that ends at top. */
 uint64_t xr_call_on(xr_inner *f, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint8_t *top);
 /* Counts an event that was lost because there was no memory. */
 void xr_drop(void);
@@ -32,29 +60,8 @@ uint32_t xr_thread_id(void);
  * trampoline. */
 int xr_depth_wants(uint32_t word, uint64_t sp);
 
-/* shared.c: rings in a file. Called first, with the file's directory and the program's base
- * name. Returns 0 or -errno. */
-int xr_share_begin(const char *directory, const char *program);
-/* Moves a thread's empty ring to the file. On failure the ring stays where it is. */
-void xr_share_ring(struct xr_thread *t);
-/* Update the copies of t and of the objects in the file. */
-void xr_share_thread(const struct xr_thread *t);
-void xr_share_objects(void);
-/* Adds functions without sleds that are new since the last call to the file. The caller blocks
- * signals. */
-void xr_share_hooked(void);
-/* Removes the file. */
-void xr_share_end(void);
-/* Leaves the file to the parent. Returns 1 if rings were in it. They still are. */
-int xr_share_forked(void);
-
-/* lifecycle.c: callable on the slow path. */
-/* Makes a forked child forget its parent's threads and stream. */
-void xr_forked(void);
-/* Opens the output of a forked child before its first record. */
-void xr_open_pending(void);
-/* Opens an output of the process after its observer has ended early, once. */
-void xr_lost_observer(void);
+/* The latest until of kept snapshots, or 0. later.c sets it. */
+extern uint64_t xr_later_until;
 
 #pragma GCC visibility pop
 

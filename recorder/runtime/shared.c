@@ -12,12 +12,13 @@
 #include <errno.h>
 #include <fcntl.h>
 
-#include "internal.h"
+#include "layout.h"
+#include "locks.h"
 #include "output.h"
-#include "ring.h"
+#include "shared.h"
 #include "syscall.h"
 #include "text.h"
-#include "trace.h"
+#include "warnings.h"
 
 /* The maximum number of segments, one for each ring, and the size of the part before the
  * first segment. */

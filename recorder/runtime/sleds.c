@@ -3,8 +3,12 @@
 #include <elf.h>
 #include <link.h>
 
+#include "arena.h"
 #include "code.h"
+#include "layout.h"
 #include "objects.h"
+#include "parts.h"
+#include "sleds.h"
 #include "syscall.h"
 
 enum { SLED = 11 };

@@ -1,5 +1,6 @@
 /* What is recorded now: the root that readers find, the mode, and whether the recording is paused. */
-#include "internal.h"
+#include "layout.h"
+#include "state.h"
 #include "text.h"
 
 static struct xr_object objects[XR_MAX_OBJECTS];

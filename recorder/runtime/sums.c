@@ -4,7 +4,8 @@
  * Each thread adds to its own tables. The code here only adds up the tables. Nothing here calls
  * libc or uses vector registers. */
 #include "arena.h"
-#include "internal.h"
+#include "layout.h"
+#include "sums.h"
 #include "syscall.h"
 
 /* Sums from before the recording began, for nbefore functions, and the TSC when it began. */

@@ -2,8 +2,10 @@
  * as it is for readers of a full recording: see symbolize/tailcalls.go, which follows the same jumps.
  *
  * General registers only, and no libc. */
+#include "layout.h"
 #include "libcalls.h"
 #include "objects.h"
+#include "ring.h"
 #include "syscall.h"
 #include "tailcalls.h"
 

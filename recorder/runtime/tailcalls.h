@@ -2,7 +2,7 @@
 #ifndef XRAY_RECORDER_TAILCALLS_H
 #define XRAY_RECORDER_TAILCALLS_H
 
-#include "internal.h"
+#include "layout.h"
 
 #pragma GCC visibility push(hidden)
 

@@ -1,8 +1,7 @@
 #include <errno.h>
 
-#include "text.h"
-
 #include "syscall.h"
+#include "text.h"
 
 /* Makes room for n more bytes. */
 static int room(struct xr_text *t, uint64_t n)

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <sched.h>
 
+#include "layout.h"
 #include "libcalls.h"
 #include "syscall.h"
 #include "threads.h"

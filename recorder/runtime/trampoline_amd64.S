@@ -7,7 +7,7 @@
  * because al counts those of a variadic call, and arguments and results may be in any of them.
  * The flags hold nothing at entries and exits; see patch.c for conditional tail exits. Every push has
  * its CFI, so that debuggers and profilers find the caller from each instruction. */
-#include "internal.h"
+#include "layout.h"
 #include "libcalls.h"
 #include "trampoline_amd64.h"
 

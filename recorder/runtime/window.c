@@ -8,11 +8,17 @@
  * not recorded, so no call is known to go on behind it. Every other change after which exits may be
  * missing counts as a pause, too: of the mode, of the filter, and a stop before another start. */
 #include "arena.h"
+#include "budget.h"
+#include "clock.h"
 #include "later.h"
-#include "objects.h"
+#include "layout.h"
+#include "patch.h"
+#include "profile.h"
+#include "state.h"
 #include "syscall.h"
-#include "trace.h"
+#include "text.h"
 #include "window.h"
+#include "writer.h"
 
 enum { LEAST = 1000000 }; /* minimum duration of a window, and of the time between two, in ns */
 

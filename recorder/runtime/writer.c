@@ -16,13 +16,19 @@
 #include <sys/stat.h>
 
 #include "arena.h"
-#include "internal.h"
+#include "clock.h"
 #include "later.h"
+#include "layout.h"
+#include "lifecycle.h"
+#include "locks.h"
+#include "metadata.h"
 #include "offcpu.h"
 #include "output.h"
+#include "ring.h"
 #include "syscall.h"
-#include "trace.h"
+#include "text.h"
 #include "window.h"
+#include "writer.h"
 
 /* The first bytes of FDR's metadata records. */
 enum {

@@ -21,19 +21,27 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "arena.h"
+#include "budget.h"
+#include "clock.h"
+#include "counters.h"
 #include "gcc.h"
-#include "internal.h"
+#include "layout.h"
 #include "later.h"
 #include "objects.h"
+#include "locks.h"
 #include "offcpu.h"
+#include "profile.h"
+#include "ring.h"
+#include "sleds.h"
+#include "state.h"
+#include "sums.h"
 #include "syscall.h"
+#include "text.h"
+#include "warnings.h"
 #include "window.h"
+#include "writer.h"
 
-struct xr_root xr_root = {
-	.magic = XR_ROOT_MAGIC, .version = 1, .size = sizeof(struct xr_root), .mode = XR_RECORD,
-	.chunk_size = XR_CHUNK_SIZE, .chunk_header = XR_CHUNK_HEADER,
-	.thread_size = sizeof(struct xr_thread), .object_size = sizeof(struct xr_object),
-};
 void xr_counters_dump(void (*put)(void *, const void *, uint64_t), void *to) { (void)put, (void)to; }
 uint32_t xr_limited;
 int xr_budget_is_own(void) { return 0; }
@@ -447,6 +455,7 @@ static int cost(char **argv)
 
 int main(int argc, char **argv)
 {
+	xr_root.mode = XR_RECORD;
 	xr_anchor(&xr_root.start);
 	if (argc >= 7 && !strcmp(argv[1], "snapshot"))
 		return snapshot(argc, argv);

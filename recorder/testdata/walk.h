@@ -5,7 +5,18 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "internal.h"
+#include "budget.h"
+#include "gcc.h"
+#include "landings.h"
+#include "layout.h"
+#include "lifecycle.h"
+#include "locks.h"
+#include "objects.h"
+#include "patch.h"
+#include "ring.h"
+#include "sleds.h"
+#include "state.h"
+#include "writer.h"
 
 #define PLAIN __attribute__((xray_never_instrument))
 #define TRACED __attribute__((xray_always_instrument, noinline))

@@ -1,0 +1,16 @@
+/* Events with a payload. */
+#ifndef XRAY_RECORDER_EVENTS_H
+#define XRAY_RECORDER_EVENTS_H
+
+#include "layout.h"
+
+#pragma GCC visibility push(hidden)
+
+void xr_custom_event(const void *p, uint64_t n);
+/* The same for a payload in the recorder's own memory. */
+void xr_note_event(const void *p, uint64_t n);
+void xr_typed_event(uint64_t type, const void *p, uint64_t n);
+
+#pragma GCC visibility pop
+
+#endif
