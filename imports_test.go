@@ -15,13 +15,13 @@ const module = "github.com/xray-tools/xray"
 // floors lists the folders of the module from the ground up. A package may import what is on a lower
 // floor, or in its own folder. A folder includes those below it that are not listed themselves.
 var floors = [][]string{
-	{"internal/parallel", "internal/ranking", "internal/frames", "internal/texttab", "internal/yamltext", "internal/fileio", "internal/remote", "symbolize/demangle"},
+	{"internal/parallel", "internal/ranking", "internal/frames", "internal/texttab", "internal/yamltext", "internal/fileio", "internal/remote", "symbolize/demangle", "recorder/proc"},
 	{"internal/quantile", "symbolize/debuginfo", "tables/parquetfile", "graph/layered", "recorder/attach"},
 	{"reader", "symbolize/debuginfod"},
 	{"reader/calls", "internal/tracewrite", "symbolize", "sched/kernel"},
-	{"sched", "tables", "internal/tracetext", "symbolize/source", "explain/invocation"},
+	{"sched", "tables", "internal/tracetext", "symbolize/source", "explain/invocation", "recorder/ring"},
 	{"report/label"},
-	{"report"},
+	{"report", "recorder/core"},
 	{"account", "graph", "stack", "explain", "convert", "tables/sql", "tables/parquet", "tables/summary", "symbolize/coverage", "recorder", "recorder/exclude"},
 	{"cmd/xray/internal/cli", "cmd/xray/internal/top", "cmd/xray/internal/watch", "cmd/xray/internal/llvmxray/llvmargs", "cmd/xray/internal/tui"},
 	{"cmd/xray/internal/session"},
@@ -32,7 +32,7 @@ var floors = [][]string{
 // programs are the floors from here on. Only they, and folders in system, use files, standard streams and exit codes.
 const programs = 8
 
-var system = []string{"internal", "reader", "symbolize", "sched/kernel", "recorder", "recorder/attach", "tables/sql"}
+var system = []string{"internal", "reader", "symbolize", "sched/kernel", "recorder", "recorder/attach", "recorder/core", "recorder/proc", "tables/sql"}
 
 // floorOf returns the floor of a package, and the folder of the list that it is in.
 func floorOf(pkg string) (floor int, folder string) {

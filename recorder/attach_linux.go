@@ -16,6 +16,7 @@ import (
 
 	"github.com/xray-tools/xray/internal/fileio"
 	"github.com/xray-tools/xray/recorder/attach"
+	"github.com/xray-tools/xray/recorder/proc"
 	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
@@ -115,7 +116,7 @@ func CheckInstrumented(pid int) error {
 func (p *Process) IsStarting() bool {
 	const young = 10 * 100 // clock ticks
 	var uptime unix.Timespec
-	if p.PID == 0 || unix.ClockGettime(unix.CLOCK_BOOTTIME, &uptime) != nil || uint64(uptime.Nano())/1e7 > startTime(p.PID)+young {
+	if p.PID == 0 || unix.ClockGettime(unix.CLOCK_BOOTTIME, &uptime) != nil || uint64(uptime.Nano())/1e7 > proc.StartTime(p.PID)+young {
 		return false
 	}
 	environment, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.PID), "environ"))

@@ -19,6 +19,7 @@ import (
 
 	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/recorder/attach"
+	"github.com/xray-tools/xray/recorder/proc"
 )
 
 // attached is a program that was not prepared to be recorded.
@@ -203,7 +204,7 @@ func TestAttachRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 		for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
-			if status, _ := statusFields(pid); len(status["State"]) > 0 && status["State"][0] == "T" {
+			if status, _ := proc.StatusFields(pid); len(status["State"]) > 0 && status["State"][0] == "T" {
 				return
 			}
 		}

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/xray-tools/xray/recorder/ring"
 )
 
 // bell wakes the goroutine of an arena when a thread of a process rings.
@@ -35,9 +37,9 @@ func (b *bell) wait() {
 	defer close(b.ended)
 	longest := unix.NsecToTimespec(int64(10 * time.Second)) // in case the program changes the word
 	for range b.listen {
-		_ = guarded(func() {
+		_ = ring.Guarded(func() {
 			for atomic.LoadUint32(b.word) == 1 {
-				futex(b.word, futexWait, 1, &longest)
+				ring.Futex(b.word, ring.FutexWait, 1, &longest)
 			}
 		})
 		b.rung <- struct{}{}
@@ -76,7 +78,7 @@ func (b *bell) wake() {
 func (b *bell) end() {
 	close(b.listen)
 	atomic.StoreUint32(b.word, 0)
-	futex(b.word, futexWake, 1, nil)
+	ring.Futex(b.word, ring.FutexWake, 1, nil)
 	<-b.ended
 	b.timer.Stop()
 }

@@ -4,6 +4,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/xray-tools/xray/recorder/ring"
 )
 
 // Each time that a thread rings, it ends a sleep.
@@ -16,7 +18,7 @@ func TestBellRings(t *testing.T) {
 			for !atomic.CompareAndSwapUint32(&word, 1, 0) { // as the runtime rings
 				time.Sleep(time.Microsecond)
 			}
-			futex(&word, futexWake, 1, nil)
+			ring.Futex(&word, ring.FutexWake, 1, nil)
 		}()
 		b.sleep(time.Hour, func() bool { return false })
 		if atomic.LoadUint32(&word) != 0 {

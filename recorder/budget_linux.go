@@ -14,6 +14,7 @@ import (
 
 	"github.com/xray-tools/xray/internal/ranking"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder/ring"
 )
 
 // budget keeps what recording costs the processes of an arena below a share of their CPU time.
@@ -261,7 +262,7 @@ func (b *budget) start() {
 	b.stop = stop
 	go func() {
 		defer close(b.ended)
-		_ = guarded(func() { b.run(ctx) }) // who serves the memory reports the error
+		_ = ring.Guarded(func() { b.run(ctx) }) // who serves the memory reports the error
 	}()
 }
 
@@ -285,12 +286,12 @@ func (b *budget) run(ctx context.Context) {
 	for ; ; timer.Reset(poll) {
 		select {
 		case <-ctx.Done():
-			b.overAt = rdtsc()
+			b.overAt = ring.ReadTSC()
 			return
 		case <-timer.C:
 		}
 		if b.memory.over() {
-			b.overAt = rdtsc()
+			b.overAt = ring.ReadTSC()
 			return
 		}
 		now, spent := time.Now(), b.memory.exhausted()
@@ -400,7 +401,7 @@ func (b *budget) learnCost(r *reader.Recording) {
 	if r.Process.Probe == 0 || len(r.Clock.Anchors) == 0 {
 		return
 	}
-	first, now := r.Clock.Anchors[0], readClocks()
+	first, now := r.Clock.Anchors[0], ring.ReadClocks()
 	b.balance -= float64(r.Process.SetupNS)
 	if now.TSC > first.TSC && now.Raw > first.Raw {
 		b.call = float64(r.Process.Probe)/1000*float64(now.Raw-first.Raw)/float64(now.TSC-first.TSC) + notingCost
@@ -453,7 +454,7 @@ func (b *budget) read(wanted func(*budgetProcess) bool) []countedCalls {
 	for i, p := range b.processes {
 		these[i] = p != nil && wanted(p) // once for all threads, because reading a clock is a system call
 	}
-	now := rdtsc()
+	now := ring.ReadTSC()
 	b.memory.threads(func(i, process uint32, words func(func(id, calls uint64))) {
 		if b.slots = upTo(b.slots, uint64(i)); words == nil {
 			b.slots[i].counts = nil
@@ -720,7 +721,7 @@ func (b *budget) switchFunction(id uint32, on bool, now time.Time) {
 		to = reader.FunctionOn
 	}
 	f.partly = false
-	b.change(id, to, rdtsc())
+	b.change(id, to, ring.ReadTSC())
 }
 
 // change notes that a function was switched.
@@ -803,7 +804,7 @@ func (b *budget) chooseBurst() {
 			continue
 		}
 		left -= min(burstCalls, f.rate*float64(b.length)) * b.call
-		if left < 0 || len(b.burst) == maxBurst {
+		if left < 0 || len(b.burst) == ring.MaxBurst {
 			break
 		}
 		id := uint32(b.burstFrom)
@@ -840,7 +841,7 @@ func (b *budget) command(ctx context.Context, p *budgetProcess, what string, now
 	p.stale, p.switched, p.wasted = false, p.cpu, 0
 	if b.history != nil {
 		b.mu.Lock()
-		b.history.follow(rdtsc())
+		b.history.follow(ring.ReadTSC())
 		b.mu.Unlock()
 	}
 	if answer.LookCPUNS == 0 {
@@ -971,7 +972,7 @@ func (r *ratio) standardError() float64 {
 
 // keep makes the budget always record a function.
 func (b *budget) keep(id uint32) {
-	if id >= maxLimits {
+	if id >= ring.MaxLimits {
 		return
 	}
 	b.mu.Lock()
@@ -979,7 +980,7 @@ func (b *budget) keep(id uint32) {
 	b.functions = upTo(b.functions, uint64(id))
 	f := &b.functions[id]
 	if f.off {
-		b.changes = append(b.changes, reader.BudgetChange{TSC: rdtsc(), Func: reader.FuncID(id), To: reader.FunctionOn})
+		b.changes = append(b.changes, reader.BudgetChange{TSC: ring.ReadTSC(), Func: reader.FuncID(id), To: reader.FunctionOn})
 	}
 	b.revived = b.revived || f.off
 	f.called, f.off, f.away = true, false, leastAway

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder/ring"
 )
 
 // budgetLive is the memory of a process that has a budget of its own. It is read and written through
@@ -16,7 +17,7 @@ import (
 // a moment.
 type budgetLive struct {
 	pid     int
-	image   *image
+	image   *ring.Image
 	file    *os.File
 	root    uint64 // address of the runtime's root
 	at      uint64 // address of the budget
@@ -29,13 +30,13 @@ type budgetLive struct {
 // openBudget creates the budget of a process without starting it. m reads the memory of the process, which has
 // the runtime's root at an address. about is the metadata of the process. Without history, between is never
 // called.
-func openBudget(ctx context.Context, p *Process, m *image, root uint64, about *reader.Recording, share float64, history bool) (*budget, error) {
+func openBudget(ctx context.Context, p *Process, m *ring.Image, root uint64, about *reader.Recording, share float64, history bool) (*budget, error) {
 	file, err := os.OpenFile(fmt.Sprintf("/proc/%d/mem", p.PID), os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
 	}
 	// The process may have executed another program since its memory was searched, so open checks this.
-	live := &budgetLive{pid: p.PID, image: m.from(file), file: file, root: root, slots: make(map[uint64]uint32), about: about}
+	live := &budgetLive{pid: p.PID, image: m.From(file), file: file, root: root, slots: make(map[uint64]uint32), about: about}
 	control := &line{process: p}
 	err = live.open()
 	if err == nil {
@@ -91,51 +92,51 @@ func (b *budget) cut(c *processCalls, tsc uint64, cpu float64) bool {
 }
 
 func (m *budgetLive) open() error {
-	root, err := m.image.parseRoot(m.root)
+	root, err := m.image.ParseRoot(m.root)
 	if err != nil {
 		return err
 	}
-	if m.at = root.budget; m.at == 0 || m.u32(m.at+budgetOnAt) != 1 {
-		return m.image.errorf("it records without a budget")
+	if m.at = root.Budget; m.at == 0 || m.u32(m.at+ring.BudgetOnAt) != 1 {
+		return m.image.Errorf("it records without a budget")
 	}
 	if m.limits = m.u64(m.at); m.limits%8 != 0 || m.limits == 0 {
-		return m.image.errorf("the recorder's budget is damaged")
+		return m.image.Errorf("the recorder's budget is damaged")
 	}
 	return nil
 }
 
 func (m *budgetLive) u32(at uint64) uint32 {
 	var p [4]byte
-	_, _ = m.image.readSome(p[:], at) // 0 if the process has ended
+	_, _ = m.image.ReadSome(p[:], at) // 0 if the process has ended
 	return binary.LittleEndian.Uint32(p[:])
 }
 
 func (m *budgetLive) u64(at uint64) uint64 {
 	var p [8]byte
-	_, _ = m.image.readSome(p[:], at)
+	_, _ = m.image.ReadSome(p[:], at)
 	return binary.LittleEndian.Uint64(p[:])
 }
 
 // write writes memory, unless the process has ended.
 func (m *budgetLive) write(at uint64, p []byte) { _, _ = m.file.WriteAt(p, int64(at)) }
 
-func (m *budgetLive) exhausted() uint32 { return m.u32(m.at + budgetSpentAt) }
+func (m *budgetLive) exhausted() uint32 { return m.u32(m.at + ring.BudgetSpentAt) }
 
 func (m *budgetLive) decide() {
-	m.write(m.at+budgetDecidedAt, binary.LittleEndian.AppendUint32(nil, m.u32(m.at+budgetDecidedAt)+1))
+	m.write(m.at+ring.BudgetDecidedAt, binary.LittleEndian.AppendUint32(nil, m.u32(m.at+ring.BudgetDecidedAt)+1))
 }
 
 func (m *budgetLive) limit(id uint32) uint64 { return m.u64(m.limits + 8*uint64(id)) }
 
 func (m *budgetLive) setLimit(id uint32, calls uint64) {
-	if id < maxLimits {
+	if id < ring.MaxLimits {
 		m.write(m.limits+8*uint64(id), binary.LittleEndian.AppendUint64(nil, calls))
 	}
 }
 
 func (m *budgetLive) setUnseen(first, bits uint32) {
-	if first < maxLimits {
-		m.write(m.limits+8*maxLimits+uint64(first/8), binary.LittleEndian.AppendUint32(nil, bits))
+	if first < ring.MaxLimits {
+		m.write(m.limits+8*ring.MaxLimits+uint64(first/8), binary.LittleEndian.AppendUint32(nil, bits))
 	}
 }
 
@@ -144,13 +145,13 @@ func (m *budgetLive) setBurst(ids []uint32) {
 	for _, id := range ids {
 		p = binary.LittleEndian.AppendUint32(p, id)
 	}
-	m.write(m.at+budgetBurstAt, p)
+	m.write(m.at+ring.BudgetBurstAt, p)
 }
 
 func (m *budgetLive) processes() uint32 { return 1 }
 
 // over reports whether the recording or the process has ended.
-func (m *budgetLive) over() bool { return m.u32(m.at+budgetOnAt) != 1 }
+func (m *budgetLive) over() bool { return m.u32(m.at+ring.BudgetOnAt) != 1 }
 
 // find does nothing: the only process was added by follow.
 func (m *budgetLive) find(*budget) {}
@@ -167,7 +168,7 @@ func (m *budgetLive) follow(b *budget, control *line) {
 	b.balance -= earlier.cost(b.call)
 	// If the process was forked from one with a budget, some functions are already off.
 	for _, o := range m.about.Objects {
-		for id := o.First; o.State == "ready" && o.Holds(id) && id < maxLimits; id++ {
+		for id := o.First; o.State == "ready" && o.Holds(id) && id < ring.MaxLimits; id++ {
 			if m.limit(uint32(id)) > 0 {
 				continue
 			}
@@ -182,33 +183,33 @@ func (m *budgetLive) follow(b *budget, control *line) {
 }
 
 func (m *budgetLive) threads(each func(slot, process uint32, words func(func(id, calls uint64)))) {
-	now, whole := rdtsc(), true
-	root, err := m.image.parseRoot(m.root)
+	now, whole := ring.ReadTSC(), true
+	root, err := m.image.ParseRoot(m.root)
 	if err != nil {
 		return
 	}
-	table, err := m.image.read("the table of threads", root.threads, int(root.nthreads)*8)
+	table, err := m.image.Read("the table of threads", root.Threads, int(root.Nthreads)*8)
 	if err != nil {
 		return
 	}
-	for f := fields(table); len(f) > 0; f = f[8:] {
-		t, err := m.image.parseThread(f.u64(0), root.threadSize)
+	for f := ring.Fields(table); len(f) > 0; f = f[8:] {
+		t, err := m.image.ParseThread(f.U64(0), root.ThreadSize)
 		if err != nil {
 			return
 		}
-		slot, ok := m.slots[t.address]
+		slot, ok := m.slots[t.Address]
 		if !ok {
 			slot = uint32(len(m.slots))
-			m.slots[t.address] = slot
+			m.slots[t.Address] = slot
 		}
 		each(slot, 0, func(each func(id, calls uint64)) {
-			p := make(fields, 8*min(t.ncounter, root.maxFunction+1, maxLimits))
-			if n, err := m.image.readSome(p, t.counters); n < len(p) || err != nil {
+			p := make(ring.Fields, 8*min(t.Ncounter, root.MaxFunction+1, ring.MaxLimits))
+			if n, err := m.image.ReadSome(p, t.Counters); n < len(p) || err != nil {
 				whole = false
 				return
 			}
 			for id := 0; 8*id < len(p); id++ {
-				if calls := p.u64(8 * id); calls > 0 {
+				if calls := p.U64(8 * id); calls > 0 {
 					each(uint64(id), calls)
 				}
 			}

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder/ring"
 )
 
 // budgetMemory is the memory of the recorded processes that a budget reads and writes. The budget holds
@@ -37,54 +38,55 @@ type budgetMemory interface {
 // budgetArena is an arena with limits. locate returns the ID, here, of the process with an ID in a PID
 // namespace, or -1.
 type budgetArena struct {
-	*arena
+	*ring.Arena
 	locate func(space uint64, inner int) int
 }
 
 func (a budgetArena) over() bool        { return false }
-func (a budgetArena) exhausted() uint32 { return a.u32(arenaSpentAt) }
-func (a budgetArena) decide()           { atomic.AddUint32(a.word32(arenaDecidedAt), 1) }
+func (a budgetArena) processes() uint32 { return a.Arena.Processes() }
+func (a budgetArena) exhausted() uint32 { return a.U32(ring.ArenaSpentAt) }
+func (a budgetArena) decide()           { atomic.AddUint32(a.Word32(ring.ArenaDecidedAt), 1) }
 
 func (a budgetArena) limitOf(id uint32) *uint64 {
-	return a.word64(a.u64(arenaLimitsAt) + 8*uint64(id))
+	return a.Word64(a.U64(ring.ArenaLimitsAt) + 8*uint64(id))
 }
 
 func (a budgetArena) limit(id uint32) uint64           { return atomic.LoadUint64(a.limitOf(id)) }
 func (a budgetArena) setLimit(id uint32, calls uint64) { atomic.StoreUint64(a.limitOf(id), calls) }
 
 func (a budgetArena) setUnseen(first, bits uint32) {
-	atomic.StoreUint32(a.word32(a.u64(arenaLimitsAt)+8*maxLimits+uint64(first/8)), bits)
+	atomic.StoreUint32(a.Word32(a.U64(ring.ArenaLimitsAt)+8*ring.MaxLimits+uint64(first/8)), bits)
 }
 
 func (a budgetArena) setBurst(ids []uint32) {
 	for i, id := range ids {
-		atomic.StoreUint32(a.word32(arenaBurstAt+4+4*uint64(i)), id)
+		atomic.StoreUint32(a.Word32(ring.ArenaBurstAt+4+4*uint64(i)), id)
 	}
-	atomic.StoreUint32(a.word32(arenaBurstAt), uint32(len(ids)))
+	atomic.StoreUint32(a.Word32(ring.ArenaBurstAt), uint32(len(ids)))
 }
 
 func (a budgetArena) threads(each func(slot, process uint32, words func(func(id, calls uint64)))) {
-	for i := range a.slots() {
-		at := slotAt(i)
-		state, process := a.u32(at+slotStateAt), a.u32(at+slotProcessAt) // in this order, see owns
-		if state == slotFree || state == slotTaken {
+	for i := range a.Slots() {
+		at := ring.SlotAt(i)
+		state, process := a.U32(at+ring.SlotStateAt), a.U32(at+ring.SlotProcessAt) // in this order, see owns
+		if state == ring.SlotFree || state == ring.SlotTaken {
 			each(i, process, nil)
 			continue
 		}
 		each(i, process, func(each func(id, calls uint64)) {
-			a.words(a.u64(at+slotCountersAt), min(a.u64(at+slotNCountersAt), maxLimits), each)
+			a.Words(a.U64(at+ring.SlotCountersAt), min(a.U64(at+ring.SlotNCountersAt), ring.MaxLimits), each)
 		})
 	}
 }
 
 // find implements budgetMemory.
 func (a budgetArena) find(b *budget) {
-	for i := range a.processes() {
+	for i := range a.Arena.Processes() {
 		if uint32(len(b.processes)) <= i {
 			b.processes = append(b.processes, nil)
 		}
-		at := processAt(i)
-		since, live := a.u64(at+processSinceAt), a.u32(at+processStateAt) == processLive
+		at := ring.ProcessAt(i)
+		since, live := a.U64(at+ring.ProcessSinceAt), a.U32(at+ring.ProcessStateAt) == ring.ProcessLive
 		if p := b.processes[i]; p != nil && (!live || p.since != since) {
 			p.hangUp()
 			b.processes[i] = nil
@@ -92,8 +94,8 @@ func (a budgetArena) find(b *budget) {
 		if b.processes[i] != nil || !live {
 			continue
 		}
-		inner := int(int32(a.u32(at + processPIDAt)))
-		host := a.locate(a.u64(at+processSpaceAt), inner)
+		inner := int(int32(a.U32(at + ring.ProcessPIDAt)))
+		host := a.locate(a.U64(at+ring.ProcessSpaceAt), inner)
 		p := &budgetProcess{index: i, since: since, clock: clockOfProcess(host)}
 		if process, err := Dial(strconv.Itoa(host)); err == nil {
 			p.control = &line{process: process}
@@ -103,7 +105,7 @@ func (a budgetArena) find(b *budget) {
 			p.turn(id, b.functions[id].off)
 		}
 		b.processes[i], b.estimates[i] = p, p
-		text, _ := a.text(i)
+		text, _ := a.Text(i)
 		if r, err := reader.ParseRecording(text); err == nil {
 			b.learnCost(r)
 			b.learnGroups(r)
@@ -114,19 +116,19 @@ func (a budgetArena) find(b *budget) {
 // inspect reads the durations of calls in rings, which are written only at the end, or else in the
 // current chunks. Within a budget, a chunk may take minutes to fill.
 func (a budgetArena) inspect(b *budget) {
-	if a.streams() {
+	if a.Streams() {
 		a.inspectCurrent(b)
 		return // written reads the full chunks
 	}
 	const most = 4 // chunks per thread and round
-	data := make([]byte, chunkSize)
+	data := make([]byte, ring.ChunkSize)
 	for i := range b.slots {
-		at, s := slotAt(uint32(i)), &b.slots[i]
-		taken, chunks := a.u64(at+slotTakenAt), a.u64(at+slotChunksAt)
-		if a.u32(at+slotStateAt) != slotLive || chunks == 0 || chunks > maxRingChunks || taken == 0 {
+		at, s := ring.SlotAt(uint32(i)), &b.slots[i]
+		taken, chunks := a.U64(at+ring.SlotTakenAt), a.U64(at+ring.SlotChunksAt)
+		if a.U32(at+ring.SlotStateAt) != ring.SlotLive || chunks == 0 || chunks > ring.MaxRingChunks || taken == 0 {
 			continue
 		}
-		if owner := a.u32(at + slotOwnerAt); owner != s.owner {
+		if owner := a.U32(at + ring.SlotOwnerAt); owner != s.owner {
 			s.owner, s.inspected, s.inspector = owner, 0, inspector{}
 		}
 		// The oldest chunk is overwritten next.
@@ -144,7 +146,7 @@ func (a budgetArena) inspect(b *budget) {
 				continue
 			}
 			b.mu.Lock()
-			s.inspector.records(data, 0, chunkSize, func(uint32) {}, b.lasted)
+			s.inspector.records(data, 0, ring.ChunkSize, func(uint32) {}, b.lasted)
 			b.takeSpent(&s.inspector)
 			b.mu.Unlock()
 		}
@@ -153,15 +155,15 @@ func (a budgetArena) inspect(b *budget) {
 
 // inspectCurrent reads the durations of calls in the chunks that threads are writing to.
 func (a budgetArena) inspectCurrent(b *budget) {
-	data := make([]byte, chunkSize)
-	for i := range a.slots() {
-		at := slotAt(i)
-		taken, chunks := a.u64(at+slotTakenAt), a.u64(at+slotChunksAt)
+	data := make([]byte, ring.ChunkSize)
+	for i := range a.Slots() {
+		at := ring.SlotAt(i)
+		taken, chunks := a.U64(at+ring.SlotTakenAt), a.U64(at+ring.SlotChunksAt)
 		// Full chunks that are not yet written must come first.
-		if a.u32(at+slotStateAt) != slotLive || chunks == 0 || chunks > maxRingChunks || taken == 0 || a.u64(at+slotConsumedAt)+1 != taken {
+		if a.U32(at+ring.SlotStateAt) != ring.SlotLive || chunks == 0 || chunks > ring.MaxRingChunks || taken == 0 || a.U64(at+ring.SlotConsumedAt)+1 != taken {
 			continue
 		}
-		owner := a.u32(at + slotOwnerAt)
+		owner := a.U32(at + ring.SlotOwnerAt)
 		if _, same := a.copyChunk(data, at, chunks, taken); same {
 			b.mu.Lock()
 			b.follow(i, owner, taken, data, true)
@@ -173,10 +175,10 @@ func (a budgetArena) inspectCurrent(b *budget) {
 // copyChunk copies the chunk with this number of the slot at an offset. It reports whether the chunk
 // is in the arena, and whether it was still the same chunk after the copy.
 func (a budgetArena) copyChunk(data []byte, at, chunks, number uint64) (there, same bool) {
-	place, ok := a.offset(a.u64(at+slotRingAt)+(number-1)%chunks*chunkSize, chunkSize)
+	place, ok := a.Offset(a.U64(at+ring.SlotRingAt)+(number-1)%chunks*ring.ChunkSize, ring.ChunkSize)
 	if !ok {
 		return false, false
 	}
-	copy(data, a.mem[place:place+chunkSize])
-	return true, fields(data).u64(0) == 2*number && a.u64(place) == 2*number
+	copy(data, a.Mem[place:place+ring.ChunkSize])
+	return true, ring.Fields(data).U64(0) == 2*number && a.U64(place) == 2*number
 }

@@ -7,11 +7,12 @@ import (
 	"slices"
 
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder/ring"
 )
 
 // inspector follows the recorded calls of a thread, to learn how long they take.
 type inspector struct {
-	clock chunkClock
+	clock ring.ChunkClock
 	open  []openCall
 	spent float64 // to find out how long the thread was off CPU, since the budget took it, ns
 }
@@ -27,8 +28,8 @@ const maxInspected = 4096
 
 // records calls entry and exit with the function records of a chunk between two offsets.
 func (n *inspector) records(data []byte, from, to int, entry func(function uint32), exit func(function uint32, ticks uint64)) {
-	for at := chunkHeader; at+8 <= min(to, len(data)); {
-		word, now, size := n.clock.next(data[at:], false)
+	for at := ring.ChunkHeader; at+8 <= min(to, len(data)); {
+		word, now, size := n.clock.Next(data[at:], false)
 		if size == 0 {
 			return
 		}
@@ -42,7 +43,7 @@ func (n *inspector) records(data []byte, from, to int, entry func(function uint3
 // part, the thread may still be writing the chunk. follow returns the offset that it has reached.
 func (n *inspector) follow(data []byte, at int, part bool, exit func(function uint32, ticks uint64)) int {
 	for at+8 <= len(data) {
-		word, now, size := n.clock.next(data[at:], part)
+		word, now, size := n.clock.Next(data[at:], part)
 		if size == 0 {
 			break
 		}
@@ -56,7 +57,7 @@ func (n *inspector) follow(data []byte, at int, part bool, exit func(function ui
 // record. The runtime reads the run-queue time once for each askAt ns of waits.
 func switchCost(record []byte) float64 {
 	const noticing, asking, askAt = 2200.0, 18000.0, 20e6
-	if record[0]>>1 != recordCustom {
+	if record[0]>>1 != ring.RecordCustom {
 		return 0
 	}
 	s, ok := reader.ParseSwitch(record[16 : len(record)-8])
@@ -98,13 +99,13 @@ func (b *budget) follow(slot, owner uint32, number uint64, data []byte, part boo
 		t.inspector = inspector{} // records are missing
 	}
 	if number > t.number {
-		t.number, t.at = number, chunkHeader
+		t.number, t.at = number, ring.ChunkHeader
 	}
 	t.at = t.inspector.follow(data, t.at, part, b.lasted)
 	b.takeSpent(&t.inspector)
 }
 
-// record evaluates a record, with its word and time from chunkClock.next.
+// record evaluates a record, with its word and time from ring.ChunkClock.next.
 func (n *inspector) record(data []byte, word uint32, now uint64, entry func(function uint32), exit func(function uint32, ticks uint64)) {
 	if word == 0 {
 		n.spent += switchCost(data)
@@ -132,22 +133,22 @@ func (n *inspector) record(data []byte, word uint32, now uint64, entry func(func
 
 // written evaluates the records of a chunk that were written to the trace, up to an offset. owner is the
 // thread in the slot. written returns recorded, the calls of the process by ID, with those of the chunk.
-func (b *budget) written(slot, owner uint32, recorded []uint64, c *chunkPlace, to int, data []byte) []uint64 {
+func (b *budget) written(slot, owner uint32, recorded []uint64, c *ring.ChunkPlace, to int, data []byte) []uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	new(inspector).records(data, c.from, to, func(id uint32) {
+	new(inspector).records(data, c.From, to, func(id uint32) {
 		recorded = upTo(recorded, uint64(id))
 		recorded[id]++
 	}, func(uint32, uint64) {})
 	if b.streams { // otherwise inspect has read the durations
-		b.follow(slot, owner, c.number, data[:min(to, len(data))], c.part)
+		b.follow(slot, owner, c.Number, data[:min(to, len(data))], c.Part)
 	}
 	return recorded
 }
 
 // lasted adds the duration of a call.
 func (b *budget) lasted(id uint32, ticks uint64) {
-	if id >= maxLimits {
+	if id >= ring.MaxLimits {
 		return
 	}
 	b.functions = upTo(b.functions, uint64(id))
@@ -187,7 +188,7 @@ type processCalls struct {
 func (b *budget) report(c *processCalls) reader.Budget {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	report := reader.Budget{Share: b.millionths(), From: c.since, To: rdtsc(), Changes: slices.Clone(b.changes)}
+	report := reader.Budget{Share: b.millionths(), From: c.since, To: ring.ReadTSC(), Changes: slices.Clone(b.changes)}
 	p := b.estimates[c.index]
 	if p == nil || p.since != c.since {
 		p = new(budgetProcess)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/recorder/ring"
 	"github.com/xray-tools/xray/symbolize"
 )
 
@@ -234,7 +235,7 @@ func recordLive(t *testing.T, pid int, options string) (often liveCalls, path st
 	if err != nil {
 		t.Fatal(err)
 	}
-	from := rdtsc() // the rings also have earlier records
+	from := ring.ReadTSC() // the rings also have earlier records
 	mustAsk(t, pid, "start mode=record"+options)
 	var id reader.FuncID
 	live, err := OpenLive(ctx, p, 64<<20, func(trace *reader.Trace) (r Roots, err error) {

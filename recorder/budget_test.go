@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder/ring"
 )
 
 // simulated is a process whose functions are called at known rates, and the memory of its budget.
@@ -449,7 +450,7 @@ func TestBudgetEndsNoticing(t *testing.T) {
 // The cost of a switch event depends on how long the thread waited. Other records cost nothing here.
 func TestSwitchCost(t *testing.T) {
 	event := func(s reader.Switch) []byte {
-		head := binary.LittleEndian.AppendUint64(nil, recordCustom<<1|1)
+		head := binary.LittleEndian.AppendUint64(nil, ring.RecordCustom<<1|1)
 		return append(reader.AppendSwitch(append(head, make([]byte, 8)...), s), make([]byte, 8)...)
 	}
 	short, long := switchCost(event(reader.Switch{OffNS: 1000, Voluntary: 1})), switchCost(event(reader.Switch{OffNS: 1e9, Voluntary: 1}))
@@ -457,8 +458,8 @@ func TestSwitchCost(t *testing.T) {
 	if preempted <= 0 || short <= preempted || short > 1.1*preempted || long < 5*short {
 		t.Errorf("a short wait costs %.0f ns, a long one %.0f ns, a preemption %.0f ns", short, long, preempted)
 	}
-	stamp := []byte{recordStamp<<1 | 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0}
-	other := append(binary.LittleEndian.AppendUint64(nil, recordCustom<<1|1), make([]byte, 24)...)
+	stamp := []byte{ring.RecordStamp<<1 | 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0}
+	other := append(binary.LittleEndian.AppendUint64(nil, ring.RecordCustom<<1|1), make([]byte, 24)...)
 	if a, b := switchCost(stamp), switchCost(other); a != 0 || b != 0 {
 		t.Errorf("a stamp costs %.0f ns, another event %.0f ns", a, b)
 	}
@@ -468,7 +469,7 @@ func TestSwitchCost(t *testing.T) {
 func TestBudgetFollowsCurrentChunks(t *testing.T) {
 	const id = 7
 	b := newBudget(nil, 0.03)
-	chunk := make([]byte, chunkHeader+64)
+	chunk := make([]byte, ring.ChunkHeader+64)
 	put := func(at int, kind reader.Kind, tsc uint32) {
 		binary.LittleEndian.PutUint64(chunk[at:], uint64(tsc)<<32|id<<4|uint64(kind)<<1)
 	}
@@ -478,19 +479,19 @@ func TestBudgetFollowsCurrentChunks(t *testing.T) {
 			t.Errorf("%s: %v calls, sum of squares %v; expected %v and %v", what, f.calls, f.squares, calls, squares)
 		}
 	}
-	put(chunkHeader, reader.Enter, 10)
-	put(chunkHeader+8, reader.Exit, 15)
-	put(chunkHeader+16, reader.Enter, 20)
+	put(ring.ChunkHeader, reader.Enter, 10)
+	put(ring.ChunkHeader+8, reader.Exit, 15)
+	put(ring.ChunkHeader+16, reader.Enter, 20)
 	b.follow(1, 1, 1, chunk, true)
 	expect("part of a chunk", 1, 25)
 	b.follow(1, 1, 1, chunk, true)
 	expect("the same part", 1, 25)
-	put(chunkHeader+24, reader.Exit, 30)
-	put(chunkHeader+32, reader.Enter, 40)
-	b.follow(1, 1, 1, chunk[:chunkHeader+40], false)
+	put(ring.ChunkHeader+24, reader.Exit, 30)
+	put(ring.ChunkHeader+32, reader.Enter, 40)
+	b.follow(1, 1, 1, chunk[:ring.ChunkHeader+40], false)
 	expect("the whole chunk", 2, 125)
 	clear(chunk)
-	put(chunkHeader, reader.Exit, 43)
+	put(ring.ChunkHeader, reader.Exit, 43)
 	b.follow(1, 1, 2, chunk, true)
 	expect("the next chunk", 3, 134)
 	b.follow(1, 1, 1, chunk, false)

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/xray-tools/xray/recorder/proc"
 )
 
 // Process is a process with the runtime. Each command uses its own connection, so several may run
@@ -56,7 +58,7 @@ const socketPrefix = "@xray-recorder-"
 // recorder appends a hyphen and a number: that of its PID namespace, because containers that share a network
 // may have processes with the same IDs, or a random one, because any user can take the others.
 func socketOf(pid int) (string, error) {
-	inner, err := innerPID(pid)
+	inner, err := proc.InnerPID(pid)
 	return socketPrefix + strconv.Itoa(inner), err
 }
 
@@ -74,7 +76,7 @@ func (p *Process) Alive() bool {
 		}
 		return err == nil
 	}
-	fields, err := statusFields(p.PID)
+	fields, err := proc.StatusFields(p.PID)
 	state := fields["State"]
 	return err == nil && len(state) > 0 && state[0] != "Z" && state[0] != "X"
 }
@@ -315,7 +317,7 @@ func (p *Process) explainAbsence() error {
 	if p.PID == 0 {
 		remedy = "link the recorder into the program (`xray runtime flags`) and start it with " + EnvVar + "=control=PATH"
 	}
-	if fields, err := statusFields(p.PID); err == nil && p.PID != 0 && len(fields["Seccomp"]) == 1 && fields["Seccomp"][0] != "0" {
+	if fields, err := proc.StatusFields(p.PID); err == nil && p.PID != 0 && len(fields["Seccomp"]) == 1 && fields["Seccomp"][0] != "0" {
 		return fmt.Errorf("%w: it has a seccomp filter. If the recorder was already in it when it installed the filter, the recorder's thread has ended, "+
 			"and the recording continues unchanged", ErrNoRecorder)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/xray-tools/xray/internal/test/elftest"
 	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder/proc"
 )
 
 // startControlled runs testdata/controlled.c with the recorder preloaded and the given options. The
@@ -570,7 +571,7 @@ func TestTakenNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	namespace, err := pidSpace(pid)
+	namespace, err := proc.PIDSpace(pid)
 	if err != nil {
 		t.Fatal(err)
 	}

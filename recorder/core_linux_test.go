@@ -22,6 +22,8 @@ import (
 
 	"github.com/xray-tools/xray/internal/test/elftest"
 	"github.com/xray-tools/xray/internal/test/testenv"
+	"github.com/xray-tools/xray/recorder/core"
+	"github.com/xray-tools/xray/recorder/ring"
 )
 
 // crash runs a program that aborts and dumps core. It returns the path of the core and the program's
@@ -86,7 +88,7 @@ func TestCoreIsWhatASnapshotIs(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			snapshot := filepath.Join(t.TempDir(), "snapshot.xray")
 			path, said := crash(t, nil, rings, append([]string{"core", snapshot}, test.args...)...)
-			c, err := OpenCore(path, nil)
+			c, err := core.Open(path, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -98,7 +100,7 @@ func TestCoreIsWhatASnapshotIs(t *testing.T) {
 				}
 			}
 			var got bytes.Buffer
-			if err := c.Rings()[0].writeTrace(&got, since); err != nil {
+			if err := c.Rings()[0].WriteSince(&got, since); err != nil {
 				t.Fatal(err)
 			}
 			want, err := os.ReadFile(snapshot)
@@ -184,9 +186,9 @@ func checkCrash(t *testing.T, path string, calls uint64) found {
 	return got
 }
 
-func openCore(t *testing.T, path string) *Core {
+func openCore(t *testing.T, path string) *core.Core {
 	t.Helper()
-	c, err := OpenCore(path, nil)
+	c, err := core.Open(path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +248,7 @@ func TestCoreOfALinkedProgram(t *testing.T) {
 func TestCoreWithoutRings(t *testing.T) {
 	program, env := crashProgram(t, "dontdump=1")
 	path, _ := crash(t, env, program, "a", "100")
-	if _, err := OpenCore(path, nil); err == nil || !strings.Contains(err.Error(), "dontdump=1") {
+	if _, err := core.Open(path, nil); err == nil || !strings.Contains(err.Error(), "dontdump=1") {
 		t.Errorf("got error %v", err)
 	}
 }
@@ -432,20 +434,20 @@ func TestRingsOfAForkedChild(t *testing.T) {
 // When many threads come and go, the latest ones keep their rings and the file stays within its
 // budget.
 func TestRingsOfManyThreads(t *testing.T) {
-	const ring, budget = 128 << 10, 1 << 20
+	const size, budget = 128 << 10, 1 << 20
 	dir := shmFolder(t)
-	program, env := crashProgram(t, fmt.Sprintf("ring=%d,budget=%d,shm=%s", ring, budget, dir))
+	program, env := crashProgram(t, fmt.Sprintf("ring=%d,budget=%d,shm=%s", size, budget, dir))
 	runToEnd(t, env, program, "t", "300")
 	file := ringFiles(t, dir)[0]
 	path := traceOf(t, openCore(t, file), 0)
 	verify(t, path)
 	got := readTrace(t, path)
 	threads := uint64(len(got.recording.Threads))
-	if threads < budget/chunkSize || got.calls[idBranch] != 10*threads || got.unmatched+got.orphan != 0 || len(got.recording.Losses) > 0 {
+	if threads < budget/ring.ChunkSize || got.calls[idBranch] != 10*threads || got.unmatched+got.orphan != 0 || len(got.recording.Losses) > 0 {
 		t.Errorf("got %d threads, calls %v, %d exits without entry, %d calls without exit, losses %v",
 			threads, got.calls, got.unmatched, got.orphan, got.recording.Losses)
 	}
-	if size := fileSize(t, file); size > 100*(ring+4096)+2<<20 {
+	if size := fileSize(t, file); size > 100*(size+4096)+2<<20 {
 		t.Errorf("got %d bytes", size)
 	}
 }
@@ -574,4 +576,21 @@ func TestCoreOfBudget(t *testing.T) {
 	if b := &f.recording.Budget; b.Share != 30000 || b.Known() {
 		t.Errorf("got the budget %+v", b)
 	}
+}
+
+// traceOf writes the trace of the core's only runtime.
+func traceOf(t *testing.T, c *core.Core, last time.Duration) string {
+	t.Helper()
+	if n := len(c.Rings()); n != 1 {
+		t.Fatalf("got %d runtimes, want 1", n)
+	}
+	var b bytes.Buffer
+	if err := c.Rings()[0].WriteTrace(&b, last); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "core.xray")
+	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }

@@ -5,7 +5,8 @@
 // once for each compiler, into a library to preload or link in. [Options] are passed to the runtime
 // in the environment of a new program. [Dial] connects to the runtime of a running program. [Inspect]
 // checks in advance whether a program can be recorded. [Filter] converts names of functions to the
-// numbers that the runtime uses. [OpenCore] recovers the runtime's rings from a program's core dump.
+// numbers that the runtime uses. Package ring knows the runtime's memory, which [Listen] and [OpenLive] read, and
+// package core recovers the rings from a program's core dump. Package proc reads /proc.
 //
 // The runtime works on Linux on amd64. On other systems the package compiles, and [Supported]
 // returns an error.

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder/ring"
 	"github.com/xray-tools/xray/symbolize"
 )
 
@@ -44,12 +45,12 @@ func asNobody(t *testing.T, f func()) {
 }
 
 func testHello(o *ObserverOptions) []byte {
-	hello := make([]byte, helloSize)
-	copy(hello, arenaMagic)
-	binary.LittleEndian.PutUint32(hello[16:], arenaVersion)
+	hello := make([]byte, ring.HelloSize)
+	copy(hello, ring.ArenaMagic)
+	binary.LittleEndian.PutUint32(hello[16:], ring.ArenaVersion)
 	binary.LittleEndian.PutUint32(hello[20:], uint32(os.Getpid()))
 	binary.LittleEndian.PutUint64(hello[24:], o.Session)
-	copy(hello[helloKeyAt:], o.Key)
+	copy(hello[ring.HelloKeyAt:], o.Key)
 	return hello
 }
 
@@ -103,7 +104,7 @@ func TestKey(t *testing.T) {
 	binary.LittleEndian.PutUint64(request[16:], o.Session)
 	try := func(who string) {
 		for name, packet := range map[string][]byte{
-			"another key": testHello(&stranger), "no key": testHello(&none), "a short packet": testHello(&o)[:helloKeyAt], "another protocol": []byte("GET / HTTP/1.1\r\n"),
+			"another key": testHello(&stranger), "no key": testHello(&none), "a short packet": testHello(&o)[:ring.HelloKeyAt], "another protocol": []byte("GET / HTTP/1.1\r\n"),
 		} {
 			if answered(t, visit(t, &o, packet)) >= 0 {
 				t.Errorf("%s with %s got the memory", who, name)
@@ -244,7 +245,7 @@ func FuzzQuestions(f *testing.F) {
 		}
 		ob := testObserver(t)
 		ob.options.Filter = &Filter{Exclude: regexp.MustCompile("^$")}
-		ob.options.Session = fields(question).u64(questionSessionAt)
+		ob.options.Session = ring.Fields(question).U64(questionSessionAt)
 		answer, err := ob.answerSelect(gonePID, question)
 		if err == nil && !strings.HasPrefix(string(answer), "object /") {
 			t.Errorf("got the answer %q", answer)
@@ -310,17 +311,17 @@ func TestForeignObserver(t *testing.T) {
 // A process of the recording cannot change the size of the memory, which would end its observer.
 func TestMemoryIsSealed(t *testing.T) {
 	t.Parallel()
-	a, err := newArena(new(arenaOptions), smallestArena)
+	a, err := ring.NewArena(new(ring.ArenaOptions), ring.SmallestArena)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer a.close()
-	for _, size := range []int64{0, smallestArena - 4096, smallestArena + 4096} {
-		if err := unix.Ftruncate(a.fd, size); err != unix.EPERM {
+	defer a.Close()
+	for _, size := range []int64{0, ring.SmallestArena - 4096, ring.SmallestArena + 4096} {
+		if err := unix.Ftruncate(a.FD, size); err != unix.EPERM {
 			t.Errorf("to %d bytes: got error %v", size, err)
 		}
 	}
-	if _, err := unix.FcntlInt(uintptr(a.fd), unix.F_ADD_SEALS, unix.F_SEAL_FUTURE_WRITE); err != unix.EPERM {
+	if _, err := unix.FcntlInt(uintptr(a.FD), unix.F_ADD_SEALS, unix.F_SEAL_FUTURE_WRITE); err != unix.EPERM {
 		t.Errorf("another seal: got error %v", err)
 	}
 }
@@ -346,10 +347,10 @@ func TestUnreadableMemory(t *testing.T) {
 	ob := testObserver(t)
 	ob.settled.L = &ob.mu
 	a := makeArena(t, ob)
-	a.bell = newBell(a.word32(arenaBellAt))
+	a.bell = newBell(a.Word32(ring.ArenaBellAt))
 	ob.arenas = append(ob.arenas, a)
 	a.consume()
-	if err := unix.Mprotect(a.mem, unix.PROT_NONE); err != nil {
+	if err := unix.Mprotect(a.Mem, unix.PROT_NONE); err != nil {
 		t.Fatal(err)
 	}
 	a.run()
@@ -366,17 +367,17 @@ func TestUnreadableMemory(t *testing.T) {
 // The kernel tells the processes that their observer has ended.
 func TestKeeper(t *testing.T) {
 	t.Parallel()
-	a, err := newArena(new(arenaOptions), smallestArena)
+	a, err := ring.NewArena(new(ring.ArenaOptions), ring.SmallestArena)
 	if err != nil {
 		t.Fatal(err)
 	}
 	const ownerDied = 0x40000000
-	a.keep()
-	word := a.word32(arenaKeeperAt)
+	a.Keep()
+	word := a.Word32(ring.ArenaKeeperAt)
 	if v := atomic.LoadUint32(word); v == 0 || v&ownerDied != 0 {
 		t.Errorf("while the observer lives: %#x", v)
 	}
-	close(a.over)
+	close(a.Over)
 	for end := time.Now().Add(time.Minute); atomic.LoadUint32(word)&ownerDied == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the observer's thread has ended, and the memory does not say so")
@@ -391,8 +392,8 @@ func TestForeignProcess(t *testing.T) {
 		ob := testObserver(t)
 		ob.settled.L = &ob.mu
 		a := makeArena(t, ob)
-		binary.LittleEndian.PutUint32(a.mem[processAt(0)+processPIDAt:], uint32(pid))
-		a.pid, a.inner, a.inode = pid, pid, inodeOf(a.fd)
+		binary.LittleEndian.PutUint32(a.Mem[ring.ProcessAt(0)+ring.ProcessPIDAt:], uint32(pid))
+		a.pid, a.inner, a.inode = pid, pid, inodeOf(a.FD)
 		if _, err := os.ReadFile("/proc/1/maps"); err != nil {
 			t.Skip(err)
 		}
@@ -400,7 +401,7 @@ func TestForeignProcess(t *testing.T) {
 		if !a.empty() {
 			t.Errorf("the observer waits for process %d", pid)
 		}
-		a.close()
+		a.Close()
 	}
 }
 
@@ -410,22 +411,22 @@ func TestImplausibleNumbers(t *testing.T) {
 	ob := testObserver(t)
 	ob.settled.L = &ob.mu
 	a := makeArena(t, ob)
-	defer a.close()
-	counters, ok := a.offset(a.u64(slotAt(0)+slotCountersAt), 8*4)
+	defer a.Close()
+	counters, ok := a.Offset(a.U64(ring.SlotAt(0)+ring.SlotCountersAt), 8*4)
 	if !ok {
 		t.Fatal("no counters")
 	}
-	profile, _ := a.offset(a.u64(slotAt(1)+slotProfileAt), profileSize)
-	page, ok := a.offset(a.u64(profile+48), profilePageSize)
+	profile, _ := a.Offset(a.U64(ring.SlotAt(1)+ring.SlotProfileAt), profileSize)
+	page, ok := a.Offset(a.U64(profile+48), profilePageSize)
 	if !ok {
 		t.Fatal("no profile")
 	}
 	places := map[string]uint64{
-		"counter": counters + 8*4, "dropped": slotAt(0) + slotDroppedAt, "truncated": slotAt(0) + slotTruncatedAt, "waited": slotAt(1) + slotWaitedAt,
-		"lost by the process": processAt(0) + processDroppedAt, "calls of a path": page + 8 + 80,
+		"counter": counters + 8*4, "dropped": ring.SlotAt(0) + ring.SlotDroppedAt, "truncated": ring.SlotAt(0) + ring.SlotTruncatedAt, "waited": ring.SlotAt(1) + ring.SlotWaitedAt,
+		"lost by the process": ring.ProcessAt(0) + ring.ProcessDroppedAt, "calls of a path": page + 8 + 80,
 	}
 	for _, at := range places {
-		binary.LittleEndian.PutUint64(a.mem[at:], 1<<63+5)
+		binary.LittleEndian.PutUint64(a.Mem[at:], 1<<63+5)
 	}
 	observe(t, a)
 	trace, err := reader.Open(reader.Options{}, ob.finished[0].Path)

@@ -35,7 +35,7 @@ func TestManyThreads(t *testing.T) {
 	slots, waited := uint32(0), false
 	count := func() {
 		for _, a := range ob.arenas {
-			slots = max(slots, a.slots())
+			slots = max(slots, a.Slots())
 		}
 	}
 	// While the test has its lock, the observer writes nothing. So threads must wait for it in the end.

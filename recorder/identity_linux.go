@@ -7,6 +7,8 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/xray-tools/xray/recorder/proc"
 )
 
 // A number names a process only in one PID namespace, and only until the process has ended. So an arena
@@ -17,10 +19,10 @@ import (
 // of the process that the arena was created for.
 func (a *arenaObserver) locate(space uint64, inner int) int {
 	switch {
-	case space == 0 && a.pid == a.inner, space == ownSpace() && space != 0:
+	case space == 0 && a.pid == a.inner, space == proc.OwnSpace() && space != 0:
 		return inner
 	case space == 0:
-		space, _ = pidSpace(strconv.Itoa(a.pid))
+		space, _ = proc.PIDSpace(strconv.Itoa(a.pid))
 	}
 	dirs, err := os.ReadDir("/proc")
 	if err != nil {
@@ -32,12 +34,12 @@ func (a *arenaObserver) locate(space uint64, inner int) int {
 		if err != nil {
 			continue
 		}
-		fields, err := statusFields(pid)
+		fields, err := proc.StatusFields(pid)
 		ids := fields["NSpid"]
 		if err != nil || len(ids) < 2 || ids[len(ids)-1] != strconv.Itoa(inner) {
 			continue
 		}
-		switch in, err := pidSpace(d.Name()); {
+		switch in, err := proc.PIDSpace(d.Name()); {
 		case err == nil && in == space:
 			return pid
 		case errors.Is(err, fs.ErrPermission):
@@ -53,7 +55,7 @@ func (a *arenaObserver) locate(space uint64, inner int) int {
 // isOther reports whether a process cannot be one that shares the arena. It returns false if this user may
 // not see that.
 func (a *arenaObserver) isOther(pid int) bool {
-	if pid == os.Getpid() || startTime(pid) < a.began {
+	if pid == os.Getpid() || proc.StartTime(pid) < a.began {
 		return true
 	}
 	m := mappings{inodes: make(map[uint64]bool)}

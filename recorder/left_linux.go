@@ -8,6 +8,9 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/xray-tools/xray/recorder/proc"
+	"github.com/xray-tools/xray/recorder/ring"
 )
 
 // leftMagic begins the packet by which a process says that it executes a program that cannot load the
@@ -70,9 +73,9 @@ func (l *leftPrograms) list() (list []string) {
 
 // leave reports a program that cannot load the runtime, if it is instrumented.
 func (ob *Observer) leave(pid int, packet []byte) {
-	f := fields(packet)
-	path := f.text(questionPathAt, questionPathSize)
-	if f.u64(questionSessionAt) == ob.options.Session && path != "" && ob.left.begin(path) {
+	f := ring.Fields(packet)
+	path := f.Text(questionPathAt, questionPathSize)
+	if f.U64(questionSessionAt) == ob.options.Session && path != "" && ob.left.begin(path) {
 		ob.naming.Go(func() { ob.left.settle(path, whyLeft(pid, path, "")) })
 	}
 }
@@ -90,7 +93,7 @@ func executionOf(pid int) execution {
 		return execution{}
 	}
 	const startStack = 28
-	return execution{statField(pid, startStack), path}
+	return execution{proc.StatField(pid, startStack), path}
 }
 
 // watchExecution notices that a process has executed a program. If that has the runtime, it gets an arena of its

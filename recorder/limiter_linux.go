@@ -11,6 +11,7 @@ import (
 	"github.com/xray-tools/xray/internal/fileio"
 	"github.com/xray-tools/xray/internal/tracewrite"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder/ring"
 )
 
 // Limit keeps the cost of recording below a share of the process's CPU time, until Close. The process
@@ -61,7 +62,7 @@ func (p *Process) Limit(ctx context.Context, share float64) (*Limiter, error) {
 	var err error
 	l.live, err = OpenLive(ctx, p, 0, func(t *reader.Trace) (Roots, error) {
 		if l.began == 0 {
-			l.cpu, l.began = clock(), rdtsc()
+			l.cpu, l.began = clock(), ring.ReadTSC()
 			l.before = l.cpu - float64(t.Recording(0).Process.CPUNS)
 		}
 		return Roots{}, nil
@@ -143,15 +144,15 @@ func (l *Limiter) Finish(path string) (err error) {
 func (l *Limiter) rest(first uint64, c *traceCalls) (blocks []byte) {
 	for _, address := range slices.Sorted(maps.Keys(l.live.threads)) {
 		t := l.live.threads[address]
-		out := blockWriter{first: first, since: max(first, c.last[t.TID]+1)}
-		b := out.chunk(t.ringThread, &chunkPlace{number: t.tail.number, part: true}, t.tail.data)
-		if b.records == 0 {
+		out := ring.BlockWriter{First: first, Since: max(first, c.last[t.TID]+1)}
+		b := out.Chunk(t.Thread, &ring.ChunkPlace{Number: t.tail.number, Part: true}, t.tail.data)
+		if b.Records == 0 {
 			continue
 		}
-		blocks = append(blocks, b.bytes...)
+		blocks = append(blocks, b.Bytes...)
 		var r reader.Record
-		for data := b.bytes; ; data = data[r.Size:] {
-			if _, err := reader.ParseRecord(data, &fdr5, &r); err != nil {
+		for data := b.Bytes; ; data = data[r.Size:] {
+			if _, err := reader.ParseRecord(data, &ring.FDR5, &r); err != nil {
 				break
 			}
 			if r.Kind == reader.Function && r.FuncKind.IsEnter() {
@@ -169,7 +170,7 @@ type traceCalls struct {
 }
 
 func (c *traceCalls) record(id reader.FuncID) {
-	if id > 0 && id < maxLimits {
+	if id > 0 && id < ring.MaxLimits {
 		c.recorded = upTo(c.recorded, uint64(id))
 		c.recorded[id]++
 	}

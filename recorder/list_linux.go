@@ -12,6 +12,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/xray-tools/xray/recorder/proc"
+	"github.com/xray-tools/xray/recorder/ring"
 )
 
 // Listening is a process whose recorder listens.
@@ -167,10 +170,10 @@ func silence(pid int, isFork bool) error {
 	}
 	defer mem.Close()
 	_, _, root, err := findRoot(mem, &Process{PID: pid})
-	if err != nil || modeNames[root.mode] == string(Off) {
+	if err != nil || ring.ModeNames[root.Mode] == string(Off) {
 		return nil
 	}
-	fields, err := statusFields(pid)
+	fields, err := proc.StatusFields(pid)
 	switch {
 	case err != nil || len(fields["Threads"]) != 1:
 		return nil
@@ -186,7 +189,7 @@ var errUnknown = errors.New("it has a recorder, which does not listen. Whether i
 // isObserved reports whether a process shares memory with an observer.
 func isObserved(pid int) bool {
 	maps, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "maps"))
-	return err == nil && bytes.Contains(maps, []byte("/memfd:"+arenaName+" "))
+	return err == nil && bytes.Contains(maps, []byte("/memfd:"+ring.ArenaName+" "))
 }
 
 // exeOf returns the program of a process, or "" if unknown.
@@ -196,7 +199,7 @@ func exeOf(pid int) string {
 }
 
 func parentOf(pid int) int {
-	fields, err := statusFields(pid)
+	fields, err := proc.StatusFields(pid)
 	if err != nil || len(fields["PPid"]) != 1 {
 		return 0
 	}

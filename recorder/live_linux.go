@@ -14,6 +14,8 @@ import (
 
 	"github.com/xray-tools/xray/internal/tracewrite"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder/proc"
+	"github.com/xray-tools/xray/recorder/ring"
 )
 
 // Live reads the rings of a running process from outside, through /proc/PID/mem. The process only fills
@@ -21,7 +23,7 @@ import (
 // for concurrent use.
 type Live struct {
 	process    *Process
-	image      *image
+	image      *ring.Image
 	root       uint64 // address of the runtime's root
 	threads    map[uint64]*liveThread
 	roots      Roots
@@ -34,23 +36,23 @@ type Live struct {
 	newest     uint64       // TSC when the rings were last read
 	windows    *liveWindows // nil if everything is recorded
 	scratch    []byte
-	header     fields  // of the chunk that was copied last
-	budget     *budget // nil without one
-	tails      bool    // copy the current chunks
-	foreign    bool    // the process is in another PID namespace
+	header     ring.Fields // of the chunk that was copied last
+	budget     *budget     // nil without one
+	tails      bool        // copy the current chunks
+	foreign    bool        // the process is in another PID namespace
 	threadSize int
 }
 
 // liveThread is a thread, and how far its ring was read.
 type liveThread struct {
-	*ringThread
+	*ring.Thread
 	scan   rootScan
-	calls  inspector // if there is a budget
-	opens  openCalls // after the complete chunks that were read
-	number uint64    // of the chunk to read next
-	at     int       // offset in it
-	begun  []byte    // the chunk to read next, as far as it was read
-	wait   notedWait // by the latest [Live.NoteWaits]
+	calls  inspector      // if there is a budget
+	opens  ring.OpenCalls // after the complete chunks that were read
+	number uint64         // of the chunk to read next
+	at     int            // offset in it
+	begun  []byte         // the chunk to read next, as far as it was read
+	wait   notedWait      // by the latest [Live.NoteWaits]
 	tail   tail
 }
 
@@ -62,10 +64,10 @@ type tail struct {
 
 // keptChunk is a complete chunk.
 type keptChunk struct {
-	thread *ringThread
-	place  chunkPlace
+	thread *ring.Thread
+	place  ring.ChunkPlace
 	data   []byte
-	opens  openState // before it
+	opens  ring.OpenState // before it
 }
 
 // OpenLive finds the rings of a process. keep is the number of bytes of overwritten chunks to keep. The
@@ -83,7 +85,7 @@ func OpenLive(ctx context.Context, p *Process, keep int64, choose func(*reader.T
 	if err != nil {
 		return nil, fmt.Errorf("%w: xray needs permission to trace the process: run it as the same user or as root, and check /proc/sys/kernel/yama/ptrace_scope", err)
 	}
-	l := &Live{process: p, threads: make(map[uint64]*liveThread), room: keep, choose: choose, scratch: make([]byte, chunkSize), header: make(fields, chunkHeader)}
+	l := &Live{process: p, threads: make(map[uint64]*liveThread), room: keep, choose: choose, scratch: make([]byte, ring.ChunkSize), header: make(ring.Fields, ring.ChunkHeader)}
 	root, err := l.find(mem)
 	if err == nil {
 		err = l.describe(ctx, root)
@@ -100,21 +102,21 @@ func (l *Live) Close() error {
 	if l.budget != nil {
 		err = l.budget.close()
 	}
-	return errors.Join(err, l.image.in.(*os.File).Close())
+	return errors.Join(err, l.image.In.(*os.File).Close())
 }
 
 // find finds the runtime's root.
-func (l *Live) find(mem *os.File) (root *runtimeRoot, err error) {
+func (l *Live) find(mem *os.File) (root *ring.Root, err error) {
 	if l.image, l.root, root, err = findRoot(mem, l.process); err != nil {
 		return nil, err
 	}
-	inner, err := innerPID(l.process.PID)
-	l.threadSize, l.foreign = root.threadSize, inner != l.process.PID
+	inner, err := proc.InnerPID(l.process.PID)
+	l.threadSize, l.foreign = root.ThreadSize, inner != l.process.PID
 	return root, err
 }
 
 // describe asks the runtime for its metadata. It takes a snapshot without records.
-func (l *Live) describe(ctx context.Context, root *runtimeRoot) error {
+func (l *Live) describe(ctx context.Context, root *ring.Root) error {
 	_, data, err := l.process.Data(ctx, "snapshot since=9223372036854775807")
 	if err != nil {
 		return err
@@ -142,7 +144,7 @@ func (l *Live) describe(ctx context.Context, root *runtimeRoot) error {
 	r.Windows, r.Budget = nil, reader.Budget{}
 	r.Process.CPUNS, r.Process.CPUFrom, r.Process.CPUTo = 0, 0, 0
 	r.Process.Complete = true
-	l.text, l.objects = &r, root.nobjects
+	l.text, l.objects = &r, root.Nobjects
 	l.keepRoots()
 	return nil
 }
@@ -155,12 +157,12 @@ func (l *Live) Recording() *reader.Recording { return l.text }
 // that have ended. Calls of a thread are in order. An error means that the process has ended or cannot
 // be read any more.
 func (l *Live) Read(ctx context.Context, each func(RootCall)) (s LiveState, err error) {
-	now := rdtsc()
-	root, err := l.image.parseRoot(l.root)
+	now := ring.ReadTSC()
+	root, err := l.image.ParseRoot(l.root)
 	if err != nil {
 		return s, err
 	}
-	if root.nobjects != l.objects {
+	if root.Nobjects != l.objects {
 		if err := l.describe(ctx, root); err != nil {
 			return s, err
 		}
@@ -168,18 +170,18 @@ func (l *Live) Read(ctx context.Context, each func(RootCall)) (s LiveState, err 
 	if err := l.readWindows(root, now); err != nil {
 		return s, err
 	}
-	table, err := l.image.read("the table of threads", root.threads, int(root.nthreads)*8)
+	table, err := l.image.Read("the table of threads", root.Threads, int(root.Nthreads)*8)
 	if err != nil {
 		return s, err
 	}
-	for f := fields(table); len(f) > 0; f = f[8:] {
-		t, err := l.image.parseThread(f.u64(0), root.threadSize)
+	for f := ring.Fields(table); len(f) > 0; f = f[8:] {
+		t, err := l.image.ParseThread(f.U64(0), root.ThreadSize)
 		if err != nil {
 			return s, err
 		}
 		l.readThread(t, &s, each)
-		l.threads[t.address].scan.expire()
-		if open := l.threads[t.address].scan.open; len(open) > 0 && !t.free && (s.Oldest == 0 || open[0].start < s.Oldest) {
+		l.threads[t.Address].scan.expire()
+		if open := l.threads[t.Address].scan.open; len(open) > 0 && !t.Free && (s.Oldest == 0 || open[0].start < s.Oldest) {
 			s.Oldest = open[0].start
 		}
 	}
@@ -192,51 +194,51 @@ func (l *Live) Read(ctx context.Context, each func(RootCall)) (s LiveState, err 
 }
 
 // readWindows reads the windows of the recording, if it has any.
-func (l *Live) readWindows(root *runtimeRoot, now uint64) error {
-	if root.windows.n == 0 {
+func (l *Live) readWindows(root *ring.Root, now uint64) error {
+	if root.Windows.N == 0 {
 		return nil
 	}
 	if l.windows == nil {
 		l.windows = new(liveWindows)
 		l.windows.more = func() {
 			// An error means that the process has ended.
-			now := rdtsc()
-			if root, err := l.image.parseRoot(l.root); err == nil {
-				_ = l.windows.update(l.image, &root.windows, now)
+			now := ring.ReadTSC()
+			if root, err := l.image.ParseRoot(l.root); err == nil {
+				_ = l.windows.update(l.image, &root.Windows, now)
 			}
 		}
 		for _, t := range l.threads {
 			t.scan.windows = l.windows
 		}
 	}
-	return l.windows.update(l.image, &root.windows, now)
+	return l.windows.update(l.image, &root.Windows, now)
 }
 
 // readThread reads what is new in the ring of a thread.
-func (l *Live) readThread(now *ringThread, s *LiveState, each func(RootCall)) {
-	t := l.threads[now.address]
-	if t == nil || t.TID != now.TID || t.First != now.First && t.First != 0 || now.taken < t.taken {
+func (l *Live) readThread(now *ring.Thread, s *LiveState, each func(RootCall)) {
+	t := l.threads[now.Address]
+	if t == nil || t.TID != now.TID || t.First != now.First && t.First != 0 || now.Taken < t.Taken {
 		t = &liveThread{number: 1, scan: rootScan{tid: now.TID, since: l.since, windows: l.windows}}
 		t.scan.setRoots(&l.roots)
-		l.threads[now.address] = t
+		l.threads[now.Address] = t
 	}
-	t.ringThread = now
-	if now.free || now.taken == 0 || now.size == 0 || now.size > maxRingChunks || now.ring%chunkSize != 0 {
+	t.Thread = now
+	if now.Free || now.Taken == 0 || now.Size == 0 || now.Size > ring.MaxRingChunks || now.Ring%ring.ChunkSize != 0 {
 		return
 	}
-	if oldest := now.oldest(); t.number < oldest {
+	if oldest := now.Oldest(); t.number < oldest {
 		missed := t.miss(oldest)
 		if l.newest != 0 { // the first Read cannot lose anything
 			s.Lost += missed
 		}
 	}
 	before := t.number
-	for t.number <= now.taken {
+	for t.number <= now.Taken {
 		if !l.readChunk(t, s, each) {
 			break
 		}
 	}
-	s.Fill = max(s.Fill, float64(t.number-before)/float64(now.size))
+	s.Fill = max(s.Fill, float64(t.number-before)/float64(now.Size))
 	if l.tails {
 		l.keepTail(t)
 	}
@@ -244,9 +246,9 @@ func (l *Live) readThread(now *ringThread, s *LiveState, each func(RootCall)) {
 
 // keepTail copies the current chunk of a thread to its tail.
 func (l *Live) keepTail(t *liveThread) {
-	address := t.ring + (t.taken-1)%t.size*chunkSize
-	end := t.cursor - address
-	if t.number != t.taken || end < chunkHeader || end > chunkSize || t.tail.number == t.taken && t.tail.cursor == t.cursor {
+	address := t.Ring + (t.Taken-1)%t.Size*ring.ChunkSize
+	end := t.Cursor - address
+	if t.number != t.Taken || end < ring.ChunkHeader || end > ring.ChunkSize || t.tail.number == t.Taken && t.tail.cursor == t.Cursor {
 		return
 	}
 	data, again := make([]byte, end), l.scratch[:end]
@@ -255,11 +257,11 @@ func (l *Live) keepTail(t *liveThread) {
 	}
 	// The thread may remove records, for example with --prune. The part that two copies have in common
 	// was there at one moment.
-	same := chunkHeader
+	same := ring.ChunkHeader
 	for same < len(data) && data[same] == again[same] {
 		same++
 	}
-	t.tail = tail{t.taken, t.cursor, data[:same&^7]}
+	t.tail = tail{t.Taken, t.Cursor, data[:same&^7]}
 }
 
 // miss skips the chunks before this one, which were overwritten, and returns their number.
@@ -267,27 +269,27 @@ func (t *liveThread) miss(next uint64) uint64 {
 	n := next - t.number
 	t.number, t.at = next, 0
 	t.calls = inspector{}
-	t.opens.lose()
+	t.opens.Lose()
 	t.scan.lose()
 	return n
 }
 
 // readChunk reads what is new in the next chunk. It reports whether the chunk is finished.
 func (l *Live) readChunk(t *liveThread, s *LiveState, each func(RootCall)) (done bool) {
-	address := t.ring + (t.number-1)%t.size*chunkSize
-	if t.number == t.taken {
+	address := t.Ring + (t.number-1)%t.Size*ring.ChunkSize
+	if t.number == t.Taken {
 		// The thread writes to this chunk, or has taken the next one in the meantime.
-		end := t.cursor - address
-		if end < chunkHeader || end > chunkSize {
+		end := t.Cursor - address
+		if end < ring.ChunkHeader || end > ring.ChunkSize {
 			return false
 		}
 		data := l.scratch[:end]
-		at := max(t.at, chunkHeader)
+		at := max(t.at, ring.ChunkHeader)
 		if at < int(end) && l.copies(t, address, data[at:], uint64(at)) {
 			if l.budget != nil {
 				l.budget.saw(&t.calls, data, at, true)
 			}
-			if at == chunkHeader {
+			if at == ring.ChunkHeader {
 				t.begun = append(t.begun[:0], l.header...)
 			}
 			t.begun = append(t.begun[:min(at, len(t.begun))], data[at:]...)
@@ -296,25 +298,25 @@ func (l *Live) readChunk(t *liveThread, s *LiveState, each func(RootCall)) (done
 		s.Bytes += int64(end) - int64(at)
 		return false
 	}
-	data := make([]byte, chunkSize)
+	data := make([]byte, ring.ChunkSize)
 	if !l.copies(t, address, data, 0) {
 		s.Lost += t.miss(t.number + 1)
 		return true
 	}
-	f := fields(data)
-	c := chunkPlace{address: address, number: t.number, first: f.u64(8), last: f.u64(16), wall: f.u64(56), used: usedOf(f)}
-	if c.used != 0 {
-		data = data[:c.used]
+	f := ring.Fields(data)
+	c := ring.ChunkPlace{Address: address, Number: t.number, First: f.U64(8), Last: f.U64(16), Wall: f.U64(56), Used: ring.UsedOf(f)}
+	if c.Used != 0 {
+		data = data[:c.Used]
 	}
 	if l.budget != nil {
-		l.budget.saw(&t.calls, data, max(t.at, chunkHeader), false)
+		l.budget.saw(&t.calls, data, max(t.at, ring.ChunkHeader), false)
 	}
-	t.scan.scan(data, max(t.at, chunkHeader), false, each)
-	if c.last == 0 || c.last >= l.since {
-		l.kept = append(l.kept, &keptChunk{thread: t.ringThread, place: c, data: data, opens: t.opens.state()})
+	t.scan.scan(data, max(t.at, ring.ChunkHeader), false, each)
+	if c.Last == 0 || c.Last >= l.since {
+		l.kept = append(l.kept, &keptChunk{thread: t.Thread, place: c, data: data, opens: t.opens.State()})
 	}
-	t.opens.begin(l.windowAt(c.last))
-	t.opens.follow(&c, data, t.opens.window, math.MaxUint64)
+	t.opens.Begin(l.windowAt(c.Last))
+	t.opens.Follow(&c, data, t.opens.Window, math.MaxUint64)
 	t.number, t.at = t.number+1, 0
 	s.Bytes += int64(len(data))
 	return true
@@ -335,13 +337,13 @@ func (l *Live) windowAt(tsc uint64) uint64 {
 // copies copies a part of a thread's next chunk to p, and reports whether it was still the same chunk
 // afterwards.
 func (l *Live) copies(t *liveThread, address uint64, p []byte, offset uint64) bool {
-	if _, err := l.image.readSome(p, address+offset); err != nil {
+	if _, err := l.image.ReadSome(p, address+offset); err != nil {
 		return false
 	}
-	if _, err := l.image.readSome(l.header, address); err != nil {
+	if _, err := l.image.ReadSome(l.header, address); err != nil {
 		return false
 	}
-	return l.header.u64(0) == 2*t.number && l.header.u64(40) == chunkMagic && l.header.u64(32) == t.address
+	return l.header.U64(0) == 2*t.number && l.header.U64(40) == ring.ChunkMagic && l.header.U64(32) == t.Address
 }
 
 // evict drops the chunks that ended first until the others fit into the limit.
@@ -353,7 +355,7 @@ func (l *Live) evict() {
 	if size <= l.room {
 		return
 	}
-	slices.SortStableFunc(l.kept, func(a, b *keptChunk) int { return cmp.Compare(a.place.last, b.place.last) })
+	slices.SortStableFunc(l.kept, func(a, b *keptChunk) int { return cmp.Compare(a.place.Last, b.place.Last) })
 	n := 0
 	for ; size > l.room; n++ {
 		size -= int64(cap(l.kept[n].data))
@@ -373,7 +375,7 @@ func (l *Live) WriteTrace(w io.Writer, from, to uint64, edit func(*reader.Record
 	r := *l.text
 	lost := make(map[string]uint64)
 	var blocks bytes.Buffer
-	out := blockWriter{first: from, since: from, until: to, cut: true}
+	out := ring.BlockWriter{First: from, Since: from, Until: to, Cut: true}
 	for len(chunks) > 0 {
 		n := 1
 		for n < len(chunks) && chunks[n].thread == chunks[0].thread {
@@ -388,14 +390,14 @@ func (l *Live) WriteTrace(w io.Writer, from, to uint64, edit func(*reader.Record
 		blocks.Write(block)
 		for i, k := range one {
 			if i > 0 {
-				lost["overwritten-chunk"] += k.place.number - one[i-1].place.number - 1
+				lost["overwritten-chunk"] += k.place.Number - one[i-1].place.Number - 1
 			}
-			b := out.chunk(t, &k.place, k.data)
-			lost["interrupted"] += b.unwritten
-			lost["damaged-chunk"] += b.damaged
-			if b.records > 0 {
-				blocks.Write(b.bytes)
-				latest = max(latest, b.last)
+			b := out.Chunk(t, &k.place, k.data)
+			lost["interrupted"] += b.Unwritten
+			lost["damaged-chunk"] += b.Damaged
+			if b.Records > 0 {
+				blocks.Write(b.Bytes)
+				latest = max(latest, b.Last)
 			}
 		}
 		blocks.Write(l.end(one, from, latest, to))
@@ -403,13 +405,13 @@ func (l *Live) WriteTrace(w io.Writer, from, to uint64, edit func(*reader.Record
 	if l.windows != nil {
 		r.Windows = l.windows.between(from, to)
 	}
-	r.Losses = losses(lost)
+	r.Losses = ring.Losses(lost)
 	if l.budget != nil {
 		r.Budget = l.budget.between(from, to)
 	}
-	r.Clock.Anchors = append(slices.Clone(r.Clock.Anchors), readClocks())
+	r.Clock.Anchors = append(slices.Clone(r.Clock.Anchors), ring.ReadClocks())
 	edit(&r)
-	head := tracewrite.AppendRecording(traceHeader(&r.Clock), &r, from)
+	head := tracewrite.AppendRecording(ring.TraceHeader(&r.Clock), &r, from)
 	for _, part := range [][]byte{head, blocks.Bytes()} {
 		if _, err := w.Write(part); err != nil {
 			return err
@@ -428,29 +430,29 @@ func (l *Live) cut(chunks []*keptChunk, from, to uint64) (block []byte, before u
 			to = min(to, end)
 		}
 	}
-	o := openCallsOf(first.opens)
-	o.begin(window)
+	o := ring.OpenCallsOf(first.opens)
+	o.Begin(window)
 	more := 0
-	for more < len(chunks) && o.follow(&chunks[more].place, chunks[more].data, window, from) {
+	for more < len(chunks) && o.Follow(&chunks[more].place, chunks[more].data, window, from) {
 		more++
 	}
-	calls := slices.Clone(o.calls)
+	calls := slices.Clone(o.Calls)
 	if l.budget != nil {
-		calls = slices.DeleteFunc(calls, func(c enteredCall) bool { return l.budget.gaveUp(c.fn, c.start, from) })
+		calls = slices.DeleteFunc(calls, func(c ring.EnteredCall) bool { return l.budget.gaveUp(c.Fn, c.Start, from) })
 	}
-	o.outer = nil
-	cpu, last := o.cpu, o.last
-	for i := more; i < len(chunks) && window <= from && o.follow(&chunks[i].place, chunks[i].data, from, to); i++ {
+	o.Outer = nil
+	cpu, last := o.CPU, o.Last
+	for i := more; i < len(chunks) && window <= from && o.Follow(&chunks[i].place, chunks[i].data, from, to); i++ {
 	}
-	o.cpu, o.last = cpu, last
-	return o.cutBlock(first.thread, from, calls), last
+	o.CPU, o.Last = cpu, last
+	return o.CutBlock(first.thread, from, calls), last
 }
 
 // end returns a block that ends the open calls of a thread at a TSC. The latest record before is at another
 // one. It returns nil if the thread has ended.
 func (l *Live) end(chunks []*keptChunk, from, latest, to uint64) []byte {
 	last := chunks[len(chunks)-1]
-	if last.place.last != 0 && last.place.last <= to {
+	if last.place.Last != 0 && last.place.Last <= to {
 		return nil
 	}
 	at := max(from, latest, min(to, l.newest))
@@ -466,22 +468,22 @@ func (l *Live) end(chunks []*keptChunk, from, latest, to uint64) []byte {
 			if ns == reader.UnknownNS {
 				return ns
 			}
-			return scale(ns, at-latest, ended-latest)
+			return ring.Scale(ns, at-latest, ended-latest)
 		}
 		s.OffNS, s.QueuedNS, s.RecorderNS = part(s.OffNS), part(s.QueuedNS), part(s.RecorderNS)
 		payloads = append(payloads, reader.AppendSwitch(nil, s))
 	}
 	payloads = append(payloads, reader.AppendEdge(nil, reader.WindowEnds))
-	return edgeBlock(last.thread, (at-from)>>15+2, uint32(min(last.place.number, 999999)), 0, at, payloads, nil)
+	return ring.EdgeBlock(last.thread, (at-from)>>15+2, uint32(min(last.place.Number, 999999)), 0, at, payloads, nil)
 }
 
 // chunks returns the chunks with records between two TSCs, sorted by thread and number.
 func (l *Live) chunks(from, to uint64) []*keptChunk {
-	overlaps := func(c *chunkPlace) bool { return c.first <= to && (c.last == 0 || c.last >= from) }
+	overlaps := func(c *ring.ChunkPlace) bool { return c.First <= to && (c.Last == 0 || c.Last >= from) }
 	var list []*keptChunk
-	threads := make(map[[2]uint64]*ringThread) // the same pointer for all chunks of a thread
-	identity := func(t *ringThread) *ringThread {
-		key := [2]uint64{t.address, t.First}
+	threads := make(map[[2]uint64]*ring.Thread) // the same pointer for all chunks of a thread
+	identity := func(t *ring.Thread) *ring.Thread {
+		key := [2]uint64{t.Address, t.First}
 		if threads[key] == nil {
 			one := *t
 			threads[key] = &one
@@ -490,7 +492,7 @@ func (l *Live) chunks(from, to uint64) []*keptChunk {
 	}
 	for _, t := range l.threads {
 		if k := l.current(t); k != nil && overlaps(&k.place) {
-			k.thread = identity(t.ringThread)
+			k.thread = identity(t.Thread)
 			list = append(list, k)
 		}
 	}
@@ -502,17 +504,17 @@ func (l *Live) chunks(from, to uint64) []*keptChunk {
 		}
 	}
 	slices.SortFunc(list, func(a, b *keptChunk) int {
-		return cmp.Or(cmp.Compare(a.thread.First, b.thread.First), cmp.Compare(a.thread.address, b.thread.address), cmp.Compare(a.place.number, b.place.number))
+		return cmp.Or(cmp.Compare(a.thread.First, b.thread.First), cmp.Compare(a.thread.Address, b.thread.Address), cmp.Compare(a.place.Number, b.place.Number))
 	})
 	return list
 }
 
 // current returns the chunk that a thread was writing when its ring was last read, or nil.
 func (l *Live) current(t *liveThread) *keptChunk {
-	if t.free || t.number != t.taken || t.at <= chunkHeader {
+	if t.Free || t.number != t.Taken || t.at <= ring.ChunkHeader {
 		return nil
 	}
-	address := t.ring + (t.number-1)%t.size*chunkSize
+	address := t.Ring + (t.number-1)%t.Size*ring.ChunkSize
 	data := make([]byte, t.at)
 	if !l.copies(t, address, data, 0) {
 		if len(t.begun) < t.at {
@@ -521,7 +523,7 @@ func (l *Live) current(t *liveThread) *keptChunk {
 		copy(data, t.begun) // the process has ended, or has overwritten the chunk
 	}
 	return &keptChunk{
-		place: chunkPlace{address: address, number: t.number, first: fields(data).u64(8), last: fields(data).u64(16), used: t.at},
-		data:  data, opens: t.opens.state(),
+		place: ring.ChunkPlace{Address: address, Number: t.number, First: ring.Fields(data).U64(8), Last: ring.Fields(data).U64(16), Used: t.at},
+		data:  data, opens: t.opens.State(),
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder/ring"
 )
 
 // The place and size of struct xr_offcpu in struct xr_thread, and its fields.
@@ -29,40 +30,40 @@ const (
 
 // waits returns how long a thread has been off the CPU since it was last checked, and the TSC up to which that
 // is so. switched is false if it does not wait now, or if that is unknown.
-func (l *Live) waits(t *ringThread) (now uint64, s reader.Switch, switched bool) {
+func (l *Live) waits(t *ring.Thread) (now uint64, s reader.Switch, switched bool) {
 	if l.text.Process.OffCPU == "" || l.threadSize < threadOffAt+offSize {
 		return 0, s, false
 	}
-	b, err := l.image.read("a thread", t.address+threadOffAt, offSize)
+	b, err := l.image.Read("a thread", t.Address+threadOffAt, offSize)
 	cpu, queued, ok := l.sleeps(t.TID)
 	var wall unix.Timespec
 	if err != nil || !ok || unix.ClockGettime(unix.CLOCK_MONOTONIC_RAW, &wall) != nil {
 		return 0, s, false
 	}
-	now = rdtsc()
-	f := fields(b)
-	off, before := uint64(wall.Nano())-cpu, f.u64(offNSAt)
-	looked := f.u64(offLookedAt)
+	now = ring.ReadTSC()
+	f := ring.Fields(b)
+	off, before := uint64(wall.Nano())-cpu, f.U64(offNSAt)
+	looked := f.U64(offLookedAt)
 	// A time namespace has other clocks.
 	if looked < l.since || off <= before || float64(off-before) > 1.01*float64(now-looked)*1e9/float64(max(1, l.text.Clock.Frequency)) {
 		return 0, s, false
 	}
 	s = reader.Switch{OffNS: off - before, QueuedNS: reader.UnknownNS}
-	if had := f.u64(offQueuedAt); had != reader.UnknownNS {
-		had += f.u64(offLeftAt)
+	if had := f.U64(offQueuedAt); had != reader.UnknownNS {
+		had += f.U64(offLeftAt)
 		s.QueuedNS = min(queued-min(queued, had), s.OffNS)
 	}
-	if f.u64(offKeepsAt) != 0 && f.u64(offKeptAt) != reader.UnknownNS {
-		s.OffNS += f.u64(offKeptAt)
-		s.RecorderNS = f.u64(keptOursAt)
-		if more := f.u64(keptQueuedAt); more == reader.UnknownNS || s.QueuedNS == reader.UnknownNS {
+	if f.U64(offKeepsAt) != 0 && f.U64(offKeptAt) != reader.UnknownNS {
+		s.OffNS += f.U64(offKeptAt)
+		s.RecorderNS = f.U64(keptOursAt)
+		if more := f.U64(keptQueuedAt); more == reader.UnknownNS || s.QueuedNS == reader.UnknownNS {
 			s.QueuedNS = reader.UnknownNS
 		} else {
 			s.QueuedNS += more
 		}
 	}
-	again, err := l.image.read("a thread", t.address+threadOffAt, offSize)
-	return now, s, err == nil && fields(again).u64(offLookedAt) == looked
+	again, err := l.image.Read("a thread", t.Address+threadOffAt, offSize)
+	return now, s, err == nil && ring.Fields(again).U64(offLookedAt) == looked
 }
 
 // notedWait is the result of [Live.waits] at some time.
@@ -76,19 +77,19 @@ type notedWait struct {
 // ended.
 func (l *Live) NoteWaits() {
 	for _, t := range l.threads {
-		if t.free || t.taken == 0 {
+		if t.Free || t.Taken == 0 {
 			continue
 		}
-		now, s, switched := l.waits(t.ringThread)
+		now, s, switched := l.waits(t.Thread)
 		t.wait = notedWait{now, s, switched}
 	}
 }
 
 // waited is like waits in a process that has ended: a thread that waited when that was last noted, and has
 // recorded nothing since, still did.
-func (l *Live) waited(t *ringThread) (now uint64, s reader.Switch, switched bool) {
-	of := l.threads[t.address]
-	if _, err := l.image.parseRoot(l.root); err == nil || of == nil || of.TID != t.TID {
+func (l *Live) waited(t *ring.Thread) (now uint64, s reader.Switch, switched bool) {
+	of := l.threads[t.Address]
+	if _, err := l.image.ParseRoot(l.root); err == nil || of == nil || of.TID != t.TID {
 		return 0, s, false
 	}
 	return of.wait.now, of.wait.s, of.wait.switched
@@ -124,9 +125,9 @@ func (l *Live) sleeps(tid int32) (cpu, queued uint64, ok bool) {
 // is 0 if there is none.
 func nextAfter(chunks []*keptChunk, tsc uint64) (at uint64, s reader.Switch, switched bool) {
 	for _, k := range chunks {
-		clock := chunkClock{epoch: k.place.first &^ math.MaxUint32}
-		for i := chunkHeader; i+8 <= len(k.data); {
-			word, time, size := clock.next(k.data[i:], false)
+		clock := ring.ChunkClock{Epoch: k.place.First &^ math.MaxUint32}
+		for i := ring.ChunkHeader; i+8 <= len(k.data); {
+			word, time, size := clock.Next(k.data[i:], false)
 			if size == 0 {
 				break
 			}
@@ -135,7 +136,7 @@ func nextAfter(chunks []*keptChunk, tsc uint64) (at uint64, s reader.Switch, swi
 			if word != 0 && time > tsc {
 				return time, s, false
 			}
-			if kind := r[0] >> 1; r[0]&1 == 0 || kind != recordCustom && kind != recordTyped || !isWritten(r) {
+			if kind := r[0] >> 1; r[0]&1 == 0 || kind != ring.RecordCustom && kind != ring.RecordTyped || !ring.IsWritten(r) {
 				continue
 			}
 			if time = binary.LittleEndian.Uint64(r[8:]) >> 1; time > tsc {

@@ -5,6 +5,7 @@ import (
 	"sort"
 
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder/ring"
 )
 
 // liveWindows are the windows of a process that a [Live] reads.
@@ -16,20 +17,20 @@ type liveWindows struct {
 }
 
 // update reads the windows up to a TSC.
-func (w *liveWindows) update(m *image, t *windowTable, now uint64) error {
+func (w *liveWindows) update(m *ring.Image, t *ring.WindowTable, now uint64) error {
 	if n := len(w.list); n > 0 && w.list[n-1].To == 0 {
 		w.list = w.list[:n-1]
 	}
-	list, err := m.readWindows(w.list, t, w.seen)
+	list, err := m.ReadWindows(w.list, t, w.seen)
 	if err != nil {
 		return err
 	}
-	w.list, w.seen, w.asOf = list, t.n, now
+	w.list, w.seen, w.asOf = list, t.N, now
 	if n := len(list); n > 0 && list[n-1].To == 0 {
 		w.seen--
 	}
-	if len(w.list) > 2*windowRows {
-		w.list = slices.Clone(w.list[len(w.list)-windowRows:])
+	if len(w.list) > 2*ring.WindowRows {
+		w.list = slices.Clone(w.list[len(w.list)-ring.WindowRows:])
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/xray-tools/xray/internal/test/elftest"
 	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder/core"
 )
 
 // llvmProgram compiles testdata/llvm.cc with LLVM's own runtime.
@@ -38,7 +39,7 @@ func basicEnvironment(dir string) []string {
 }
 
 // onlyLog returns the only log of a process.
-func onlyLog(t *testing.T, c *Core, mode string) (l *Log, trace []byte) {
+func onlyLog(t *testing.T, c *core.Core, mode string) (l *core.Log, trace []byte) {
 	t.Helper()
 	if len(c.Logs()) != 1 || len(c.Rings()) > 0 || c.Logs()[0].Mode() != mode {
 		t.Fatalf("got %d rings, logs %v", len(c.Rings()), c.Logs())
@@ -118,26 +119,36 @@ func checkAllBuffers(t *testing.T, program, path string) {
 	c := openCore(t, path)
 	l, trace := onlyLog(t, c, "FDR")
 	checkCalls(t, trace, 3*2000+100)
-	if len(l.Notes()) > 0 || c.Program() != program || l.header.BufferSize != 4096 || len(l.parts) < 3*24 {
-		t.Errorf("got notes %q, program %q, buffers of %d bytes, %d of them used", l.Notes(), c.Program(), l.header.BufferSize, len(l.parts))
+	size, blocks := binary.LittleEndian.Uint64(trace[16:]), len(blocksOf(t, trace))
+	if len(l.Notes()) > 0 || c.Program() != program || size != 4096 || blocks < 3*24 {
+		t.Errorf("got notes %q, program %q, buffers of %d bytes, %d of them used", l.Notes(), c.Program(), size, blocks)
 	}
 }
 
 // Only the program's file tells where the runtime keeps the frequency of the TSC.
 func checkFrequency(t *testing.T, program string) {
-	path, _ := crash(t, nil, program, "a", "1", "10", manyBuffers)
-	stripped := filepath.Join(t.TempDir(), "stripped")
-	if out, err := exec.Command("strip", "-o", stripped, program).CombinedOutput(); err != nil {
-		t.Fatalf("strip: %v\n%s", err, out)
+	place := filepath.Join(t.TempDir(), "program")
+	run := func(command ...string) {
+		t.Helper()
+		if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%q: %v\n%s", command, err, out)
+		}
 	}
+	run("cp", program, place)
+	path, _ := crash(t, nil, place, "a", "1", "10", manyBuffers)
 	c := openCore(t, path)
 	for _, file := range []struct {
-		path string
+		is   []string // the command that puts it in the program's place
 		want uint64
-	}{{program, 1e9}, {stripped, 0}, {"/proc/self/exe", 0}, {"/nowhere", 0}} {
-		c.exe = file.path
-		if got := c.ticksPerSecond(); got != file.want {
-			t.Errorf("%s: got a clock of %d Hz, want %d", file.path, got, file.want)
+	}{
+		{[]string{"true"}, 1e9},
+		{[]string{"strip", place}, 0},
+		{[]string{"cp", "/proc/self/exe", place}, 0},
+		{[]string{"rm", place}, 0},
+	} {
+		run(file.is...)
+		if got := c.TicksPerSecond(); got != file.want {
+			t.Errorf("%q: got a clock of %d Hz, want %d", file.is, got, file.want)
 		}
 	}
 }
@@ -221,9 +232,9 @@ func logIn(t *testing.T, dir string) []byte {
 	return written
 }
 
-func openProcess(t *testing.T, pid int) *Core {
+func openProcess(t *testing.T, pid int) *core.Core {
 	t.Helper()
-	c, err := OpenProcess(pid)
+	c, err := core.OpenProcess(pid)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,8 +269,8 @@ func checkBuffersOfABusyProcess(t *testing.T, program string) {
 		pid := waitingFor(t, nil, program, "wbl", "1", "100", "buffer_size=16384:buffer_max=100:func_duration_threshold_us="+threshold)
 		calls, read := 0, 0
 		for try := 0; read < 5 && try < 100; try++ {
-			c, err := OpenProcess(pid)
-			if errors.Is(err, errReused) {
+			c, err := core.OpenProcess(pid)
+			if errors.Is(err, core.ErrReused) {
 				continue // the machine was too busy to read fast enough
 			}
 			if err != nil {

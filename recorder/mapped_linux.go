@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/xray-tools/xray/recorder/proc"
+	"github.com/xray-tools/xray/recorder/ring"
 )
 
 // mappings are the arenas that processes had mapped at a point in time. An observer of many short
@@ -52,7 +55,7 @@ func readMappings(since uint64) mappings {
 	dirs, _ := os.ReadDir("/proc")
 	for _, d := range dirs {
 		pid, err := strconv.Atoi(d.Name())
-		if err != nil || pid == os.Getpid() || startTime(pid) < since {
+		if err != nil || pid == os.Getpid() || proc.StartTime(pid) < since {
 			continue
 		}
 		if maps, err := os.ReadFile("/proc/" + d.Name() + "/maps"); err == nil {
@@ -65,7 +68,7 @@ func readMappings(since uint64) mappings {
 // add adds the arenas in the contents of /proc/PID/maps.
 func (m *mappings) add(maps []byte) {
 	for line := range bytes.Lines(maps) {
-		if !bytes.Contains(line, []byte("/memfd:"+arenaName)) {
+		if !bytes.Contains(line, []byte("/memfd:"+ring.ArenaName)) {
 			continue
 		}
 		// address, permissions, offset, device, inode, path

@@ -4,6 +4,8 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+
+	"github.com/xray-tools/xray/recorder/proc"
 )
 
 func TestMappings(t *testing.T) {
@@ -28,11 +30,11 @@ func TestStartTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _, _ = child.Process.Kill(), child.Wait() }()
-	own, later := startTime(os.Getpid()), startTime(child.Process.Pid)
+	own, later := proc.StartTime(os.Getpid()), proc.StartTime(child.Process.Pid)
 	if own == 0 || later < own {
 		t.Errorf("this process started at %d, its child at %d", own, later)
 	}
-	if gone := startTime(gonePID); gone != 0 {
+	if gone := proc.StartTime(gonePID); gone != 0 {
 		t.Errorf("a process that does not exist started at %d", gone)
 	}
 }

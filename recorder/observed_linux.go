@@ -21,6 +21,7 @@ import (
 	"github.com/xray-tools/xray/internal/frames"
 	"github.com/xray-tools/xray/internal/tracewrite"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder/ring"
 )
 
 // observedProcess is a process in an arena.
@@ -54,15 +55,15 @@ type observedProcess struct {
 }
 
 func (a *arenaObserver) newProcess(i uint32) *observedProcess {
-	at := processAt(i)
+	at := ring.ProcessAt(i)
 	p := &observedProcess{
-		observer: a.observer, index: i, inner: int(int32(a.u32(at + processPIDAt))), ppid: int(int32(a.u32(at + processPPIDAt))),
-		since: a.u64(at + processSinceAt), lost: make(map[string]uint64), handle: -1,
+		observer: a.observer, index: i, inner: int(int32(a.U32(at + ring.ProcessPIDAt))), ppid: int(int32(a.U32(at + ring.ProcessPPIDAt))),
+		since: a.U64(at + ring.ProcessSinceAt), lost: make(map[string]uint64), handle: -1,
 	}
 	if i == 0 && a.joining >= 0 && p.inner == a.inner {
 		p.host, p.handle, a.joining = a.pid, a.joining, -1
 	} else {
-		p.host, p.arena = a.locate(a.u64(at+processSpaceAt), p.inner), a
+		p.host, p.arena = a.locate(a.U64(at+ring.ProcessSpaceAt), p.inner), a
 	}
 	p.ended()
 	p.begin(a)
@@ -82,7 +83,7 @@ func (p *observedProcess) begin(a *arenaObserver) {
 
 // read gets the newest metadata of the process.
 func (p *observedProcess) read(a *arenaObserver) {
-	if text, version := a.arena.text(p.index); version != p.version && text != nil {
+	if text, version := a.Arena.Text(p.index); version != p.version && text != nil {
 		p.text, p.version = text, version
 	}
 }
@@ -95,39 +96,39 @@ func (p *observedProcess) lose(cause string, n uint64) {
 
 // addThread adds the thread of a slot to the metadata of the trace.
 func (p *observedProcess) addThread(a *arenaObserver, i uint32) {
-	at := slotAt(i)
-	f := fields(bytes.Clone(a.mem[at : at+slotSize]))
-	if f.u64(slotTakenAt) == 0 {
+	at := ring.SlotAt(i)
+	f := ring.Fields(bytes.Clone(a.Mem[at : at+ring.SlotSize]))
+	if f.U64(ring.SlotTakenAt) == 0 {
 		return
 	}
 	info := reader.ThreadInfo{
-		PID: int32(p.inner), TID: int32(f.u32(slotTIDAt)), Name: f.text(slotNameAt, 16),
-		First: f.u64(slotFirstAt), Last: f.u64(slotLastAt),
-		Dropped: f.u64(slotDroppedAt), Truncated: f.u64(slotTruncatedAt),
+		PID: int32(p.inner), TID: int32(f.U32(ring.SlotTIDAt)), Name: f.Text(ring.SlotNameAt, 16),
+		First: f.U64(ring.SlotFirstAt), Last: f.U64(ring.SlotLastAt),
+		Dropped: f.U64(ring.SlotDroppedAt), Truncated: f.U64(ring.SlotTruncatedAt),
 	}
-	chunks := min(f.u64(slotChunksAt), maxRingChunks)
-	if !a.streams() {
-		first, last := a.ringChunks(i)
+	chunks := min(f.U64(ring.SlotChunksAt), ring.MaxRingChunks)
+	if !a.Streams() {
+		first, last := a.RingChunks(i)
 		info.Overwritten, chunks = first-1, last+1-first
 	}
 	if p.most = max(p.most, chunks); p.least == 0 || chunks < p.least {
 		p.least = chunks
 	}
-	waited := f.u64(slotWaitedAt)
+	waited := f.U64(ring.SlotWaitedAt)
 	for _, n := range []*uint64{&info.Dropped, &info.Truncated, &info.Overwritten, &waited} {
-		if !a.plausible(*n) {
+		if !a.Plausible(*n) {
 			p.lose("damaged-chunk", 1)
 			*n = 0
 		}
 	}
-	if info.First > info.Last || info.Last > rdtsc() {
+	if info.First > info.Last || info.Last > ring.ReadTSC() {
 		p.lose("damaged-chunk", 1)
 		info.First, info.Last = 0, 0
 	}
 	p.waited += waited
 	p.dropped += info.Dropped
 	p.truncated += info.Truncated
-	if len(p.threads) == maxRows {
+	if len(p.threads) == ring.MaxRows {
 		p.unlisted++
 		return
 	}
@@ -135,10 +136,10 @@ func (p *observedProcess) addThread(a *arenaObserver, i uint32) {
 }
 
 // write appends a block to the process's trace.
-func (p *observedProcess) write(a *arenaObserver, b *block) {
-	p.lose("interrupted", b.unwritten)
-	p.lose("damaged-chunk", b.damaged)
-	if b.records == 0 {
+func (p *observedProcess) write(a *arenaObserver, b *ring.Block) {
+	p.lose("interrupted", b.Unwritten)
+	p.lose("damaged-chunk", b.Damaged)
+	if b.Records == 0 {
 		return
 	}
 	if p.trace == nil {
@@ -146,14 +147,14 @@ func (p *observedProcess) write(a *arenaObserver, b *block) {
 		p.open(a)
 	}
 	t, limit := p.trace, p.observer.options.Limit
-	data := t.encode(b.bytes)
+	data := t.encode(b.Bytes)
 	switch {
 	case limit > 0 && t.size+int64(len(data)) > limit:
-		p.lose("size-limit", b.records)
+		p.lose("size-limit", b.Records)
 	case t.append(data) != nil:
-		p.lose("write-error", b.records)
+		p.lose("write-error", b.Records)
 	default:
-		t.wrote(len(data), "write-error", b.records)
+		t.wrote(len(data), "write-error", b.Records)
 	}
 }
 
@@ -202,7 +203,7 @@ func (t *observedTrace) last(r *reader.Recording) {
 		for _, l := range r.Losses {
 			lost[l.Cause] += l.Count
 		}
-		r.Losses, t.tail = losses(lost), t.tail[:n]
+		r.Losses, t.tail = ring.Losses(lost), t.tail[:n]
 	}
 }
 
@@ -222,7 +223,7 @@ func (p *observedProcess) open(a *arenaObserver) {
 	}
 	p.trace = t
 	t.path, t.file, t.err = createTrace(p.observer.options.Output, p.inner, filepath.Base(recording.Process.Exe))
-	header := slices.Clone(t.encode(traceHeader(&recording.Clock))) // in its own frame, because end overwrites it
+	header := slices.Clone(t.encode(ring.TraceHeader(&recording.Clock))) // in its own frame, because end overwrites it
 	_ = t.append(append(header, t.encode(tracewrite.AppendRecording(nil, recording, t.first))...))
 }
 
@@ -302,24 +303,24 @@ func (a *arenaObserver) recording(p *observedProcess, complete bool) *reader.Rec
 	p.amend(r)
 	nameCalls(r)
 	r.Process.Complete = complete
-	r.Process.WaitedNS = scale(p.waited, 1e9, r.Clock.Frequency)
+	r.Process.WaitedNS = ring.Scale(p.waited, 1e9, r.Clock.Frequency)
 	r.Process.WritingNS = p.writing
-	if r.Process.Memory = a.memoryOf(p.index); r.Process.Memory != nil {
-		r.Process.Memory.Least, r.Process.Memory.Most = p.least*chunkSize, p.most*chunkSize
+	if r.Process.Memory = a.MemoryOf(p.index); r.Process.Memory != nil {
+		r.Process.Memory.Least, r.Process.Memory.Most = p.least*ring.ChunkSize, p.most*ring.ChunkSize
 	}
-	now := readClocks()
+	now := ring.ReadClocks()
 	if n := len(r.Clock.Anchors); now.TSC != 0 && (n == 0 || r.Clock.Anchors[n-1].TSC < now.TSC && r.Clock.Anchors[n-1].Real < now.Real) {
 		r.Clock.Anchors = append(r.Clock.Anchors, now)
 		if first := r.Clock.Anchors[0]; now.Raw > first.Raw+1e6 {
-			r.Clock.Frequency = scale(now.TSC-first.TSC, 1e9, now.Raw-first.Raw)
+			r.Clock.Frequency = ring.Scale(now.TSC-first.TSC, 1e9, now.Raw-first.Raw)
 		}
 	}
-	r.Windows = p.windows.pending(a.streams())
-	at := processAt(p.index)
+	r.Windows = p.windows.pending(a.Streams())
+	at := ring.ProcessAt(p.index)
 	r.Threads = slices.Clone(p.threads)
 	var seen []uint32
 	for slot := range uint32(len(a.slotsOf)) {
-		if a.owns(p.index, slot) {
+		if a.Owns(p.index, slot) {
 			seen = append(seen, slot)
 		}
 	}
@@ -331,14 +332,14 @@ func (a *arenaObserver) recording(p *observedProcess, complete bool) *reader.Rec
 			lost[cause] += n
 		}
 	}
-	for cause, field := range map[string]uint64{"thread-without-memory": processDroppedAt, "ended-thread": processEndedAt} {
-		if n := a.u64(at + field); a.plausible(n) {
+	for cause, field := range map[string]uint64{"thread-without-memory": ring.ProcessDroppedAt, "ended-thread": ring.ProcessEndedAt} {
+		if n := a.U64(at + field); a.Plausible(n) {
 			add(cause, n)
 		} else {
 			add("damaged-chunk", 1)
 		}
 	}
-	if a.streams() {
+	if a.Streams() {
 		add("not-waited-for", p.dropped)
 	} else {
 		add("thread-without-memory", p.dropped) // in a process that may not release memory
@@ -349,17 +350,17 @@ func (a *arenaObserver) recording(p *observedProcess, complete bool) *reader.Rec
 	for i := range r.Profiles {
 		add("no-path", r.Profiles[i].Lost)
 	}
-	r.Losses = losses(lost)
+	r.Losses = ring.Losses(lost)
 	return r
 }
 
 // addAddresses adds functions without sleds that were first called after the metadata was written.
 func (a *arenaObserver) addAddresses(r *reader.Recording, at uint64) {
-	n := min(a.u64(at+processNHookedAt), maxHooked)
-	b := a.read(a.u64(at+processHookedAt), 16*n)
+	n := min(a.U64(at+ring.ProcessNHookedAt), ring.MaxHooked)
+	b := a.Read(a.U64(at+ring.ProcessHookedAt), 16*n)
 	for ; len(b) > 0; b = b[16:] {
 		address, id := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
-		if id == 0 || id > 4*maxHooked {
+		if id == 0 || id > 4*ring.MaxHooked {
 			continue
 		}
 		for uint64(len(r.Addresses)) < id {
@@ -380,12 +381,12 @@ func (a *arenaObserver) addSums(r *reader.Recording, p *observedProcess, slots [
 	pruned := make(map[reader.FuncID]*reader.PrunedFunction)
 	room := profileRoom{profileMaxPaths, profileMaxFolds}
 	for _, slot := range slots {
-		at := slotAt(slot)
-		p.damaged += a.words(a.u64(at+slotCountersAt), min(a.u64(at+slotNCountersAt), maxCounters), func(id, calls uint64) {
+		at := ring.SlotAt(slot)
+		p.damaged += a.Words(a.U64(at+ring.SlotCountersAt), min(a.U64(at+ring.SlotNCountersAt), ring.MaxCounters), func(id, calls uint64) {
 			counters[reader.FuncID(id)] += calls
 		})
 		p.damaged += a.addPruned(pruned, slot)
-		address := a.u64(at + slotProfileAt)
+		address := a.U64(at + ring.SlotProfileAt)
 		if address == 0 {
 			continue
 		}
@@ -404,7 +405,7 @@ func (a *arenaObserver) addSums(r *reader.Recording, p *observedProcess, slots [
 			index: p.index, since: p.since, cpu: float64(r.Process.CPUNS), counted: counters, recorded: p.recorded, pruned: pruned,
 		})
 	}
-	r.Pruned.From, r.Pruned.To = p.since, rdtsc()
+	r.Pruned.From, r.Pruned.To = p.since, ring.ReadTSC()
 	for _, id := range slices.Sorted(maps.Keys(pruned)) {
 		r.Pruned.Functions = append(r.Pruned.Functions, *pruned[id])
 	}
@@ -413,7 +414,7 @@ func (a *arenaObserver) addSums(r *reader.Recording, p *observedProcess, slots [
 // addPruned adds a thread's pruned calls to those of functions. It returns the number of sums that cannot be.
 func (a *arenaObserver) addPruned(pruned map[reader.FuncID]*reader.PrunedFunction, slot uint32) (damaged uint64) {
 	for address, n := range a.sumTables(slot) {
-		damaged += a.words(address, 2*n, func(i, v uint64) {
+		damaged += a.Words(address, 2*n, func(i, v uint64) {
 			id := reader.FuncID(i / 2)
 			if id == 0 {
 				return
@@ -436,10 +437,10 @@ func (a *arenaObserver) addPruned(pruned map[reader.FuncID]*reader.PrunedFunctio
 func (a *arenaObserver) sumTables(slot uint32) iter.Seq2[uint64, uint64] {
 	const maxTables = 32 // each is at least twice as long as the previous one
 	return func(yield func(uint64, uint64) bool) {
-		address, n := a.u64(slotAt(slot)+slotSumsAt), a.u64(slotAt(slot)+slotNSumsAt)
+		address, n := a.U64(ring.SlotAt(slot)+ring.SlotSumsAt), a.U64(ring.SlotAt(slot)+ring.SlotNSumsAt)
 		for range maxTables {
-			head := a.read(address, 16)
-			if n = min(n, maxCounters); head == nil || !yield(address, n) {
+			head := a.Read(address, 16)
+			if n = min(n, ring.MaxCounters); head == nil || !yield(address, n) {
 				return
 			}
 			address, n = binary.LittleEndian.Uint64(head), binary.LittleEndian.Uint64(head[8:])
@@ -452,11 +453,11 @@ func (a *arenaObserver) finish(p *observedProcess) {
 	p.readWindows(a)
 	var own []uint32
 	for slot := range a.knownSlots() {
-		if !a.owns(p.index, slot) {
+		if !a.Owns(p.index, slot) {
 			continue
 		}
 		own = append(own, slot)
-		if a.streams() {
+		if a.Streams() {
 			a.consumeSlot(slot, true)
 		} else {
 			a.writeRing(slot, p)
@@ -481,14 +482,14 @@ func (a *arenaObserver) finish(p *observedProcess) {
 	if p.handle >= 0 {
 		unix.Close(p.handle)
 	}
-	atomic.StoreUint32(a.word32(processAt(p.index)+processStateAt), processFree)
+	atomic.StoreUint32(a.Word32(ring.ProcessAt(p.index)+ring.ProcessStateAt), ring.ProcessFree)
 }
 
 // writeRing writes a thread's ring, oldest chunk first.
 func (a *arenaObserver) writeRing(slot uint32, p *observedProcess) {
-	at, s := slotAt(slot), &a.slotsOf[slot]
-	*s = observedSlot{owner: a.u32(at + slotOwnerAt), process: a.u32(at + slotProcessAt)}
-	first, last := a.ringChunks(slot)
+	at, s := ring.SlotAt(slot), &a.slotsOf[slot]
+	*s = observedSlot{owner: a.U32(at + ring.SlotOwnerAt), process: a.U32(at + ring.SlotProcessAt)}
+	first, last := a.RingChunks(slot)
 	for i := range last + 1 - first {
 		a.writeChunk(slot, s, first+i, false)
 	}
@@ -497,18 +498,18 @@ func (a *arenaObserver) writeRing(slot uint32, p *observedProcess) {
 
 // free makes a slot available to other processes, with zeroed tables.
 func (a *arenaObserver) free(slot uint32) {
-	at := slotAt(slot)
-	a.punchHole(a.u64(at+slotRingAt), a.u64(at+slotChunksAt)*chunkSize)
-	a.punchHole(a.u64(at+slotCountersAt), 8*a.u64(at+slotNCountersAt))
+	at := ring.SlotAt(slot)
+	a.PunchHole(a.U64(at+ring.SlotRingAt), a.U64(at+ring.SlotChunksAt)*ring.ChunkSize)
+	a.PunchHole(a.U64(at+ring.SlotCountersAt), 8*a.U64(at+ring.SlotNCountersAt))
 	for address, n := range a.sumTables(slot) {
-		a.punchHole(address, 16*n)
+		a.PunchHole(address, 16*n)
 	}
-	if address := a.u64(at + slotProfileAt); address != 0 {
+	if address := a.U64(at + ring.SlotProfileAt); address != 0 {
 		a.freeProfile(address)
 	}
 	a.slotsOf[slot].over = true
-	atomic.StoreUint32(a.word32(at+slotStateAt), slotFree)
-	atomic.AddUint32(a.word32(arenaFreeAt), 1)
+	atomic.StoreUint32(a.Word32(at+ring.SlotStateAt), ring.SlotFree)
+	atomic.AddUint32(a.Word32(ring.ArenaFreeAt), 1)
 }
 
 // end writes the final metadata of a trace and closes it.
@@ -516,7 +517,7 @@ func (ob *Observer) end(p *observedProcess, r *reader.Recording) {
 	t := p.trace
 	t.last(r)
 	if t.file != nil {
-		_, err := t.file.WriteAt(t.encode(traceHeader(&r.Clock)), 0)
+		_, err := t.file.WriteAt(t.encode(ring.TraceHeader(&r.Clock)), 0)
 		t.err = cmp.Or(t.err, err, t.file.Close())
 	}
 	done := ObservedTrace{Path: t.path, PID: p.host, WaitedNS: r.Process.WaitedNS}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder/ring"
 )
 
 // Layout of runtime/profile.h.
@@ -32,9 +33,9 @@ const (
 
 // profileParser reads the profile of a thread, which may still be running.
 type profileParser struct {
-	arena   *arena
+	arena   *arenaObserver
 	address uint64
-	head    fields
+	head    ring.Fields
 	out     reader.Profile
 	paths   map[uint64]int // by address; -1 for the top
 	folds   map[uint64]int
@@ -47,19 +48,19 @@ type profileParser struct {
 type profileRoom struct{ paths, folds int }
 
 // profile reads a thread's profile, and subtracts its size from the room.
-func (a *arena) profile(address uint64, pid int32, room *profileRoom) (reader.Profile, bool) {
-	b := a.read(address, profileSize)
+func (a *arenaObserver) profile(address uint64, pid int32, room *profileRoom) (reader.Profile, bool) {
+	b := a.Read(address, profileSize)
 	if b == nil {
 		return reader.Profile{}, false
 	}
-	f := fields(b)
+	f := ring.Fields(b)
 	p := &profileParser{arena: a, address: address, head: f, paths: make(map[uint64]int), folds: make(map[uint64]int)}
-	p.out = reader.Profile{Process: pid, Thread: int32(f.u32(24)), First: f.u64(40), Last: f.u64(8), Lost: f.u64(16)}
-	if f.u32(28) > 1 {
+	p.out = reader.Profile{Process: pid, Thread: int32(f.U32(24)), First: f.U64(40), Last: f.U64(8), Lost: f.U64(16)}
+	if f.U32(28) > 1 {
 		p.out.Thread = 0 // several threads used it, one after another
 	}
-	paths, folds := int(f.u32(36)), int(f.u32(profileDeepAt+56))
-	if paths > room.paths || folds > room.folds || !p.readPaths(f.u64(48), paths) || !p.readFolds(f.u64(profileDeepAt+40), folds) {
+	paths, folds := int(f.U32(36)), int(f.U32(profileDeepAt+56))
+	if paths > room.paths || folds > room.folds || !p.readPaths(f.U64(48), paths) || !p.readFolds(f.U64(profileDeepAt+40), folds) {
 		return p.out, false
 	}
 	room.paths -= paths
@@ -72,7 +73,7 @@ func (a *arena) profile(address uint64, pid int32, room *profileRoom) (reader.Pr
 // rows reads n rows of a list of pages. Each page begins with the address of the next one.
 func (p *profileParser) rows(page uint64, n, ofPage, size, pageSize int, each func(address uint64, page []byte, at int) bool) bool {
 	for first := 0; first < n; first += ofPage {
-		b := p.arena.read(page, uint64(pageSize))
+		b := p.arena.Read(page, uint64(pageSize))
 		if b == nil {
 			return false
 		}
@@ -90,9 +91,9 @@ func (p *profileParser) readPaths(page uint64, n int) bool {
 	top := p.address + profileTopAt
 	p.paths[top] = -1
 	ok := p.rows(page, n, profilePathsOfPage, profilePathSize, profilePageSize, func(address uint64, page []byte, i int) bool {
-		row, left := fields(page[8+i*profilePathSize:]), fields(page[profileLeftAt+i*profileLeftSize:])
+		row, left := ring.Fields(page[8+i*profilePathSize:]), ring.Fields(page[profileLeftAt+i*profileLeftSize:])
 		path := reader.ProfilePath{
-			Func: reader.FuncID(row.u32(24)), Total: row.u64(32), Min: row.u64(40), Max: row.u64(48), Open: left.u64(0), OpenTotal: left.u64(8),
+			Func: reader.FuncID(row.U32(24)), Total: row.U64(32), Min: row.U64(40), Max: row.U64(48), Open: left.U64(0), OpenTotal: left.U64(8),
 		}
 		path.Octaves, path.Count = octaves(row)
 		if !p.arena.isPossible(path.Octaves, path.Total) {
@@ -100,7 +101,7 @@ func (p *profileParser) readPaths(page uint64, n int) bool {
 		}
 		path.Off = offOf(row)
 		path.Min = min(path.Min, path.Max) // no call has ended if Max is 0
-		parent, ok := p.paths[row.u64(0)]
+		parent, ok := p.paths[row.U64(0)]
 		path.Parent = parent
 		p.folded = append(p.folded, foldedOf(row, len(p.out.Paths)))
 		p.paths[address] = len(p.out.Paths)
@@ -112,18 +113,18 @@ func (p *profileParser) readPaths(page uint64, n int) bool {
 }
 
 // foldedOf returns the path with the folded calls below a path.
-func foldedOf(row fields, parent int) reader.ProfilePath {
-	return reader.ProfilePath{Func: reader.Folded, Parent: parent, Count: row.u64(56), Total: row.u64(64)}
+func foldedOf(row ring.Fields, parent int) reader.ProfilePath {
+	return reader.ProfilePath{Func: reader.Folded, Parent: parent, Count: row.U64(56), Total: row.U64(64)}
 }
 
 // offOf returns the off-CPU time of a path.
-func offOf(row fields) reader.ProfileOff {
-	return reader.NewProfileOff(row.u64(profileOffAt), row.u64(profileOffAt+8), row.u64(profileOffAt+16))
+func offOf(row ring.Fields) reader.ProfileOff {
+	return reader.NewProfileOff(row.U64(profileOffAt), row.U64(profileOffAt+8), row.U64(profileOffAt+16))
 }
 
-func octaves(row fields) (list []uint64, count uint64) {
+func octaves(row ring.Fields) (list []uint64, count uint64) {
 	for i := range reader.ProfileOctaves {
-		calls := row.u64(72 + 8*i)
+		calls := row.U64(72 + 8*i)
 		count += calls
 		list = append(list, calls)
 	}
@@ -135,18 +136,18 @@ func octaves(row fields) (list []uint64, count uint64) {
 
 // isPossible reports whether a thread's calls may be so many, and may have taken so many ticks. The times of
 // nested calls add up.
-func (a *arena) isPossible(octaves []uint64, ticks uint64) bool {
-	return a.plausible(ticks>>10) && !slices.ContainsFunc(octaves, func(calls uint64) bool { return !a.plausible(calls) })
+func (a *arenaObserver) isPossible(octaves []uint64, ticks uint64) bool {
+	return a.Plausible(ticks>>10) && !slices.ContainsFunc(octaves, func(calls uint64) bool { return !a.Plausible(calls) })
 }
 
 func (p *profileParser) readFolds(page uint64, n int) bool {
 	var addresses []uint64
 	ok := p.rows(page, n, profileFoldsOfPage, profileFoldSize, profileFoldsSize, func(address uint64, page []byte, i int) bool {
-		row := fields(page[8+i*profileFoldSize:])
+		row := ring.Fields(page[8+i*profileFoldSize:])
 		own := row[profilePathSize:]
 		fold := reader.ProfileFold{
-			Func: reader.FuncID(row.u32(24)), Caller: reader.FuncID(own.u32(16)), Total: row.u64(32), Min: row.u64(40), Max: row.u64(48),
-			Inside: own.u64(40), Nested: own.u64(48), Open: own.u64(56), OpenTotal: own.u64(64), OpenNested: own.u64(72),
+			Func: reader.FuncID(row.U32(24)), Caller: reader.FuncID(own.U32(16)), Total: row.U64(32), Min: row.U64(40), Max: row.U64(48),
+			Inside: own.U64(40), Nested: own.U64(48), Open: own.U64(56), OpenTotal: own.U64(64), OpenNested: own.U64(72),
 		}
 		fold.Octaves, fold.Count = octaves(row)
 		if !p.arena.isPossible(fold.Octaves, fold.Total) {
@@ -154,10 +155,10 @@ func (p *profileParser) readFolds(page uint64, n int) bool {
 		}
 		fold.Off = offOf(row)
 		fold.Min = min(fold.Min, fold.Max)
-		if own.u32(16) == 1<<32-1 {
+		if own.U32(16) == 1<<32-1 {
 			fold.Caller = reader.Folded
 		}
-		addresses = append(addresses, own.u64(8))
+		addresses = append(addresses, own.U64(8))
 		p.folds[address] = len(p.out.Folds)
 		p.out.Folds = append(p.out.Folds, fold)
 		return true
@@ -174,26 +175,26 @@ func (p *profileParser) readFolds(page uint64, n int) bool {
 // is incomplete.
 func (p *profileParser) addOpen() {
 	frames := p.head[profileFramesAt:profileDeepAt]
-	depth := int(min(p.head.u64(0), profilePathDepth+profileMaxDeep))
+	depth := int(min(p.head.U64(0), profilePathDepth+profileMaxDeep))
 	if deep := depth - profilePathDepth; deep > 0 {
-		room := min(uint64(deep), p.head.u64(profileDeepAt+8))
-		more := p.arena.read(p.head.u64(profileDeepAt), room*profileFrameSize)
+		room := min(uint64(deep), p.head.U64(profileDeepAt+8))
+		more := p.arena.Read(p.head.U64(profileDeepAt), room*profileFrameSize)
 		frames = append(frames[:len(frames):len(frames)], more...)
 	}
 	caller, last := -1, -1 // a fold, and the caller's path
 	isOpen := make(map[int]bool)
 	for ; depth > 0 && len(frames) >= profileFrameSize; frames, depth = frames[profileFrameSize:], depth-1 {
 		ticks := uint64(0)
-		if start := frames.u64(8); p.out.Last > start {
+		if start := frames.U64(8); p.out.Last > start {
 			ticks = p.out.Last - start
 		}
-		if at, ok := p.paths[frames.u64(16)]; ok && at >= 0 {
+		if at, ok := p.paths[frames.U64(16)]; ok && at >= 0 {
 			p.out.Paths[at].Open++
 			p.out.Paths[at].OpenTotal += ticks
 			caller, last = -1, at
 			continue
 		}
-		at, ok := p.folds[frames.u64(16)]
+		at, ok := p.folds[frames.U64(16)]
 		if !ok {
 			return
 		}
@@ -240,26 +241,26 @@ func (p *profileParser) addFolded() {
 }
 
 // freeProfile releases the memory of a profile.
-func (a *arena) freeProfile(address uint64) {
-	b := a.read(address, profileSize)
+func (a *arenaObserver) freeProfile(address uint64) {
+	b := a.Read(address, profileSize)
 	if b == nil {
 		return
 	}
-	f := fields(b)
-	a.freePages(f.u64(48), int(min(f.u32(36), profileMaxPaths)), profilePathsOfPage, profilePageSize)
-	a.freePages(f.u64(profileDeepAt+40), int(min(f.u32(profileDeepAt+56), profileMaxFolds)), profileFoldsOfPage, profileFoldsSize)
-	a.punchHole(f.u64(profileDeepAt), min(f.u64(profileDeepAt+8), profileMaxDeep)*profileFrameSize)
-	a.punchHole(f.u64(profileDeepAt+32), profileBuckets*8)
-	a.punchHole(address, profileSize)
+	f := ring.Fields(b)
+	a.freePages(f.U64(48), int(min(f.U32(36), profileMaxPaths)), profilePathsOfPage, profilePageSize)
+	a.freePages(f.U64(profileDeepAt+40), int(min(f.U32(profileDeepAt+56), profileMaxFolds)), profileFoldsOfPage, profileFoldsSize)
+	a.PunchHole(f.U64(profileDeepAt), min(f.U64(profileDeepAt+8), profileMaxDeep)*profileFrameSize)
+	a.PunchHole(f.U64(profileDeepAt+32), profileBuckets*8)
+	a.PunchHole(address, profileSize)
 }
 
-func (a *arena) freePages(page uint64, n, ofPage int, size uint64) {
+func (a *arenaObserver) freePages(page uint64, n, ofPage int, size uint64) {
 	for ; n > 0; n -= ofPage {
-		next := a.read(page, 8)
+		next := a.Read(page, 8)
 		if next == nil {
 			return
 		}
-		a.punchHole(page, size)
+		a.PunchHole(page, size)
 		page = binary.LittleEndian.Uint64(next)
 	}
 }

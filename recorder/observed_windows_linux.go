@@ -1,11 +1,11 @@
 package recorder
 
 import (
-	"sync/atomic"
 	"time"
 
 	"github.com/xray-tools/xray/internal/tracewrite"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder/ring"
 )
 
 const (
@@ -26,26 +26,26 @@ type observedWindows struct {
 
 // readWindows reads the windows since the previous call. The process keeps only the latest ones.
 func (p *observedProcess) readWindows(a *arenaObserver) {
-	at, w := processAt(p.index), &p.windows
-	n := a.u64(at + processNWindowsAt)
+	at, w := ring.ProcessAt(p.index), &p.windows
+	n := a.U64(at + ring.ProcessNWindowsAt)
 	if n == 0 {
 		return
 	}
-	table, ok := a.offset(a.u64(at+processWindowsAt), windowRows*windowSize)
+	table, ok := a.Offset(a.U64(at+ring.ProcessWindowsAt), ring.WindowRows*ring.WindowSize)
 	if !ok || n < w.seen {
 		return
 	}
 	w.open = reader.RecordedWindow{}
-	w.seen = max(w.seen, n-min(n, windowRows))
+	w.seen = max(w.seen, n-min(n, ring.WindowRows))
 	for ; w.seen < n; w.seen++ {
-		row := table + w.seen%windowRows*windowSize
-		to := a.u64(row + 8)
-		one := reader.RecordedWindow{From: a.u64(row), To: to, CPUNS: a.u64(row + 16)}
+		row := table + w.seen%ring.WindowRows*ring.WindowSize
+		to := a.U64(row + 8)
+		one := reader.RecordedWindow{From: a.U64(row), To: to, CPUNS: a.U64(row + 16)}
 		if to == 0 {
 			w.open = one
 			break
 		}
-		if one.From > to || to > rdtsc() || !a.plausible(one.CPUNS>>8) { // there may be many threads
+		if one.From > to || to > ring.ReadTSC() || !a.Plausible(one.CPUNS>>8) { // there may be many threads
 			p.lose("damaged-chunk", 1)
 			continue
 		}
@@ -82,9 +82,3 @@ func (p *observedProcess) writeWindows() {
 	}
 	w.written = time.Now()
 }
-
-// plan returns when windows begin in the arena, in nanoseconds of CLOCK_MONOTONIC, or 0.
-func (a *arena) plan() uint64 { return a.u64(arenaPlanAt) }
-
-// follow makes windows begin at the same times as in another arena.
-func (a *arena) follow(plan uint64) { atomic.StoreUint64(a.word64(arenaPlanAt), plan) }

@@ -15,6 +15,8 @@ import (
 
 	"github.com/xray-tools/xray/internal/frames"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder/proc"
+	"github.com/xray-tools/xray/recorder/ring"
 )
 
 // Observer writes the traces of processes with the runtime. It shares memory with them: an arena for
@@ -68,8 +70,8 @@ func Listen(o ObserverOptions) (*Observer, error) {
 }
 
 // arena says how the processes use their arenas.
-func (o *ObserverOptions) arena() *arenaOptions {
-	return &arenaOptions{session: o.Session, limits: o.Budget > 0, rings: o.Rings, drop: o.Drop}
+func (o *ObserverOptions) arena() *ring.ArenaOptions {
+	return &ring.ArenaOptions{Session: o.Session, Limits: o.Budget > 0, Rings: o.Rings, Drop: o.Drop}
 }
 
 // NoSched returns why scheduler events are not recorded although the options request them, in one
@@ -120,28 +122,28 @@ func (ob *Observer) welcome(v *visitor, packet []byte) error {
 		ob.leave(int(v.Pid), packet)
 		return v.send([]byte{0}, -1)
 	}
-	if len(packet) != helloSize || string(packet[:16]) != arenaMagic {
+	if len(packet) != ring.HelloSize || string(packet[:16]) != ring.ArenaMagic {
 		return nil // not a recorder
 	}
-	f := fields(packet)
-	if f.u32(16) != arenaVersion || f.u64(24) != ob.options.Session || !ob.options.accepts(packet[helloKeyAt:]) || v.Pid <= 0 {
+	f := ring.Fields(packet)
+	if f.U32(16) != ring.ArenaVersion || f.U64(24) != ob.options.Session || !ob.options.accepts(packet[ring.HelloKeyAt:]) || v.Pid <= 0 {
 		return nil // the process writes its trace itself
 	}
-	return ob.handshake(v, int(int32(f.u32(20))))
+	return ob.handshake(v, int(int32(f.U32(20))))
 }
 
 // handshake gives an arena to a program.
 func (ob *Observer) handshake(v *visitor, inner int) error {
-	a, err := newArena(ob.options.arena(), largestArena)
+	a, err := ring.NewArena(ob.options.arena(), ring.LargestArena)
 	if err != nil {
 		return err
 	}
-	ao := &arenaObserver{observer: ob, arena: a, bell: newBell(a.word32(arenaBellAt)), pid: int(v.Pid), inner: inner}
-	ao.began, ao.inode, ao.execution = startTime(ao.pid), inodeOf(a.fd), executionOf(ao.pid)
-	memory := a.fd
+	ao := &arenaObserver{observer: ob, Arena: a, bell: newBell(a.Word32(ring.ArenaBellAt)), pid: int(v.Pid), inner: inner}
+	ao.began, ao.inode, ao.execution = proc.StartTime(ao.pid), inodeOf(a.FD), executionOf(ao.pid)
+	memory := a.FD
 	if ao.joining, err = unix.FcntlInt(uintptr(v.handle), unix.F_DUPFD_CLOEXEC, 0); err != nil {
 		ao.bell.end()
-		return errors.Join(err, a.close())
+		return errors.Join(err, a.Close())
 	}
 	// The program may end before send returns, and Settle must find its arena then.
 	ob.mu.Lock()
@@ -149,21 +151,21 @@ func (ob *Observer) handshake(v *visitor, inner int) error {
 		ob.mu.Unlock()
 		unix.Close(ao.joining)
 		ao.bell.end()
-		return a.close()
+		return a.Close()
 	}
 	for _, other := range ob.arenas {
 		other.replaced(ao.pid)
-		ob.plan = cmp.Or(ob.plan, other.plan())
+		ob.plan = cmp.Or(ob.plan, other.Plan())
 	}
-	a.follow(ob.plan)
+	a.Follow(ob.plan)
 	ob.arenas = append(ob.arenas, ao)
 	ob.mu.Unlock()
 	if ob.options.Budget > 0 {
 		ao.budget = newBudget(budgetArena{a, ao.locate}, ob.options.Budget)
-		ao.budget.streams = a.streams()
+		ao.budget.streams = a.Streams()
 		ao.budget.start()
 	}
-	ao.keep()
+	ao.Keep()
 	err = v.send([]byte{0}, memory)
 	go ao.run()
 	return err
@@ -218,19 +220,19 @@ func (ob *Observer) HandOver() {
 // arenaObserver serves the processes of one arena. Its goroutine owns all fields except those that the
 // observer's lock protects.
 type arenaObserver struct {
-	*arena
+	*ring.Arena
 	observer  *Observer
 	bell      *bell
 	pid       int       // process that the arena was created for
 	joining   int       // pidfd of that process until its entry in the arena has it; then -1
 	inner     int       // pid in the process's own namespace, which differs in a container
-	began     uint64    // when that process started, see startTime
+	began     uint64    // when that process started, see proc.StartTime
 	inode     uint64    // of the arena
 	execution execution // of that process and its forked children
 
 	processesOf []*observedProcess // by index in the arena; nil for none
 	slotsOf     []observedSlot
-	writer      blockWriter
+	writer      ring.BlockWriter
 	chunk       []byte
 	frames      frames.Encoder
 	budget      *budget // nil without one
@@ -262,7 +264,7 @@ const (
 // run serves the processes until none has the arena mapped, or the observer leaves.
 func (a *arenaObserver) run() {
 	ob := a.observer
-	err := guarded(a.serve)
+	err := ring.Guarded(a.serve)
 	if err != nil {
 		a.abandon(err)
 	}
@@ -272,32 +274,32 @@ func (a *arenaObserver) run() {
 	if a.joining >= 0 {
 		unix.Close(a.joining)
 	}
-	_ = guarded(a.bell.end)
+	_ = ring.Guarded(a.bell.end)
 	// Remove the arena before it is unmapped, so that nothing wakes it.
 	ob.mu.Lock()
 	ob.arenas = slices.DeleteFunc(ob.arenas, func(o *arenaObserver) bool { return o == a })
 	ob.settled.Broadcast()
 	ob.mu.Unlock()
-	if err := errors.Join(err, a.close()); err != nil {
+	if err := errors.Join(err, a.Close()); err != nil {
 		ob.problem(err)
 	}
 }
 
 func (a *arenaObserver) serve() {
-	a.chunk = make([]byte, chunkSize)
+	a.chunk = make([]byte, ring.ChunkSize)
 	shortest, longest := shortestSleep, longestSleep
 	if a.budget != nil {
 		shortest, longest = budgetSleep, idleSleep
 	}
 	sleep, looked, alone := shortest, time.Time{}, time.Time{}
 	for {
-		a.beat()
+		a.Beat()
 		work := a.consume()
 		if !work || time.Since(looked) > lookInterval {
 			a.look()
 			looked = time.Now()
 		}
-		if a.leaves || a.isClosed() {
+		if a.leaves || a.IsClosed() {
 			a.handOver()
 			return
 		}
@@ -335,7 +337,7 @@ func (a *arenaObserver) handOver() {
 			a.observer.end(p, recording)
 		}
 	}
-	atomic.StoreUint32(a.word32(arenaClosedAt), 1)
+	atomic.StoreUint32(a.Word32(ring.ArenaClosedAt), 1)
 }
 
 // abandon ends the traces of processes whose shared memory cannot be read.
@@ -350,7 +352,7 @@ func (a *arenaObserver) abandon(err error) {
 		}
 		p.amend(r)
 		p.lose("damaged-metadata", 1)
-		r.Threads, r.Losses = p.threads, losses(p.lost)
+		r.Threads, r.Losses = p.threads, ring.Losses(p.lost)
 		p.trace.err = cmp.Or(p.trace.err, err)
 		a.observer.end(p, r)
 	}
@@ -358,7 +360,7 @@ func (a *arenaObserver) abandon(err error) {
 
 // awaited reports whether the process that the arena was created for has not appeared yet.
 func (a *arenaObserver) awaited() bool {
-	return a.joining >= 0 && a.processes() == 0 && !hasEnded(a.joining)
+	return a.joining >= 0 && a.Processes() == 0 && !hasEnded(a.joining)
 }
 
 func (a *arenaObserver) empty() bool {
@@ -406,7 +408,7 @@ func (a *arenaObserver) look() {
 	}
 	ob.mu.Lock()
 	a.running = running
-	ob.plan = cmp.Or(ob.plan, a.plan())
+	ob.plan = cmp.Or(ob.plan, a.Plan())
 	if asked > a.answered {
 		a.answered = asked
 		ob.settled.Broadcast()
@@ -416,12 +418,12 @@ func (a *arenaObserver) look() {
 
 // find begins to observe processes that have appeared.
 func (a *arenaObserver) find() {
-	n := a.processes()
+	n := a.Processes()
 	for i := range n {
 		if i < uint32(len(a.processesOf)) && a.processesOf[i] != nil {
 			continue
 		}
-		if a.u32(processAt(i)+processStateAt) != processLive {
+		if a.U32(ring.ProcessAt(i)+ring.ProcessStateAt) != ring.ProcessLive {
 			continue
 		}
 		for uint32(len(a.processesOf)) <= i {
@@ -433,19 +435,19 @@ func (a *arenaObserver) find() {
 
 // hasWork reports whether a chunk is ready to be written.
 func (a *arenaObserver) hasWork() bool {
-	if !a.streams() || a.isClosed() {
+	if !a.Streams() || a.IsClosed() {
 		return false
 	}
-	for i := range a.slots() {
+	for i := range a.Slots() {
 		if i >= uint32(len(a.slotsOf)) {
 			return true
 		}
-		at, s := slotAt(i), &a.slotsOf[i]
-		switch a.u32(at + slotStateAt) {
-		case slotEnded:
+		at, s := ring.SlotAt(i), &a.slotsOf[i]
+		switch a.U32(at + ring.SlotStateAt) {
+		case ring.SlotEnded:
 			return true
-		case slotLive:
-			if a.u32(at+slotOwnerAt) != s.owner || a.u64(at+slotTakenAt) > s.consumed+1 {
+		case ring.SlotLive:
+			if a.U32(at+ring.SlotOwnerAt) != s.owner || a.U64(at+ring.SlotTakenAt) > s.consumed+1 {
 				return true
 			}
 		}
@@ -464,7 +466,7 @@ type observedSlot struct {
 
 // knownSlots returns the number of slots, and makes room for all of them in slotsOf.
 func (a *arenaObserver) knownSlots() uint32 {
-	n := a.slots()
+	n := a.Slots()
 	if more := int(n) - len(a.slotsOf); more > 0 {
 		a.slotsOf = append(a.slotsOf, make([]observedSlot, more)...)
 	}
@@ -473,13 +475,13 @@ func (a *arenaObserver) knownSlots() uint32 {
 
 // consume writes the full chunks. It reports whether there were any.
 func (a *arenaObserver) consume() bool {
-	if !a.streams() || a.isClosed() {
+	if !a.Streams() || a.IsClosed() {
 		return false
 	}
 	work := false
 	for i := range a.knownSlots() {
-		switch a.u32(slotAt(i) + slotStateAt) {
-		case slotLive, slotEnded:
+		switch a.U32(ring.SlotAt(i) + ring.SlotStateAt) {
+		case ring.SlotLive, ring.SlotEnded:
 			work = a.consumeSlot(i, false) || work
 		}
 	}
@@ -489,16 +491,16 @@ func (a *arenaObserver) consume() bool {
 // consumeSlot writes the full chunks of a thread. If the thread has ended, or with last, it also writes
 // the current chunk. It reports whether it has written anything.
 func (a *arenaObserver) consumeSlot(i uint32, last bool) bool {
-	at, s := slotAt(i), &a.slotsOf[i]
-	state, owner := a.u32(at+slotStateAt), a.u32(at+slotOwnerAt)
+	at, s := ring.SlotAt(i), &a.slotsOf[i]
+	state, owner := a.U32(at+ring.SlotStateAt), a.U32(at+ring.SlotOwnerAt)
 	if owner != s.owner {
-		*s = observedSlot{owner: owner, process: a.u32(at + slotProcessAt)}
+		*s = observedSlot{owner: owner, process: a.U32(at + ring.SlotProcessAt)}
 	}
 	if s.over {
 		return false
 	}
-	taken, chunks := a.u64(at+slotTakenAt), a.u64(at+slotChunksAt)
-	if chunks == 0 || chunks > maxRingChunks || !a.plausible(taken) {
+	taken, chunks := a.U64(at+ring.SlotTakenAt), a.U64(at+ring.SlotChunksAt)
+	if chunks == 0 || chunks > ring.MaxRingChunks || !a.Plausible(taken) {
 		if p := a.process(s.process); p != nil {
 			p.lose("damaged-chunk", 1)
 		}
@@ -515,7 +517,7 @@ func (a *arenaObserver) consumeSlot(i uint32, last bool) bool {
 	}
 	work := false
 	for s.consumed+1 < taken {
-		if !a.writeChunk(i, s, s.consumed+1, false) && state == slotLive && !last {
+		if !a.writeChunk(i, s, s.consumed+1, false) && state == ring.SlotLive && !last {
 			return work // a record in it is being written
 		}
 		s.consumed++
@@ -523,7 +525,7 @@ func (a *arenaObserver) consumeSlot(i uint32, last bool) bool {
 		work = true
 		a.release(at, s.consumed)
 	}
-	if state != slotEnded && !last {
+	if state != ring.SlotEnded && !last {
 		return work
 	}
 	if s.consumed < taken {
@@ -535,17 +537,17 @@ func (a *arenaObserver) consumeSlot(i uint32, last bool) bool {
 		p.addThread(a, i)
 	}
 	if !last {
-		atomic.CompareAndSwapUint32(a.word32(at+slotStateAt), slotEnded, slotDone)
+		atomic.CompareAndSwapUint32(a.Word32(at+ring.SlotStateAt), ring.SlotEnded, ring.SlotDone)
 	}
 	return true
 }
 
 // release allows a thread to reuse chunks.
 func (a *arenaObserver) release(at, consumed uint64) {
-	atomic.StoreUint64(a.word64(at+slotConsumedAt), consumed)
-	waiting := a.word32(at + slotWaitingAt)
+	atomic.StoreUint64(a.Word64(at+ring.SlotConsumedAt), consumed)
+	waiting := a.Word32(at + ring.SlotWaitingAt)
 	if atomic.LoadUint32(waiting) != 0 && atomic.SwapUint32(waiting, 0) != 0 {
-		futex(waiting, futexWake, 1, nil)
+		ring.Futex(waiting, ring.FutexWake, 1, nil)
 	}
 }
 
@@ -573,56 +575,56 @@ func (a *arenaObserver) writeChunk(i uint32, s *observedSlot, number uint64, par
 		p.writing += threadCPU() - start
 		runtime.UnlockOSThread()
 	}()
-	at := slotAt(i)
-	ring, chunks := a.u64(at+slotRingAt), a.u64(at+slotChunksAt)
-	if chunks == 0 || chunks > maxRingChunks {
+	at := ring.SlotAt(i)
+	address, chunks := a.U64(at+ring.SlotRingAt), a.U64(at+ring.SlotChunksAt)
+	if chunks == 0 || chunks > ring.MaxRingChunks {
 		p.lose("damaged-chunk", 1)
 		return true
 	}
-	place, ok := a.offset(ring+(number-1)%chunks*chunkSize, chunkSize)
+	place, ok := a.Offset(address+(number-1)%chunks*ring.ChunkSize, ring.ChunkSize)
 	if !ok {
 		p.lose("damaged-chunk", 1)
 		return true
 	}
 	data := a.chunk
 	// Touching unused pages would allocate them.
-	used := uint64(usedOf(fields(a.mem[place : place+chunkHeader])))
+	used := uint64(ring.UsedOf(ring.Fields(a.Mem[place : place+ring.ChunkHeader])))
 	if used == 0 {
-		used = chunkSize
+		used = ring.ChunkSize
 	}
-	copy(data, a.mem[place:place+used])
+	copy(data, a.Mem[place:place+used])
 	clear(data[used:])
-	f := fields(data)
+	f := ring.Fields(data)
 	// A thread that drops records may have reused the chunk meanwhile.
-	if f.u64(0) != 2*number || f.u64(40) != chunkMagic || a.u64(place) != 2*number {
+	if f.U64(0) != 2*number || f.U64(40) != ring.ChunkMagic || a.U64(place) != 2*number {
 		p.lose("damaged-chunk", 1)
 		return true
 	}
-	if first := f.u64(8); p.windows.oldest == 0 || first < p.windows.oldest {
+	if first := f.U64(8); p.windows.oldest == 0 || first < p.windows.oldest {
 		p.windows.oldest = first
 	}
-	c := chunkPlace{number: number, first: f.u64(8), from: max(s.partial, int(f.u32(48))), used: usedOf(f), part: part}
-	a.writer.first = p.since
-	t := ringThread{}
-	t.PID, t.TID = int32(p.inner), int32(a.u32(at+slotTIDAt))
-	b := a.writer.chunk(&t, &c, data)
-	if b.unwritten > 0 && !part && a.canWait(at, number, chunks) {
+	c := ring.ChunkPlace{Number: number, First: f.U64(8), From: max(s.partial, int(f.U32(48))), Used: ring.UsedOf(f), Part: part}
+	a.writer.First = p.since
+	t := ring.Thread{}
+	t.PID, t.TID = int32(p.inner), int32(a.U32(at+ring.SlotTIDAt))
+	b := a.writer.Chunk(&t, &c, data)
+	if b.Unwritten > 0 && !part && a.canWait(at, number, chunks) {
 		return false
 	}
 	if a.budget != nil {
-		p.recorded = a.budget.written(i, s.owner, p.recorded, &c, b.reached, data)
+		p.recorded = a.budget.written(i, s.owner, p.recorded, &c, b.Reached, data)
 	}
 	// If this process is killed now, the program knows that these records may be in the trace. It does not
 	// write them again.
 	switch {
 	case !part:
-		atomic.StoreUint64(a.word64(at+slotWritingAt), number)
+		atomic.StoreUint64(a.Word64(at+ring.SlotWritingAt), number)
 	case !a.observer.options.Drop: // a thread that drops records may begin the chunk again
-		atomic.StoreUint32(a.word32(place+chunkStreamedAt), uint32(b.reached))
+		atomic.StoreUint32(a.Word32(place+ring.ChunkStreamedAt), uint32(b.Reached))
 	}
 	p.write(a, b)
 	if part {
-		s.partial = b.reached
+		s.partial = b.Reached
 	}
 	return true
 }
@@ -639,21 +641,21 @@ func threadCPU() uint64 {
 // canWait reports whether there is time to wait for a record that is being written: the thread is
 // running and still has room.
 func (a *arenaObserver) canWait(at, number, chunks uint64) bool {
-	return a.u32(at+slotStateAt) == slotLive && a.u64(at+slotTakenAt)-number < chunks/2
+	return a.U32(at+ring.SlotStateAt) == ring.SlotLive && a.U64(at+ring.SlotTakenAt)-number < chunks/2
 }
 
 // flush writes the current chunks of a process's threads if the process has asked for it.
 func (a *arenaObserver) flush(p *observedProcess) {
-	at := processAt(p.index)
-	asked := a.u32(at + processFlushAskedAt)
-	if asked == a.u32(at+processFlushDoneAt) {
+	at := ring.ProcessAt(p.index)
+	asked := a.U32(at + ring.ProcessFlushAskedAt)
+	if asked == a.U32(at+ring.ProcessFlushDoneAt) {
 		return
 	}
 	for slot := range uint32(len(a.slotsOf)) {
 		s := &a.slotsOf[slot]
-		if s.process == p.index && !s.over && a.u32(slotAt(slot)+slotStateAt) == slotLive && a.u32(slotAt(slot)+slotOwnerAt) == s.owner {
+		if s.process == p.index && !s.over && a.U32(ring.SlotAt(slot)+ring.SlotStateAt) == ring.SlotLive && a.U32(ring.SlotAt(slot)+ring.SlotOwnerAt) == s.owner {
 			a.consumeSlot(slot, false)
-			if taken := a.u64(slotAt(slot) + slotTakenAt); taken == s.consumed+1 {
+			if taken := a.U64(ring.SlotAt(slot) + ring.SlotTakenAt); taken == s.consumed+1 {
 				a.writeChunk(slot, s, taken, true)
 			}
 		}
@@ -661,7 +663,7 @@ func (a *arenaObserver) flush(p *observedProcess) {
 	if p.trace != nil {
 		p.trace.metadata(a.recording(p, false))
 	}
-	done := a.word32(at + processFlushDoneAt)
+	done := a.Word32(at + ring.ProcessFlushDoneAt)
 	atomic.StoreUint32(done, asked)
-	futex(done, futexWake, 64, nil)
+	ring.Futex(done, ring.FutexWake, 64, nil)
 }

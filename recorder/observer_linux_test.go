@@ -16,6 +16,7 @@ import (
 	"github.com/xray-tools/xray/internal/tracewrite"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/recorder/ring"
 )
 
 // gonePID is larger than any process ID.
@@ -28,53 +29,53 @@ const testBase = 0x7f00_0000_0000
 // a full chunk and one in the current chunk, counters and a profile.
 func makeArena(t testing.TB, o *Observer) *arenaObserver {
 	t.Helper()
-	a, err := newArena(o.options.arena(), smallestArena)
+	a, err := ring.NewArena(o.options.arena(), ring.SmallestArena)
 	if err != nil {
 		t.Fatal(err)
 	}
 	le := binary.LittleEndian
-	put32 := func(at uint64, v uint32) { le.PutUint32(a.mem[at:], v) }
-	put64 := func(at, v uint64) { le.PutUint64(a.mem[at:], v) }
-	next := uint64(arenaHeadSize+chunkSize-1) &^ (chunkSize - 1)
+	put32 := func(at uint64, v uint32) { le.PutUint32(a.Mem[at:], v) }
+	put64 := func(at, v uint64) { le.PutUint64(a.Mem[at:], v) }
+	next := uint64(ring.ArenaHeadSize+ring.ChunkSize-1) &^ (ring.ChunkSize - 1)
 	take := func(n uint64) (at, address uint64) {
 		at = next
-		next += (n + chunkSize - 1) &^ (chunkSize - 1)
+		next += (n + ring.ChunkSize - 1) &^ (ring.ChunkSize - 1)
 		return at, testBase + at
 	}
-	put64(arenaBaseAt, testBase)
+	put64(ring.ArenaBaseAt, testBase)
 	text := tracewrite.AppendRecording(nil, &reader.Recording{
 		Process: reader.Process{PID: gonePID, Exe: "/bin/prog", Mode: "record"},
 		Clock:   reader.RecordedClock{Frequency: 1e9},
 		Objects: []reader.Object{{First: 1, Count: 5, Path: "/bin/prog", State: "ready"}},
 	}, 1000)
-	textAt, textAddress := take(maxArenaText)
-	copy(a.mem[textAt:], text)
-	p := processAt(0)
-	put32(p+processStateAt, processLive)
-	put32(p+processPIDAt, gonePID)
-	put64(p+processSinceAt, 1000)
-	put32(p+processTextsAt, 2)
-	put64(p+processTextAt, textAddress)
-	put64(p+processTextSizeAt, uint64(len(text)))
-	put32(arenaNProcsAt, 1)
-	put32(arenaNSlotsAt, 2)
+	textAt, textAddress := take(ring.MaxArenaText)
+	copy(a.Mem[textAt:], text)
+	p := ring.ProcessAt(0)
+	put32(p+ring.ProcessStateAt, ring.ProcessLive)
+	put32(p+ring.ProcessPIDAt, gonePID)
+	put64(p+ring.ProcessSinceAt, 1000)
+	put32(p+ring.ProcessTextsAt, 2)
+	put64(p+ring.ProcessTextAt, textAddress)
+	put64(p+ring.ProcessTextSizeAt, uint64(len(text)))
+	put32(ring.ArenaNProcsAt, 1)
+	put32(ring.ArenaNSlotsAt, 2)
 	for i := range uint32(2) {
-		s := slotAt(i)
-		ring, address := take(4 * chunkSize)
-		put32(s+slotStateAt, slotLive)
-		put32(s+slotTIDAt, 100+i)
-		put32(s+slotOwnerAt, 1)
-		put64(s+slotRingAt, address)
-		put64(s+slotChunksAt, 4)
-		put64(s+slotTakenAt, 2)
+		s := ring.SlotAt(i)
+		chunks, address := take(4 * ring.ChunkSize)
+		put32(s+ring.SlotStateAt, ring.SlotLive)
+		put32(s+ring.SlotTIDAt, 100+i)
+		put32(s+ring.SlotOwnerAt, 1)
+		put64(s+ring.SlotRingAt, address)
+		put64(s+ring.SlotChunksAt, 4)
+		put64(s+ring.SlotTakenAt, 2)
 		for number := range uint64(2) {
-			c := ring + number*chunkSize
+			c := chunks + number*ring.ChunkSize
 			tsc := 2000 + 1000*number
 			put64(c, 2*(number+1))
 			put64(c+8, tsc)
-			put64(c+40, chunkMagic)
-			at := c + chunkHeader
-			put64(at, recordStamp<<1|1)
+			put64(c+40, ring.ChunkMagic)
+			at := c + ring.ChunkHeader
+			put64(at, ring.RecordStamp<<1|1)
 			put64(at+8, tsc<<1|1)
 			at += 16
 			for call := range 2 - number {
@@ -84,12 +85,12 @@ func makeArena(t testing.TB, o *Observer) *arenaObserver {
 			}
 		}
 		counters, address := take(8 << 16)
-		put64(s+slotCountersAt, address)
-		put64(s+slotNCountersAt, 1<<16)
+		put64(s+ring.SlotCountersAt, address)
+		put64(s+ring.SlotNCountersAt, 1<<16)
 		put64(counters+8*3, 7)
 		profile, address := take(profileSize)
 		page, pageAddress := take(profilePageSize)
-		put64(s+slotProfileAt, address)
+		put64(s+ring.SlotProfileAt, address)
 		put32(profile+36, 1)
 		put64(profile+48, pageAddress)
 		put64(page+8, address+profileTopAt)
@@ -122,7 +123,7 @@ func makeArena(t testing.TB, o *Observer) *arenaObserver {
 			}
 		}
 	}
-	return &arenaObserver{observer: o, arena: a, pid: gonePID, inner: gonePID, joining: -1, chunk: make([]byte, chunkSize)}
+	return &arenaObserver{observer: o, Arena: a, pid: gonePID, inner: gonePID, joining: -1, chunk: make([]byte, ring.ChunkSize)}
 }
 
 func testObserver(t testing.TB) *Observer {
@@ -155,7 +156,7 @@ func testWritesWhatIsLeft(t *testing.T, compress bool) {
 	ob.settled.L = &ob.mu
 	ob.options.Compress = compress
 	a := makeArena(t, ob)
-	defer a.close()
+	defer a.Close()
 	observe(t, a)
 	if len(ob.finished) != 1 || ob.finished[0].Problem != "" {
 		t.Fatalf("wrong finished processes: %+v", ob.finished)
@@ -197,36 +198,36 @@ func testWritesWhatIsLeft(t *testing.T, compress bool) {
 	if diff := cmp.Diff(want, r.Profiles[0]); diff != "" {
 		t.Errorf("profile (-want +got):\n%s", diff)
 	}
-	if b := a.read(a.u64(slotAt(0)+slotProfileAt), profileSize); b == nil || fields(b).u64(8) != 0 {
+	if b := a.Read(a.U64(ring.SlotAt(0)+ring.SlotProfileAt), profileSize); b == nil || ring.Fields(b).U64(8) != 0 {
 		t.Error("the profile still holds memory")
 	}
 	if !r.Process.Complete || r.Process.Session != 5 || len(r.Threads) != 2 || len(r.Losses) != 0 {
 		t.Errorf("wrong metadata: process %+v, threads %v, losses %v", r.Process, r.Threads, r.Losses)
 	}
-	if a.u32(processAt(0)+processStateAt) != processFree || a.u32(arenaFreeAt) != 2 {
+	if a.U32(ring.ProcessAt(0)+ring.ProcessStateAt) != ring.ProcessFree || a.U32(ring.ArenaFreeAt) != 2 {
 		t.Error("the process and its slots were not released")
 	}
 }
 
 // The slot of a process that has ended can belong to another process between any two reads.
 func TestSlotTakenOver(t *testing.T) {
-	a, err := newArena(new(arenaOptions), smallestArena)
+	a, err := ring.NewArena(new(ring.ArenaOptions), ring.SmallestArena)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer a.close()
+	defer a.Close()
 	const old, taker = 5, 6
-	at := slotAt(0)
-	state, process := a.word32(at+slotStateAt), a.word32(at+slotProcessAt)
+	at := ring.SlotAt(0)
+	state, process := a.Word32(at+ring.SlotStateAt), a.Word32(at+ring.SlotProcessAt)
 	var round, over atomic.Int64
 	var taking sync.WaitGroup
 	taking.Go(func() {
 		for n := int64(1); over.Load() == 0; n++ {
 			for round.Load() < n && over.Load() == 0 { // spin, to run at the same time as the reader
 			}
-			atomic.StoreUint32(state, slotTaken)
+			atomic.StoreUint32(state, ring.SlotTaken)
 			atomic.StoreUint32(process, taker)
-			atomic.StoreUint32(state, slotLive)
+			atomic.StoreUint32(state, ring.SlotLive)
 		}
 	})
 	defer func() {
@@ -235,11 +236,11 @@ func TestSlotTakenOver(t *testing.T) {
 	}()
 	rounds := 0
 	for end := time.Now().Add(300 * time.Millisecond); rounds < 100 || time.Now().Before(end); rounds++ {
-		atomic.StoreUint32(state, slotFree)
+		atomic.StoreUint32(state, ring.SlotFree)
 		atomic.StoreUint32(process, old)
 		round.Add(1)
-		for !a.owns(taker, 0) {
-			if a.owns(old, 0) {
+		for !a.Owns(taker, 0) {
+			if a.Owns(old, 0) {
 				t.Fatalf("in round %d, the slot of a process counts as that of one that has ended", rounds)
 			}
 		}
@@ -276,8 +277,8 @@ func (countCalls) Merge(countCalls)         {}
 // crash, and must limit its use of memory and time.
 func FuzzObserver(f *testing.F) {
 	f.Add([]byte{}, false)
-	for _, at := range []uint64{slotAt(0) + slotTakenAt, slotAt(1) + slotChunksAt, slotAt(0) + slotRingAt, slotAt(0) + slotNCountersAt,
-		slotAt(1) + slotProfileAt, slotAt(0) + slotProcessAt, processAt(0) + processTextSizeAt, arenaNSlotsAt, arenaBaseAt, processAt(0) + processNHookedAt} {
+	for _, at := range []uint64{ring.SlotAt(0) + ring.SlotTakenAt, ring.SlotAt(1) + ring.SlotChunksAt, ring.SlotAt(0) + ring.SlotRingAt, ring.SlotAt(0) + ring.SlotNCountersAt,
+		ring.SlotAt(1) + ring.SlotProfileAt, ring.SlotAt(0) + ring.SlotProcessAt, ring.ProcessAt(0) + ring.ProcessTextSizeAt, ring.ArenaNSlotsAt, ring.ArenaBaseAt, ring.ProcessAt(0) + ring.ProcessNHookedAt} {
 		f.Add(binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint32(nil, uint32(at)), 1<<63-1), at&8 != 0)
 	}
 	f.Fuzz(func(t *testing.T, patches []byte, rings bool) {
@@ -287,11 +288,11 @@ func FuzzObserver(f *testing.F) {
 		ob.settled.L = &ob.mu
 		ob.options.Rings = rings
 		a := makeArena(t, ob)
-		defer a.close()
+		defer a.Close()
 		const patch = 12
 		for i := 0; len(patches) >= patch && i < 64; i++ {
 			at := uint64(binary.LittleEndian.Uint32(patches)) % (8 << 20)
-			binary.LittleEndian.PutUint64(a.mem[at&^7:], binary.LittleEndian.Uint64(patches[4:]))
+			binary.LittleEndian.PutUint64(a.Mem[at&^7:], binary.LittleEndian.Uint64(patches[4:]))
 			patches = patches[patch:]
 		}
 		observe(t, a)
@@ -313,21 +314,21 @@ func FuzzObserver(f *testing.F) {
 // BenchmarkEncodeChunk measures the observer's work for each chunk, except writing it. A thread at
 // full speed fills a chunk in 85 µs.
 func BenchmarkEncodeChunk(b *testing.B) {
-	data := make([]byte, chunkSize)
+	data := make([]byte, ring.ChunkSize)
 	le := binary.LittleEndian
 	tsc := uint64(1 << 40)
-	le.PutUint64(data[chunkHeader:], recordStamp<<1|1)
-	le.PutUint64(data[chunkHeader+8:], tsc<<1|1)
-	for at := chunkHeader + 16; at < chunkSize; at += 8 {
+	le.PutUint64(data[ring.ChunkHeader:], ring.RecordStamp<<1|1)
+	le.PutUint64(data[ring.ChunkHeader+8:], tsc<<1|1)
+	for at := ring.ChunkHeader + 16; at < ring.ChunkSize; at += 8 {
 		tsc += 25
 		le.PutUint64(data[at:], 1<<4|uint64(at>>3&1)<<1|tsc<<32)
 	}
-	w := blockWriter{}
-	c := chunkPlace{number: 1, first: 1 << 40}
-	b.SetBytes(chunkSize)
+	w := ring.BlockWriter{}
+	c := ring.ChunkPlace{Number: 1, First: 1 << 40}
+	b.SetBytes(ring.ChunkSize)
 	for b.Loop() {
-		if got := w.chunk(&ringThread{}, &c, data); got.records != (chunkSize-chunkHeader-16)/8 {
-			b.Fatal(got.records)
+		if got := w.Chunk(&ring.Thread{}, &c, data); got.Records != (ring.ChunkSize-ring.ChunkHeader-16)/8 {
+			b.Fatal(got.Records)
 		}
 	}
 }

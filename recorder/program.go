@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/xray-tools/xray/recorder/ring"
 	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
@@ -86,7 +87,7 @@ func hasRoot(f *elf.File) bool {
 	if s == nil || s.Type == elf.SHT_NOBITS {
 		return false
 	}
-	found, err := contains(s.Open(), []byte(rootMagic))
+	found, err := contains(s.Open(), []byte(ring.RootMagic))
 	return err == nil && found
 }
 

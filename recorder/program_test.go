@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/xray-tools/xray/internal/test/testenv"
+	"github.com/xray-tools/xray/recorder/ring"
 )
 
 // compileTo runs the compiler with these flags and returns the output file.
@@ -123,11 +124,11 @@ func TestObjectsAreThoseOfTheLoader(t *testing.T) {
 
 func TestContainsAcrossReads(t *testing.T) {
 	for _, before := range []int{0, 1, 64<<10 - 8, 64 << 10, 128<<10 - 3} {
-		data := append(bytes.Repeat([]byte{'X'}, before), rootMagic...)
-		if ok, err := contains(bytes.NewReader(data), []byte(rootMagic)); !ok || err != nil {
+		data := append(bytes.Repeat([]byte{'X'}, before), ring.RootMagic...)
+		if ok, err := contains(bytes.NewReader(data), []byte(ring.RootMagic)); !ok || err != nil {
 			t.Errorf("%d bytes before: got %v, error %v", before, ok, err)
 		}
-		if ok, _ := contains(bytes.NewReader(data[:len(data)-1]), []byte(rootMagic)); ok {
+		if ok, _ := contains(bytes.NewReader(data[:len(data)-1]), []byte(ring.RootMagic)); ok {
 			t.Errorf("%d bytes before: found a truncated entry", before)
 		}
 	}

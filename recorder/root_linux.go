@@ -5,29 +5,31 @@ import (
 	"os"
 
 	"github.com/xray-tools/xray/recorder/attach"
+	"github.com/xray-tools/xray/recorder/proc"
+	"github.com/xray-tools/xray/recorder/ring"
 )
 
 // findRoot finds the root of the runtime that records a process, in its /proc/PID/mem. It also returns
 // its address. A copy that a child has from its parent, or shares with it, is not found.
-func findRoot(mem *os.File, p *Process) (*image, uint64, *runtimeRoot, error) {
+func findRoot(mem *os.File, p *Process) (*ring.Image, uint64, *ring.Root, error) {
 	ranges, err := attach.WritableMemory(p.PID)
 	if err != nil {
 		return nil, 0, nil, err
 	}
-	inner, err := innerPID(p.PID)
+	inner, err := proc.InnerPID(p.PID)
 	if err != nil {
 		return nil, 0, nil, err
 	}
-	writable := &image{name: p.String(), in: mem, size: userSpace}
+	writable := &ring.Image{Name: p.String(), In: mem, Size: ring.UserSpace}
 	for _, r := range ranges {
-		if r[1] <= userSpace {
-			writable.segments = append(writable.segments, segment{address: r[0], memory: r[1] - r[0], offset: r[0], bytes: r[1] - r[0], writable: true})
+		if r[1] <= ring.UserSpace {
+			writable.Segments = append(writable.Segments, ring.Segment{Address: r[0], Memory: r[1] - r[0], Offset: r[0], Bytes: r[1] - r[0], Writable: true})
 		}
 	}
 	// /proc/PID/mem has all of the memory. Unmapped parts cannot be read.
-	all := &image{name: p.String(), in: mem, size: userSpace, segments: []segment{{memory: userSpace, bytes: userSpace}}}
-	for _, address := range writable.search(rootMagic, maxRoots) {
-		if root, err := all.parseRoot(address); err == nil && int(root.pid) == inner && root.nobjects > 0 {
+	all := &ring.Image{Name: p.String(), In: mem, Size: ring.UserSpace, Segments: []ring.Segment{{Memory: ring.UserSpace, Bytes: ring.UserSpace}}}
+	for _, address := range writable.Search(ring.RootMagic, ring.MaxRoots) {
+		if root, err := all.ParseRoot(address); err == nil && int(root.PID) == inner && root.Nobjects > 0 {
 			return all, address, root, nil
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder/ring"
 )
 
 // RootCall is a finished call of a root function.
@@ -41,7 +42,7 @@ type rootScan struct {
 	roots    *Roots
 	followed []bool // by function ID: the roots and their targets
 	tid      int32
-	clock    chunkClock
+	clock    ring.ChunkClock
 	open     []openRoot // open calls of followed functions; the first is of a root
 	more     int        // number of open calls inside those
 	// If awaits is set, the innermost call had a tail exit at awaitsAt. The next record tells whether a
@@ -75,7 +76,9 @@ func (s *rootScan) setRoots(r *Roots) {
 }
 
 // lose forgets the open calls because records are missing.
-func (s *rootScan) lose() { s.open, s.more, s.clock, s.awaits = s.open[:0], 0, chunkClock{}, false }
+func (s *rootScan) lose() {
+	s.open, s.more, s.clock, s.awaits = s.open[:0], 0, ring.ChunkClock{}, false
+}
 
 // begin sets when the recording began. It forgets open calls of an earlier recording, whose exits were
 // not recorded.
@@ -91,7 +94,7 @@ func (s *rootScan) begin(since uint64) {
 // returns the offset that it has reached.
 func (s *rootScan) scan(data []byte, at int, part bool, each func(RootCall)) int {
 	for at+8 <= len(data) {
-		word, tsc, size := s.clock.next(data[at:], part)
+		word, tsc, size := s.clock.Next(data[at:], part)
 		switch {
 		case size == 0:
 			if part {
@@ -108,7 +111,7 @@ func (s *rootScan) scan(data []byte, at int, part bool, each func(RootCall)) int
 
 func (s *rootScan) function(word uint32, tsc uint64, each func(RootCall)) {
 	id, kind := reader.FuncID(word>>4), word>>1&7
-	isEnter := kind != functionExit && kind != functionTail
+	isEnter := kind != ring.FunctionExit && kind != ring.FunctionTail
 	if tsc < s.since || !s.inWindow(tsc) {
 		return
 	}
@@ -142,7 +145,7 @@ func (s *rootScan) function(word uint32, tsc uint64, each func(RootCall)) {
 			if s.open[i].fn != id || s.open[i].continued {
 				continue // its exit is missing
 			}
-			if kind == functionTail && s.roots.Continues != nil {
+			if kind == ring.FunctionTail && s.roots.Continues != nil {
 				s.open = s.open[:i+1]
 				s.awaits, s.awaitsAt = true, tsc
 			} else {

@@ -8,11 +8,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder/ring"
 )
 
 // chunkOf returns a chunk with these records after its header.
 func chunkOf(words ...uint64) []byte {
-	data := make([]byte, chunkHeader)
+	data := make([]byte, ring.ChunkHeader)
 	for _, w := range words {
 		data = binary.LittleEndian.AppendUint64(data, w)
 	}
@@ -21,7 +22,7 @@ func chunkOf(words ...uint64) []byte {
 
 func functionWord(kind, id, tsc uint64) uint64 { return tsc<<32 | id<<4 | kind<<1 }
 
-func stampWords(tsc uint64) []uint64 { return []uint64{recordStamp<<1 | 1, tsc<<1 | 1} }
+func stampWords(tsc uint64) []uint64 { return []uint64{ring.RecordStamp<<1 | 1, tsc<<1 | 1} }
 
 // scanOf follows these roots in thread 5. Function 2 may end with a tail call of 3, and 3 with a tail
 // call of 4.
@@ -34,7 +35,7 @@ func scanOf(roots []bool) rootScan {
 }
 
 func TestRootScan(t *testing.T) {
-	const enter, exit, tail, root, other = 0, functionExit, functionTail, 2, 9
+	const enter, exit, tail, root, other = 0, ring.FunctionExit, ring.FunctionTail, 2, 9
 	words := slices.Concat(stampWords(7<<32), []uint64{
 		functionWord(exit, root, 1), // entered before the ring began
 		functionWord(enter, other, 2), functionWord(enter, root, 3), functionWord(enter, root, 4),
@@ -50,8 +51,8 @@ func TestRootScan(t *testing.T) {
 	for step := 8; step <= len(data); step += 8 {
 		s := scanOf([]bool{root: true})
 		var got []RootCall
-		at := chunkHeader
-		for end := chunkHeader; end < len(data); {
+		at := ring.ChunkHeader
+		for end := ring.ChunkHeader; end < len(data); {
 			end = min(end+step, len(data))
 			at = s.scan(data[:end], at, true, func(c RootCall) { got = append(got, c) })
 		}
@@ -67,7 +68,7 @@ func TestRootScan(t *testing.T) {
 // A tail call is part of the call, and so is a tail call of the called function, if the binary has such
 // a jump.
 func TestRootScanTailCalls(t *testing.T) {
-	const enter, exit, tail = 0, functionExit, functionTail
+	const enter, exit, tail = 0, ring.FunctionExit, ring.FunctionTail
 	for _, c := range []struct {
 		name  string
 		words []uint64
@@ -87,7 +88,7 @@ func TestRootScanTailCalls(t *testing.T) {
 	} {
 		s := scanOf([]bool{2: true})
 		var got []RootCall
-		s.scan(chunkOf(c.words...), chunkHeader, false, func(c RootCall) { got = append(got, c) })
+		s.scan(chunkOf(c.words...), ring.ChunkHeader, false, func(c RootCall) { got = append(got, c) })
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%s:\n%s", c.name, diff)
 		}
@@ -97,11 +98,11 @@ func TestRootScanTailCalls(t *testing.T) {
 // A chunk can be read up to a record that its thread has not finished, until the record is complete or
 // the thread has left the chunk.
 func TestRootScanIncomplete(t *testing.T) {
-	data := chunkOf(append(stampWords(1<<32), functionWord(0, 2, 1), 0, functionWord(functionExit, 2, 9))...)
+	data := chunkOf(append(stampWords(1<<32), functionWord(0, 2, 1), 0, functionWord(ring.FunctionExit, 2, 9))...)
 	s := scanOf([]bool{2: true})
 	count := 0
 	each := func(RootCall) { count++ }
-	at := s.scan(data, chunkHeader, true, each)
+	at := s.scan(data, ring.ChunkHeader, true, each)
 	if at != len(data)-16 || count != 0 {
 		t.Fatalf("read up to %d of %d with %d calls, want to stop at the incomplete record", at, len(data), count)
 	}
@@ -114,12 +115,12 @@ func TestRootScanIncomplete(t *testing.T) {
 // the next recording.
 func TestRootScanOfAnotherRecording(t *testing.T) {
 	words := append(stampWords(1<<32),
-		functionWord(0, 2, 1), functionWord(functionExit, 2, 2), functionWord(0, 2, 3), functionWord(0, 2, 4),
-		functionWord(0, 2, 6), functionWord(functionExit, 2, 7), functionWord(0, 2, 8))
+		functionWord(0, 2, 1), functionWord(ring.FunctionExit, 2, 2), functionWord(0, 2, 3), functionWord(0, 2, 4),
+		functionWord(0, 2, 6), functionWord(ring.FunctionExit, 2, 7), functionWord(0, 2, 8))
 	s := scanOf([]bool{2: true})
 	s.begin(1<<32 | 5)
 	var got []RootCall
-	s.scan(chunkOf(words...), chunkHeader, false, func(c RootCall) { got = append(got, c) })
+	s.scan(chunkOf(words...), ring.ChunkHeader, false, func(c RootCall) { got = append(got, c) })
 	if diff := cmp.Diff([]RootCall{{2, 5, 1<<32 | 6, 1<<32 | 7}}, got); diff != "" {
 		t.Error(diff)
 	}
@@ -138,11 +139,11 @@ func TestRootScanDeep(t *testing.T) {
 		words = append(words, functionWord(0, 2, 1))
 	}
 	for range maxOpenRoots + 10 {
-		words = append(words, functionWord(functionExit, 2, 3))
+		words = append(words, functionWord(ring.FunctionExit, 2, 3))
 	}
 	s := scanOf([]bool{2: true})
 	var got []RootCall
-	s.scan(chunkOf(words...), chunkHeader, false, func(c RootCall) { got = append(got, c) })
+	s.scan(chunkOf(words...), ring.ChunkHeader, false, func(c RootCall) { got = append(got, c) })
 	if diff := cmp.Diff([]RootCall{{Func: 2, TID: 5, Start: 1, End: 3}}, got); diff != "" {
 		t.Error(diff)
 	}
@@ -151,7 +152,7 @@ func TestRootScanDeep(t *testing.T) {
 func FuzzRootScan(f *testing.F) {
 	f.Add(chunkOf(append(stampWords(1<<32), functionWord(0, 2, 1), functionWord(1, 2, 3))...), uint16(70))
 	f.Fuzz(func(t *testing.T, data []byte, part uint16) {
-		if len(data) > chunkSize {
+		if len(data) > ring.ChunkSize {
 			return
 		}
 		s := scanOf([]bool{1: true, 2: true, 3: true})
@@ -160,7 +161,7 @@ func FuzzRootScan(f *testing.F) {
 				t.Errorf("a call that cannot be: %+v", c)
 			}
 		}
-		at := min(chunkHeader, len(data))
+		at := min(ring.ChunkHeader, len(data))
 		half := min(int(part), len(data))
 		if half > at {
 			next := s.scan(data[:half], at, true, each)
@@ -177,7 +178,7 @@ func FuzzRootScan(f *testing.F) {
 
 // A call that is open when a window ends is forgotten, and a record outside of windows is ignored.
 func TestRootScanWindows(t *testing.T) {
-	const enter, exit, root = 0, functionExit, 2
+	const enter, exit, root = 0, ring.FunctionExit, 2
 	words := []uint64{
 		functionWord(exit, root, 10), // entered before the window
 		functionWord(enter, root, 11), functionWord(exit, root, 12),
@@ -197,12 +198,12 @@ func TestRootScanWindows(t *testing.T) {
 		s.windows.asOf = 80
 	}
 	var got []RootCall
-	s.scan(chunkOf(words...), chunkHeader, false, func(c RootCall) { got = append(got, c) })
+	s.scan(chunkOf(words...), ring.ChunkHeader, false, func(c RootCall) { got = append(got, c) })
 	want := []RootCall{{root, 5, 11, 12}, {root, 5, 42, 45}, {root, 5, 46, 47}}
 	if diff := cmp.Diff(want, got); diff != "" || updates != 1 || len(s.open) != 0 {
 		t.Errorf("%d updates, %d open calls\n%s", updates, len(s.open), diff)
 	}
-	s.scan(chunkOf(functionWord(enter, root, 65)), chunkHeader, false, func(RootCall) {})
+	s.scan(chunkOf(functionWord(enter, root, 65)), ring.ChunkHeader, false, func(RootCall) {})
 	if s.expire(); len(s.open) != 0 {
 		t.Error("a call of a window that has ended is still open")
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/xray-tools/xray/internal/fileio"
+	"github.com/xray-tools/xray/recorder/proc"
 )
 
 // SchedFollower reads the scheduler events of a process that writes its trace itself. It keeps them in
@@ -28,7 +29,7 @@ type SchedFollower struct {
 
 // FollowSched begins to read scheduler events. An error is one line long.
 func FollowSched(o SchedOptions) (*SchedFollower, error) {
-	if fields, err := statusFields(o.PID); err == nil && len(fields["NSpid"]) > 1 {
+	if fields, err := proc.StatusFields(o.PID); err == nil && len(fields["NSpid"]) > 1 {
 		return nil, errors.New("the process runs in another PID namespace, so the kernel's events use different IDs")
 	}
 	f := &SchedFollower{options: o, done: make(chan error, 1)}

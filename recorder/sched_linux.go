@@ -14,6 +14,8 @@ import (
 
 	"github.com/xray-tools/xray/internal/tracewrite"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder/proc"
+	"github.com/xray-tools/xray/recorder/ring"
 	"github.com/xray-tools/xray/sched/kernel"
 )
 
@@ -38,7 +40,7 @@ func newSchedReader(interrupts bool) (*schedReader, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &schedReader{instance: instance, since: rdtsc(), done: make(chan struct{})}
+	s := &schedReader{instance: instance, since: ring.ReadTSC(), done: make(chan struct{})}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	go s.run(ctx)
@@ -63,7 +65,7 @@ func (s *schedReader) begin(pid int, tids []int, most int) {
 
 // processOf returns the process of a thread, or 0 if it has ended.
 func processOf(tid int32) int32 {
-	fields, err := statusFields(int(tid))
+	fields, err := proc.StatusFields(int(tid))
 	if err != nil || len(fields["Tgid"]) == 0 {
 		return 0
 	}
@@ -115,7 +117,7 @@ func (s *schedReader) round() (pages int) {
 	if s.tracker == nil || s.err != nil || s.instance == nil {
 		return 0
 	}
-	horizon := rdtsc() - settling
+	horizon := ring.ReadTSC() - settling
 	pages, lost, err := s.instance.Read(func(e *kernel.Event) { s.pending = append(s.pending, *e) })
 	s.tracker.Lose(lost)
 	if err != nil {
@@ -143,7 +145,7 @@ func (s *schedReader) give(horizon uint64) {
 
 // catchUp reads all events until the present.
 func (s *schedReader) catchUp() {
-	for now, tries := rdtsc(), 0; tries < 10; tries++ {
+	for now, tries := ring.ReadTSC(), 0; tries < 10; tries++ {
 		s.round()
 		s.mu.Lock()
 		reached := s.horizon >= now || s.err != nil

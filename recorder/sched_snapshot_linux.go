@@ -14,6 +14,8 @@ import (
 
 	"github.com/xray-tools/xray/internal/tracewrite"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder/proc"
+	"github.com/xray-tools/xray/recorder/ring"
 )
 
 // A request for the scheduler events of a process has the magic, and then as 64-bit numbers the session,
@@ -29,16 +31,16 @@ const (
 
 // answerSched sends the scheduler events of a process that are not in its trace yet.
 func (ob *Observer) answerSched(v *visitor, request []byte) error {
-	f := fields(request[len(schedMagic):])
+	f := ring.Fields(request[len(schedMagic):])
 	block, why := []byte(nil), ""
-	switch pid := int(int32(f.u64(8))); {
-	case f.u64(0) != ob.options.Session:
+	switch pid := int(int32(f.U64(8))); {
+	case f.U64(0) != ob.options.Session:
 		return nil
 	case ob.noSched != "":
 		why = ob.noSched
 	case ob.sched != nil:
 		ob.sched.catchUp()
-		if block = ob.sched.copy(pid, f.u64(16), f.u64(24)); block == nil {
+		if block = ob.sched.copy(pid, f.U64(16), f.U64(24)); block == nil {
 			why = "xray record has none of this process"
 		}
 	}
@@ -99,7 +101,7 @@ func AddSched(ctx context.Context, p *Process, t *reader.Trace, last time.Durati
 	since := uint64(0)
 	if last > 0 {
 		now := r.Clock.Anchors[len(r.Clock.Anchors)-1].TSC
-		since = now - min(now, scale(uint64(last), r.Clock.Frequency, 1e9))
+		since = now - min(now, ring.Scale(uint64(last), r.Clock.Frequency, 1e9))
 	}
 	first, err := metadataTSC(t.Bytes(0))
 	if err != nil {
@@ -203,7 +205,7 @@ func askSched(ctx context.Context, session uint64, pid int, since, first uint64)
 
 // isUserOf reports whether a process belongs to a user.
 func isUserOf(uid uint32, pid int) bool {
-	fields, err := statusFields(pid)
+	fields, err := proc.StatusFields(pid)
 	return err == nil && len(fields["Uid"]) > 0 && fields["Uid"][0] == strconv.FormatUint(uint64(uid), 10)
 }
 

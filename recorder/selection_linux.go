@@ -14,6 +14,7 @@ import (
 
 	"github.com/xray-tools/xray/internal/fileio"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder/ring"
 	"github.com/xray-tools/xray/symbolize"
 )
 
@@ -54,17 +55,17 @@ type selection struct {
 // answerSelect answers a question of a process. The answer has no file if xray cannot know, and then the
 // process warns.
 func (ob *Observer) answerSelect(pid int, question []byte) ([]byte, error) {
-	f := fields(question)
+	f := ring.Fields(question)
 	filter := ob.options.Filter
-	if f.u64(questionSessionAt) != ob.options.Session || filter == nil {
+	if f.U64(questionSessionAt) != ob.options.Session || filter == nil {
 		return nil, nil
 	}
-	path := f.text(questionPathAt, questionPathSize)
+	path := f.Text(questionPathAt, questionPathSize)
 	if strings.Contains(path, "\n") {
 		return nil, fmt.Errorf("%q: a filter cannot name a path of several lines", path)
 	}
-	id := question[questionBuildIDAt:][:min(f.u32(questionBuildIDSizeAt), 32)]
-	key := hex.EncodeToString(id) + strconv.FormatUint(f.u64(questionFunctionsAt), 10)
+	id := question[questionBuildIDAt:][:min(f.U32(questionBuildIDSizeAt), 32)]
+	key := hex.EncodeToString(id) + strconv.FormatUint(f.U64(questionFunctionsAt), 10)
 	if len(id) == 0 {
 		key += path
 	}

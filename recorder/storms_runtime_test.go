@@ -16,6 +16,7 @@ import (
 
 	"github.com/xray-tools/xray/internal/test/elftest"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder/ring"
 )
 
 // many returns short or, with XRAY_SOAK=1, long.
@@ -288,7 +289,7 @@ func TestKilledBetweenChunks(t *testing.T) {
 			if rings {
 				chunks, overwritten = 1, 4
 			}
-			perChunk := (chunkSize - chunkHeader - 16) / 16
+			perChunk := (ring.ChunkSize - ring.ChunkHeader - 16) / 16
 			if calls := int(got.calls[1]); calls < chunks*(perChunk-100) || calls > chunks*perChunk || len(got.recording.Losses) != 0 || got.recording.Threads[0].Overwritten != overwritten {
 				t.Errorf("rings %v: got %d calls, threads %v, losses %v", rings, calls, got.recording.Threads, got.recording.Losses)
 			}

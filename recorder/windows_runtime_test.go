@@ -319,7 +319,7 @@ func TestWindowsOfExecutedPrograms(t *testing.T) {
 		reach(t, cmd.Process.Pid)
 		ob.mu.Lock()
 		for _, a := range ob.arenas {
-			plans = append(plans, a.plan())
+			plans = append(plans, a.Plan())
 		}
 		ob.mu.Unlock()
 		r.end(t)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/internal/texttab"
-	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/recorder/core"
 	"github.com/xray-tools/xray/report/label"
 )
 
@@ -73,18 +73,18 @@ func isPID(text string) bool {
 }
 
 // open opens the core file or the process, and chooses the name of the output.
-func (c *coreFlags) open(stdin io.Reader, args []string) (core *recorder.Core, err error) {
+func (c *coreFlags) open(stdin io.Reader, args []string) (*core.Core, error) {
 	if c.pid != "" {
 		c.output = cmp.Or(c.output, "core."+c.pid+".xray")
 		pid, _ := strconv.Atoi(c.pid)
-		return recorder.OpenProcess(pid)
+		return core.OpenProcess(pid)
 	}
 	name := filepath.Base(args[0])
 	if args[0] == "-" {
 		name = "core"
 	}
 	c.output = cmp.Or(c.output, name+".xray")
-	return recorder.OpenCore(args[0], stdin)
+	return core.Open(args[0], stdin)
 }
 
 func (a *app) core(flags *coreFlags, args []string) (err error) {
@@ -93,12 +93,12 @@ func (a *app) core(flags *coreFlags, args []string) (err error) {
 			return err
 		}
 	}
-	core, err := flags.open(a.Stdin, args)
+	dump, err := flags.open(a.Stdin, args)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, core.Close()) }()
-	if core.Cut() {
+	defer func() { err = errors.Join(err, dump.Close()) }()
+	if dump.Cut() {
 		a.Say("%s: the core file is truncated; xray recovers what it can", args[0])
 	}
 	if flags.exe != "" {
@@ -106,9 +106,9 @@ func (a *app) core(flags *coreFlags, args []string) (err error) {
 		if err != nil {
 			return err
 		}
-		core.SetProgram(exe)
+		dump.SetProgram(exe)
 	}
-	if flags.last != 0 && len(core.Logs()) > 0 {
+	if flags.last != 0 && len(dump.Logs()) > 0 {
 		return cli.Usagef("--last does not apply to records of LLVM's runtime: select part of the trace with `xray slice --last`")
 	}
 	var paths []string
@@ -116,17 +116,17 @@ func (a *app) core(flags *coreFlags, args []string) (err error) {
 		paths = append(paths, numbered(flags.output, len(paths)))
 		return a.WriteData(paths[len(paths)-1], trace)
 	}
-	for _, rings := range core.Rings() {
+	for _, rings := range dump.Rings() {
 		if err := write(func(w io.Writer) error { return rings.WriteTrace(w, flags.last) }); err != nil {
 			return err
 		}
 	}
-	for _, log := range core.Logs() {
+	for _, log := range dump.Logs() {
 		if err := write(log.WriteTrace); err != nil {
 			return err
 		}
 	}
-	return a.reportCore(core, paths)
+	return a.reportCore(dump, paths)
 }
 
 // numbered returns the path of trace i of a core dump. Usually there is only one.
@@ -139,20 +139,20 @@ func numbered(path string, i int) string {
 }
 
 // reportCore reports what was written: the traces of the recorder, then those of LLVM's runtime.
-func (a *app) reportCore(core *recorder.Core, paths []string) error {
-	ending := core.Ending()
+func (a *app) reportCore(dump *core.Core, paths []string) error {
+	ending := dump.Ending()
 	if ending != "" {
 		ending = "ended by " + ending + ": "
 	}
-	if rings := paths[:len(core.Rings())]; len(rings) > 0 && rings[0] != "-" {
+	if rings := paths[:len(dump.Rings())]; len(rings) > 0 && rings[0] != "-" {
 		report, err := readRecorded(rings)
 		if err != nil {
 			return err
 		}
 		a.Say("%s%s", ending, report.summary(true))
 	}
-	for i, log := range core.Logs() {
-		path := paths[len(core.Rings())+i]
+	for i, log := range dump.Logs() {
+		path := paths[len(dump.Rings())+i]
 		text := fmt.Sprintf("records of LLVM's %s mode", log.Mode())
 		if path != "-" {
 			report := recorded{paths: []string{path}}
@@ -165,7 +165,7 @@ func (a *app) reportCore(core *recorder.Core, paths []string) error {
 			text += "; " + note
 		}
 		if path != "-" {
-			text += fmt.Sprintf("; next: xray account -m %s %s", texttab.Printable(cmp.Or(core.Program(), "PROGRAM")), nearNames([]string{path})[0])
+			text += fmt.Sprintf("; next: xray account -m %s %s", texttab.Printable(cmp.Or(dump.Program(), "PROGRAM")), nearNames([]string{path})[0])
 		}
 		a.Say("%s%s", ending, text)
 	}

@@ -11,7 +11,7 @@
  * observer maps it elsewhere.
  *
  * Every field has one writer at a time. There are no locks, because a process may be killed at
- * any instruction. recorder/arena_linux.go has the same layout. */
+ * any instruction. recorder/ring/arena_linux.go has the same layout. */
 #ifndef XRAY_RECORDER_ARENA_H
 #define XRAY_RECORDER_ARENA_H
 

@@ -1,4 +1,4 @@
-package recorder
+package core
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/xray-tools/xray/internal/tracewrite"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder/ring"
 )
 
 // A fakeLLVM is a core file, built by hand, of a process with LLVM's runtime. It has a thread with a
@@ -94,7 +95,7 @@ func fakeRecords(i int) (records []byte, extents int) {
 		list = append(list, reader.Record{Kind: reader.Function, FuncKind: kind, Func: 5, Delta: 10})
 	}
 	for k := range list {
-		records = tracewrite.AppendRecord(records, &fdr5, &list[k])
+		records = tracewrite.AppendRecord(records, &ring.FDR5, &list[k])
 	}
 	return records, extents + len(records)
 }
@@ -356,16 +357,16 @@ func TestLogsOfAChangingProcess(t *testing.T) {
 			}
 			data := fake.bytes()
 			memory := &changingMemory{Reader: bytes.NewReader(data)}
-			m, err := openImage("process", memory, int64(len(data)))
+			m, err := ring.OpenImage("process", memory, int64(len(data)))
 			if err != nil {
 				t.Fatal(err)
 			}
 			offset := func(address uint64) int64 {
-				s, err := m.find(address)
+				s, err := m.Find(address)
 				if err != nil {
 					t.Fatal(err)
 				}
-				return int64(s.offset + address - s.address)
+				return int64(s.Offset + address - s.Address)
 			}
 			original := bytes.Clone(data)
 			// Each try reads the clock first. Restore the memory then.
@@ -374,7 +375,7 @@ func TestLogsOfAChangingProcess(t *testing.T) {
 				return test.now
 			}
 			c := &Core{image: m, live: &liveMemory{micros: now, runs: func(int32) bool { return true }}}
-			q := m.findQueue(isSmall)
+			q := findQueue(m, ring.IsSmall)
 			if q == nil {
 				t.Fatal("no queue")
 			}
@@ -384,7 +385,7 @@ func TestLogsOfAChangingProcess(t *testing.T) {
 			}
 			l, err := c.fdrLog(q)
 			if test.events < 0 {
-				if !errors.Is(err, errReused) {
+				if !errors.Is(err, ErrReused) {
 					t.Errorf("got error %v", err)
 				}
 				return

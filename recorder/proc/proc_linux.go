@@ -1,4 +1,4 @@
-package recorder
+package proc
 
 import (
 	"bytes"
@@ -10,12 +10,12 @@ import (
 	"syscall"
 )
 
-// startTime returns when a process started, in the kernel's unit since boot. It returns 0 if that is
+// StartTime returns when a process started, in the kernel's unit since boot. It returns 0 if that is
 // unknown.
-func startTime(pid int) uint64 { return statField(pid, 22) }
+func StartTime(pid int) uint64 { return StatField(pid, 22) }
 
-// statField returns a number in /proc/PID/stat, or 0 if it is unknown.
-func statField(pid, number int) uint64 {
+// StatField returns a number in /proc/PID/stat, or 0 if it is unknown.
+func StatField(pid, number int) uint64 {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return 0
@@ -29,9 +29,9 @@ func statField(pid, number int) uint64 {
 	return t
 }
 
-// innerPID returns the ID of a process in its own PID namespace, which differs in a container.
-func innerPID(pid int) (int, error) {
-	fields, err := statusFields(pid)
+// InnerPID returns the ID of a process in its own PID namespace, which differs in a container.
+func InnerPID(pid int) (int, error) {
+	fields, err := StatusFields(pid)
 	if err != nil {
 		return 0, err
 	}
@@ -41,8 +41,8 @@ func innerPID(pid int) (int, error) {
 	return pid, nil
 }
 
-// statusFields reads /proc/PID/status.
-func statusFields(pid int) (map[string][]string, error) {
+// StatusFields reads /proc/PID/status.
+func StatusFields(pid int) (map[string][]string, error) {
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
 	if err != nil {
 		return nil, err
@@ -55,8 +55,8 @@ func statusFields(pid int) (map[string][]string, error) {
 	return fields, nil
 }
 
-// pidSpace returns the inode of the PID namespace of a process, or 0 if it is unknown.
-func pidSpace(pid string) (uint64, error) {
+// PIDSpace returns the inode of the PID namespace of a process, or 0 if it is unknown.
+func PIDSpace(pid string) (uint64, error) {
 	info, err := os.Stat(filepath.Join("/proc", pid, "ns/pid"))
 	if err != nil {
 		return 0, err
@@ -64,7 +64,7 @@ func pidSpace(pid string) (uint64, error) {
 	return info.Sys().(*syscall.Stat_t).Ino, nil
 }
 
-var ownSpace = sync.OnceValue(func() uint64 {
-	space, _ := pidSpace("self")
+var OwnSpace = sync.OnceValue(func() uint64 {
+	space, _ := PIDSpace("self")
 	return space
 })

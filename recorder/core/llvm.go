@@ -1,15 +1,15 @@
-package recorder
+package core
 
 import (
 	"bytes"
 	"debug/elf"
-	"encoding/binary"
 	"fmt"
 	"io"
 	"slices"
 
 	"github.com/xray-tools/xray/internal/tracewrite"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder/ring"
 	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
@@ -22,7 +22,7 @@ type Log struct {
 	notes  []string
 	clock  string // a note if the clock's frequency is uncertain, or ""
 	header reader.Header
-	image  *image
+	image  *ring.Image
 	parts  []logPart
 }
 
@@ -38,9 +38,9 @@ type logPart struct {
 }
 
 // findLogs finds the logs of LLVM's runtime, in the data of the program and of its threads.
-func (c *Core) findLogs(wanted func(*segment) bool) error {
+func (c *Core) findLogs(wanted func(*ring.Segment) bool) error {
 	var err error
-	if q := c.image.findQueue(wanted); q != nil {
+	if q := findQueue(c.image, wanted); q != nil {
 		var l *Log
 		if l, err = c.fdrLog(q); err == nil {
 			c.logs = append(c.logs, l)
@@ -73,7 +73,7 @@ func (l *Log) WriteTrace(w io.Writer) error {
 		data := p.copied
 		if data == nil {
 			var err error
-			if data, err = l.image.read("a buffer of LLVM's runtime", p.address, p.size); err != nil {
+			if data, err = l.image.Read("a buffer of LLVM's runtime", p.address, p.size); err != nil {
 				return err
 			}
 		}
@@ -102,26 +102,6 @@ func (l *Log) note(format string, args ...any) {
 	l.notes = append(l.notes, fmt.Sprintf(format, args...))
 }
 
-// available returns how many of the n bytes at an address are in the image.
-func (m *image) available(address, n uint64) int {
-	var got uint64
-	for got < n {
-		s, err := m.find(address + got)
-		if err != nil {
-			break
-		}
-		got += min(n-got, s.bytes-(address+got-s.address))
-	}
-	return int(got)
-}
-
-// word reads 8 bytes.
-func (m *image) word(address uint64) (uint64, error) {
-	var b [8]byte
-	_, err := m.readSome(b[:], address)
-	return binary.LittleEndian.Uint64(b[:]), err
-}
-
 // emulated is the clock reading from which on the clock must be the wall clock in nanoseconds, which
 // passed it in 2001. A TSC would take decades to reach it. The runtime reads the wall clock if the
 // kernel does not report the frequency of the TSC.
@@ -143,7 +123,7 @@ func (c *Core) setClock(l *Log) {
 		l.header.CycleFrequency = 1e9
 		return
 	}
-	if l.header.CycleFrequency = c.ticksPerSecond(); l.header.CycleFrequency != 0 {
+	if l.header.CycleFrequency = c.TicksPerSecond(); l.header.CycleFrequency != 0 {
 		return
 	}
 	if l.Type == reader.FDR {
@@ -167,7 +147,7 @@ func frequencyOf(parts []*logPart) uint64 {
 	if last.tsc <= first.tsc || micros < 1000 || micros > 1<<50 {
 		return 0
 	}
-	return scale(last.tsc-first.tsc, 1e6, micros)
+	return ring.Scale(last.tsc-first.tsc, 1e6, micros)
 }
 
 // wall returns when a thread took the buffer, in microseconds of CLOCK_MONOTONIC.
@@ -176,9 +156,9 @@ func (p *logPart) wall() uint64 { return p.seconds*1e6 + uint64(p.micros) }
 // maxSymbols limits the symbols of a program that are searched.
 const maxSymbols = 64 << 20
 
-// ticksPerSecond returns the frequency of the TSC that the runtime uses. It returns 0 if the program's
+// TicksPerSecond returns the frequency of the TSC that the runtime uses. It returns 0 if the program's
 // file has no symbol table, which is the only way to find the variable.
-func (c *Core) ticksPerSecond() (ticks uint64) {
+func (c *Core) TicksPerSecond() (ticks uint64) {
 	_ = debuginfo.ReadELF(c.exe, func(f *elf.File) error {
 		ticks = c.ticksOf(f)
 		return nil
@@ -201,7 +181,7 @@ func (c *Core) ticksOf(f *elf.File) uint64 {
 		if s.Name != "_ZN6__xrayL11TicksPerSecE" {
 			continue
 		}
-		if v, err := c.image.word(s.Value + entry - f.Entry); err == nil && v >= 1e6 && v <= 1e11 {
+		if v, err := c.image.Word(s.Value + entry - f.Entry); err == nil && v >= 1e6 && v <= 1e11 {
 			return v
 		}
 	}
@@ -222,7 +202,7 @@ func (c *Core) isProgram(f *elf.File, bias uint64) bool {
 		return false
 	}
 	got := make([]byte, len(want))
-	_, err = c.image.readSome(got, s.Addr+bias)
+	_, err = c.image.ReadSome(got, s.Addr+bias)
 	return err == nil && bytes.Equal(got, want)
 }
 
@@ -234,9 +214,9 @@ const (
 
 // auxiliary returns a value of the auxiliary vector, or 0.
 func (c *Core) auxiliary(key uint64) uint64 {
-	for f := fields(c.aux); len(f) >= 16; f = f[16:] {
-		if f.u64(0) == key {
-			return f.u64(8)
+	for f := ring.Fields(c.aux); len(f) >= 16; f = f[16:] {
+		if f.U64(0) == key {
+			return f.U64(8)
 		}
 	}
 	return 0
@@ -248,17 +228,17 @@ const noteFile elf.NType = 0x46494c45
 // readProgram finds out from a core file which program the process ran.
 func (c *Core) readProgram() {
 	const noteAuxv elf.NType = 6
-	c.aux = c.image.note(noteAuxv, 16)
+	c.aux = c.image.Note(noteAuxv, 16)
 	headers := c.auxiliary(auxHeaders)
-	f := fields(c.image.note(noteFile, 16))
-	if f == nil || f.u64(0) > uint64(len(f))/24 {
+	f := ring.Fields(c.image.Note(noteFile, 16))
+	if f == nil || f.U64(0) > uint64(len(f))/24 {
 		return
 	}
-	n := int(f.u64(0))
+	n := int(f.U64(0))
 	names := f[min(16+24*n, len(f)):]
 	for i := range n {
 		name, rest, _ := bytes.Cut(names, []byte{0})
-		if from := 16 + 24*i; from+24 <= len(f) && f.u64(from) <= headers && headers < f.u64(from+8) {
+		if from := 16 + 24*i; from+24 <= len(f) && f.U64(from) <= headers && headers < f.U64(from+8) {
 			c.program = string(name)
 			c.exe = c.program
 			return

@@ -1,4 +1,4 @@
-package recorder
+package ring
 
 import (
 	"cmp"
@@ -12,37 +12,37 @@ import (
 
 // Kinds of the runtime's records, except those of functions.
 const (
-	recordStamp  = 1
+	RecordStamp  = 1
 	recordArg    = 2
-	recordCustom = 3
-	recordTyped  = 4
+	RecordCustom = 3
+	RecordTyped  = 4
 	recordResult = 5
 )
 
 // maxPayload is the longest event payload that the runtime keeps.
 const maxPayload = 4096
 
-var fdr5 = reader.Header{Version: 5, Type: reader.FDR, ByteOrder: binary.LittleEndian}
+var FDR5 = reader.Header{Version: 5, Type: reader.FDR, ByteOrder: binary.LittleEndian}
 
-// block is a chunk converted to an FDR block. The runtime's writer produces the same bytes.
-type block struct {
-	bytes              []byte
-	records            uint64
-	unwritten, damaged uint64 // records
-	last               uint64 // TSC of the last record
-	reached            int    // offset in the chunk up to which records were converted
+// Block is a chunk converted to an FDR block. The runtime's writer produces the same bytes.
+type Block struct {
+	Bytes              []byte
+	Records            uint64
+	Unwritten, Damaged uint64 // records
+	Last               uint64 // TSC of the last record
+	Reached            int    // offset in the chunk up to which records were converted
 }
 
-// blockWriter converts chunks to blocks.
-type blockWriter struct {
-	first uint64 // earliest TSC of the trace
-	since uint64 // earlier records are left out
-	until uint64 // later records are left out; 0 for none
-	cut   bool   // blocks with the calls that are open there come before the others
+// BlockWriter converts chunks to blocks.
+type BlockWriter struct {
+	First uint64 // earliest TSC of the trace
+	Since uint64 // earlier records are left out
+	Until uint64 // later records are left out; 0 for none
+	Cut   bool   // blocks with the calls that are open there come before the others
 
-	block
-	place      *chunkPlace
-	thread     *ringThread
+	Block
+	place      *ChunkPlace
+	thread     *Thread
 	started    bool
 	epoch, tsc uint64 // upper half of the TSC of the next records; TSC of the last record
 	cpu        uint16
@@ -52,19 +52,19 @@ type blockWriter struct {
 // extentsSize is the size of a BufferExtents record, which does not count itself.
 const extentsSize = 16
 
-func (w *blockWriter) put(r reader.Record) { w.bytes = tracewrite.AppendRecord(w.bytes, &fdr5, &r) }
+func (w *BlockWriter) put(r reader.Record) { w.Bytes = tracewrite.AppendRecord(w.Bytes, &FDR5, &r) }
 
-// chunk makes a block of the records in data, which begin after the header. The block's bytes are
+// Chunk makes a block of the records in data, which begin after the header. The block's bytes are
 // valid until the next call.
-func (w *blockWriter) chunk(t *ringThread, c *chunkPlace, data []byte) *block {
-	w.block = block{bytes: w.bytes[:0], last: c.first}
+func (w *BlockWriter) Chunk(t *Thread, c *ChunkPlace, data []byte) *Block {
+	w.Block = Block{Bytes: w.Bytes[:0], Last: c.First}
 	w.thread, w.place, w.started, w.more = t, c, false, 0
-	w.setClock(c.first, 0)
-	if c.used != 0 {
-		data = data[:min(len(data), c.used)]
+	w.setClock(c.First, 0)
+	if c.Used != 0 {
+		data = data[:min(len(data), c.Used)]
 	}
 	written := 0 // end of data without trailing zeros
-	at := chunkHeader
+	at := ChunkHeader
 	for at < len(data) {
 		if n := w.run(data[at:]); n > 0 {
 			at += n
@@ -75,15 +75,15 @@ func (w *blockWriter) chunk(t *ringThread, c *chunkPlace, data []byte) *block {
 		size := 8
 		if word&1 != 0 {
 			if size = recordSize(data[at:]); size == 0 {
-				w.damaged = uint64(len(data)-at) / 8
+				w.Damaged = uint64(len(data)-at) / 8
 				break
 			}
 		}
 		switch {
-		case c.part && !isWritten(data[at:at+size]) || w.until != 0 && w.timeOf(data[at:at+size]) > w.until:
+		case c.Part && !IsWritten(data[at:at+size]) || w.Until != 0 && w.timeOf(data[at:at+size]) > w.Until:
 			data = data[:at]
 			continue
-		case at < c.from:
+		case at < c.From:
 			w.skip(data[at : at+size])
 		case size == 8:
 			w.function(word)
@@ -95,30 +95,30 @@ func (w *blockWriter) chunk(t *ringThread, c *chunkPlace, data []byte) *block {
 			written = at
 		}
 	}
-	w.reached = at
+	w.Reached = at
 	// An unused part is not a loss.
-	if w.damaged == 0 && c.used == 0 {
-		w.unwritten -= min(w.unwritten, uint64(len(data)-max(written, chunkHeader))/8)
+	if w.Damaged == 0 && c.Used == 0 {
+		w.Unwritten -= min(w.Unwritten, uint64(len(data)-max(written, ChunkHeader))/8)
 	}
 	if w.started {
-		binary.LittleEndian.PutUint64(w.bytes[1:], uint64(len(w.bytes)-extentsSize))
-		tracewrite.Seal(w.bytes)
+		binary.LittleEndian.PutUint64(w.Bytes[1:], uint64(len(w.Bytes)-extentsSize))
+		tracewrite.Seal(w.Bytes)
 	}
-	return &w.block
+	return &w.Block
 }
 
 // run converts function records at the beginning of data, until another kind of record or a step back
 // in time. Nearly all records are converted here. It returns the size of the converted records.
-func (w *blockWriter) run(data []byte) int {
+func (w *BlockWriter) run(data []byte) int {
 	if !w.started || w.tsc&^math.MaxUint32 != w.epoch {
 		return 0
 	}
 	le := binary.LittleEndian
-	begin := len(w.bytes)
-	w.bytes = slices.Grow(w.bytes, len(data))
-	out := w.bytes[begin : begin+len(data)]
+	begin := len(w.Bytes)
+	w.Bytes = slices.Grow(w.Bytes, len(data))
+	out := w.Bytes[begin : begin+len(data)]
 	last, n := uint32(w.tsc), 0
-	if w.until != 0 && w.epoch|math.MaxUint32 > w.until {
+	if w.Until != 0 && w.epoch|math.MaxUint32 > w.Until {
 		return 0 // the time of each record must be checked
 	}
 	for n+8 <= len(data) && n+8 <= len(out) {
@@ -131,17 +131,17 @@ func (w *blockWriter) run(data []byte) int {
 		last = now
 		n += 8
 	}
-	w.bytes = w.bytes[:begin+n]
+	w.Bytes = w.Bytes[:begin+n]
 	w.tsc = w.epoch | uint64(last)
 	if n > 0 {
-		w.last = w.tsc
+		w.Last = w.tsc
 	}
-	w.records += uint64(n / 8)
+	w.Records += uint64(n / 8)
 	return n
 }
 
 // timeOf returns the TSC of a record, or 0 if it has none.
-func (w *blockWriter) timeOf(r []byte) uint64 {
+func (w *BlockWriter) timeOf(r []byte) uint64 {
 	switch word := binary.LittleEndian.Uint64(r); {
 	case len(r) == 8 && uint32(word) != 0:
 		return w.epoch | word>>32
@@ -151,8 +151,8 @@ func (w *blockWriter) timeOf(r []byte) uint64 {
 	return 0
 }
 
-// isWritten reports whether a record of a chunk is complete.
-func isWritten(r []byte) bool {
+// IsWritten reports whether a record of a chunk is complete.
+func IsWritten(r []byte) bool {
 	if len(r) == 8 {
 		return binary.LittleEndian.Uint32(r) != 0
 	}
@@ -160,23 +160,23 @@ func isWritten(r []byte) bool {
 }
 
 // skip updates the clock from a record that is already in the trace.
-func (w *blockWriter) skip(r []byte) {
-	if len(r) > 8 && r[0]>>1 == recordStamp {
+func (w *BlockWriter) skip(r []byte) {
+	if len(r) > 8 && r[0]>>1 == RecordStamp {
 		w.setClock(binary.LittleEndian.Uint64(r[8:])>>1, binary.LittleEndian.Uint16(r[2:]))
 	}
 }
 
-func (w *blockWriter) setClock(tsc uint64, cpu uint16) {
+func (w *BlockWriter) setClock(tsc uint64, cpu uint16) {
 	w.epoch, w.tsc, w.cpu = tsc&^math.MaxUint32, tsc, cpu
 }
 
 // begins reports whether a record of this time is part of the block. The first such record opens
 // the block.
-func (w *blockWriter) begins(tsc uint64) bool {
+func (w *BlockWriter) begins(tsc uint64) bool {
 	if w.started {
 		return true
 	}
-	if tsc < w.since {
+	if tsc < w.Since {
 		return false
 	}
 	w.started = true
@@ -185,18 +185,18 @@ func (w *blockWriter) begins(tsc uint64) bool {
 	// increase, and microseconds are below a million.
 	w.put(reader.Record{Kind: reader.BufferExtents})
 	w.put(reader.Record{Kind: reader.NewBuffer, Thread: w.thread.TID})
-	seconds := (tsc - w.first) >> 15
-	if w.cut {
+	seconds := (tsc - w.First) >> 15
+	if w.Cut {
 		seconds++
 	}
-	w.put(reader.Record{Kind: reader.WallClock, Seconds: seconds, Micros: uint32(min(w.place.number, 999999))})
+	w.put(reader.Record{Kind: reader.WallClock, Seconds: seconds, Micros: uint32(min(w.place.Number, 999999))})
 	w.put(reader.Record{Kind: reader.PID, Process: w.thread.PID})
 	w.put(reader.Record{Kind: reader.NewCPUID, CPU: w.cpu, TSC: tsc})
-	w.bytes = tracewrite.AppendChecksum(w.bytes)
+	w.Bytes = tracewrite.AppendChecksum(w.Bytes)
 	return true
 }
 
-func (w *blockWriter) function(word uint64) {
+func (w *BlockWriter) function(word uint64) {
 	if uint32(word) == 0 {
 		w.lost()
 		return
@@ -210,14 +210,14 @@ func (w *blockWriter) function(word uint64) {
 		w.put(reader.Record{Kind: reader.TSCWrap, TSC: tsc})
 		delta = 0
 	}
-	w.bytes = binary.LittleEndian.AppendUint64(w.bytes, word&math.MaxUint32|delta<<32)
-	w.tsc, w.last = tsc, tsc
-	w.records++
+	w.Bytes = binary.LittleEndian.AppendUint64(w.Bytes, word&math.MaxUint32|delta<<32)
+	w.tsc, w.Last = tsc, tsc
+	w.Records++
 }
 
-func (w *blockWriter) lost() {
+func (w *BlockWriter) lost() {
 	if w.started {
-		w.unwritten++
+		w.Unwritten++
 	}
 }
 
@@ -226,9 +226,9 @@ func (w *blockWriter) lost() {
 func recordSize(data []byte) int {
 	size := 0
 	switch data[0] >> 1 {
-	case recordStamp, recordArg, recordResult:
+	case RecordStamp, recordArg, recordResult:
 		size = 16
-	case recordCustom, recordTyped:
+	case RecordCustom, RecordTyped:
 		if n := binary.LittleEndian.Uint32(data[4:]); n <= maxPayload {
 			size = 24 + int(n+7)&^7
 		}
@@ -239,34 +239,34 @@ func recordSize(data []byte) int {
 	return size
 }
 
-// chunkClock has the upper half of the TSC of a chunk's function records, which contain only the lower
+// ChunkClock has the upper half of the TSC of a chunk's function records, which contain only the lower
 // half.
-type chunkClock struct{ epoch uint64 }
+type ChunkClock struct{ Epoch uint64 }
 
-// next reads the record at the beginning of data, which has at least 8 bytes. It returns the record's
+// Next reads the record at the beginning of data, which has at least 8 bytes. It returns the record's
 // size and, for a function record, its word and TSC. The word is 0 for other records, and for records
 // that were not written. The size is 0 if there is no complete record. With part, it is also 0 for a
 // record that was not written.
-func (c *chunkClock) next(data []byte, part bool) (word uint32, tsc uint64, size int) {
+func (c *ChunkClock) Next(data []byte, part bool) (word uint32, tsc uint64, size int) {
 	head := binary.LittleEndian.Uint64(data)
 	size = 8
 	if head&1 != 0 {
 		size = recordSize(data)
 	}
-	if size == 0 || part && !isWritten(data[:size]) {
+	if size == 0 || part && !IsWritten(data[:size]) {
 		return 0, 0, 0
 	}
 	if head&1 == 0 {
-		return uint32(head), c.epoch | head>>32, size
+		return uint32(head), c.Epoch | head>>32, size
 	}
-	if second := binary.LittleEndian.Uint64(data[8:]); data[0]>>1 == recordStamp && second&1 != 0 {
-		c.epoch = second >> 1 &^ math.MaxUint32
+	if second := binary.LittleEndian.Uint64(data[8:]); data[0]>>1 == RecordStamp && second&1 != 0 {
+		c.Epoch = second >> 1 &^ math.MaxUint32
 	}
 	return 0, 0, size
 }
 
 // other converts the record of this size at data[at:], which must not be a function record.
-func (w *blockWriter) other(data []byte, at, size int) {
+func (w *BlockWriter) other(data []byte, at, size int) {
 	r := data[at : at+size]
 	head, second := binary.LittleEndian.Uint64(r), binary.LittleEndian.Uint64(r[8:])
 	value := second >> 1
@@ -274,7 +274,7 @@ func (w *blockWriter) other(data []byte, at, size int) {
 	switch {
 	case second&1 == 0 || r[size-8]&1 == 0:
 		w.lost() // it was only partly written
-	case kind == recordStamp:
+	case kind == RecordStamp:
 		w.setClock(value, uint16(head>>16))
 		if w.started {
 			w.put(reader.Record{Kind: reader.NewCPUID, CPU: w.cpu, TSC: value})
@@ -290,29 +290,29 @@ func (w *blockWriter) other(data []byte, at, size int) {
 
 // argument converts an argument. FDR allows it only right after its function record. A signal handler
 // may have recorded something in between.
-func (w *blockWriter) argument(before uint64, at int, value uint64) {
+func (w *BlockWriter) argument(before uint64, at int, value uint64) {
 	switch {
 	case !w.started:
 	case uint32(before) != 0 && before&1 == 0, at == w.more:
 		w.put(reader.Record{Kind: reader.CallArgument, Value: value})
 		w.more = at + 16
 	default:
-		w.unwritten++
+		w.Unwritten++
 	}
 }
 
 // result converts the result of a call to an event at the time of the previous record.
-func (w *blockWriter) result(value uint64) {
+func (w *BlockWriter) result(value uint64) {
 	if !w.started {
 		return
 	}
 	payload := binary.LittleEndian.AppendUint64(nil, value)
 	payload = tracewrite.AppendMetadata(nil, reader.MetadataResult, payload)
 	w.put(reader.Record{Kind: reader.CustomEvent, Data: payload})
-	w.records++
+	w.Records++
 }
 
-func (w *blockWriter) event(r []byte, head, tsc uint64) {
+func (w *BlockWriter) event(r []byte, head, tsc uint64) {
 	delta := tsc - w.tsc
 	if delta > math.MaxInt32 {
 		w.put(reader.Record{Kind: reader.TSCWrap, TSC: tsc})
@@ -324,24 +324,24 @@ func (w *blockWriter) event(r []byte, head, tsc uint64) {
 		payload = r[16 : 16+n]
 	}
 	e := reader.Record{Kind: reader.CustomEvent, Delta: int64(delta), Data: payload}
-	if r[0]>>1 == recordTyped {
+	if r[0]>>1 == RecordTyped {
 		e.Kind, e.Type = reader.TypedEvent, uint16(head>>16)
 	}
 	w.put(e)
 	w.setClock(tsc, w.cpu)
-	w.last = tsc
-	w.records++
+	w.Last = tsc
+	w.Records++
 }
 
-// traceHeader returns the header of a trace with this clock.
-func traceHeader(c *reader.RecordedClock) []byte {
-	h := fdr5
-	h.CycleFrequency, h.BufferSize, h.Recorder = c.Frequency, chunkSize, true
+// TraceHeader returns the header of a trace with this clock.
+func TraceHeader(c *reader.RecordedClock) []byte {
+	h := FDR5
+	h.CycleFrequency, h.BufferSize, h.Recorder = c.Frequency, ChunkSize, true
 	h.ConstantTSC, h.NonstopTSC = c.Invariant, c.Invariant
 	return tracewrite.AppendHeader(nil, &h)
 }
 
-func losses(lost map[string]uint64) []reader.RecordedLoss {
+func Losses(lost map[string]uint64) []reader.RecordedLoss {
 	var list []reader.RecordedLoss
 	for cause, n := range lost {
 		if n > 0 {

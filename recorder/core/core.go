@@ -1,4 +1,9 @@
-package recorder
+// Package core recovers records from the memory of a process that cannot write them any more: from its core
+// file, from a ring file, or, for LLVM's runtime, from the running process.
+//
+// [Open] finds the rings of the recorder's runtime, and the buffers of LLVM's basic and FDR modes. Each
+// becomes a trace by [Rings.WriteTrace] or [Log.WriteTrace], which says what is missing.
+package core
 
 import (
 	"bytes"
@@ -16,15 +21,16 @@ import (
 
 	"github.com/xray-tools/xray/internal/tracewrite"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder/ring"
 	"github.com/xray-tools/xray/report/label"
 )
 
 // Core is the memory of a process with this runtime or LLVM's. It is a core file, a running process, or
 // a ring file of the runtime, which has the format of a core file. It is not safe for concurrent use.
 type Core struct {
-	image   *image
+	image   *ring.Image
 	file    io.Closer
-	rings   []*CoreRings
+	rings   []*Rings
 	logs    []*Log
 	exe     string      // path of the program here, or ""
 	given   bool        // the user has named exe as the program
@@ -42,8 +48,8 @@ type liveMemory struct {
 var errNoRoot = errors.New("found no records from xray's recorder or LLVM's: neither was recording in this process, or the data is not in the core file " +
 	"(bit 0 of /proc/PID/coredump_filter must be set)")
 
-// OpenCore opens a core file, or stdin for "-". The file may be compressed with gzip or zstd.
-func OpenCore(path string, stdin io.Reader) (*Core, error) {
+// Open opens a core file, or stdin for "-". The file may be compressed with gzip or zstd.
+func Open(path string, stdin io.Reader) (*Core, error) {
 	in, err := reader.OpenInput(path, stdin, elf.ELFMAG)
 	if err != nil {
 		return nil, err
@@ -54,21 +60,21 @@ func OpenCore(path string, stdin io.Reader) (*Core, error) {
 	}
 	c.file = in
 	if in.Damage() != nil {
-		c.image.cut = true
+		c.image.Cut = true
 	}
 	return c, nil
 }
 
 func readCore(name string, in io.ReaderAt, size int64) (*Core, error) {
-	m, err := openImage(name, in, size)
+	m, err := ring.OpenImage(name, in, size)
 	if err != nil {
 		return nil, err
 	}
 	c := &Core{image: m}
 	c.readProgram()
 	roots := 0
-	for _, wanted := range searches {
-		found := m.searchSegments(rootMagic, maxRoots, wanted)
+	for _, wanted := range ring.Searches {
+		found := m.SearchSegments(ring.RootMagic, ring.MaxRoots, wanted)
 		roots += len(found)
 		err = cmp.Or(err, c.findRings(found), c.findLogs(wanted))
 		if len(c.rings)+len(c.logs) > 0 {
@@ -79,19 +85,19 @@ func readCore(name string, in io.ReaderAt, size int64) (*Core, error) {
 	case err != nil:
 		return nil, err
 	case roots > 0:
-		return nil, m.errorf("the recorder was in this process, but had recorded nothing")
-	case m.cut:
-		return nil, m.errorf("%w; the core file is truncated", errNoRoot)
+		return nil, m.Errorf("the recorder was in this process, but had recorded nothing")
+	case m.Cut:
+		return nil, m.Errorf("%w; the core file is truncated", errNoRoot)
 	}
-	return nil, m.errorf("%w", errNoRoot)
+	return nil, m.Errorf("%w", errNoRoot)
 }
 
 // findRings reads the rings of the runtimes at these addresses.
 func (c *Core) findRings(addresses []uint64) (err error) {
 	for _, address := range addresses {
-		var rings *CoreRings
-		root, rootErr := c.image.parseRoot(address)
-		if rootErr == nil && root.nthreads > 0 {
+		var rings *Rings
+		root, rootErr := c.image.ParseRoot(address)
+		if rootErr == nil && root.Nthreads > 0 {
 			rings, rootErr = c.collect(root)
 		}
 		if rings != nil {
@@ -107,19 +113,19 @@ func (c *Core) Close() error { return c.file.Close() }
 
 // Rings returns the rings of each runtime that has recorded something. There are two if the runtime is
 // both linked in and preloaded.
-func (c *Core) Rings() []*CoreRings { return c.rings }
+func (c *Core) Rings() []*Rings { return c.rings }
 
 // Cut reports whether the core file is truncated.
-func (c *Core) Cut() bool { return c.image.cut }
+func (c *Core) Cut() bool { return c.image.Cut }
 
 // Ending says how the process ended, for example "SIGSEGV in thread 12". It is "" if the core does not
 // contain that, or if the process kept running.
 func (c *Core) Ending() string {
-	b := c.image.note(elf.NT_PRSTATUS, 36)
+	b := c.image.Note(elf.NT_PRSTATUS, 36)
 	if b == nil {
 		return ""
 	}
-	f := fields(b)
+	f := ring.Fields(b)
 	signal := binary.LittleEndian.Uint16(b[12:])
 	if signal == 0 {
 		return ""
@@ -128,7 +134,7 @@ func (c *Core) Ending() string {
 	if name == "" {
 		name = fmt.Sprint("signal ", signal)
 	}
-	return fmt.Sprintf("%s in thread %d", name, f.u32(32))
+	return fmt.Sprintf("%s in thread %d", name, f.U32(32))
 }
 
 // signals are those for which the kernel writes core files, on amd64.
@@ -137,36 +143,36 @@ var signals = map[uint16]string{
 	11: "SIGSEGV", 24: "SIGXCPU", 25: "SIGXFSZ", 31: "SIGSYS",
 }
 
-// CoreRings are the rings of one runtime in a core.
-type CoreRings struct {
-	image   *image
-	root    *runtimeRoot
+// Rings are the rings of one runtime in a core.
+type Rings struct {
+	image   *ring.Image
+	root    *ring.Root
 	objects []reader.Object
 	windows []reader.RecordedWindow
 	hooked  []uint64 // addresses of functions without sleds, by ID
-	threads []*ringThread
+	threads []*ring.Thread
 	first   uint64 // earliest TSC
 	lost    map[string]uint64
 	missing error // why something is missing, or nil
 }
 
 // collect reads the tables of a runtime and finds its chunks.
-func (c *Core) collect(root *runtimeRoot) (*CoreRings, error) {
-	r := &CoreRings{image: c.image, root: root, lost: make(map[string]uint64)}
+func (c *Core) collect(root *ring.Root) (*Rings, error) {
+	r := &Rings{image: c.image, root: root, lost: make(map[string]uint64)}
 	var err error
-	if r.objects, err = c.image.parseObjects(root); err != nil {
+	if r.objects, err = c.image.ParseObjects(root); err != nil {
 		return nil, err
 	}
-	if r.hooked, err = c.image.parseHooked(root); err != nil {
+	if r.hooked, err = c.image.ParseHooked(root); err != nil {
 		r.lose(1, "addresses-not-in-core", err)
 	}
-	if r.windows, err = c.image.readWindows(nil, &root.windows, 0); err != nil {
-		r.lose(root.windows.n, "windows-not-in-core", err)
+	if r.windows, err = c.image.ReadWindows(nil, &root.Windows, 0); err != nil {
+		r.lose(root.Windows.N, "windows-not-in-core", err)
 		r.windows = nil
 	}
 	seen := make(map[uint64]bool)
-	for i := range root.nthreads {
-		pointer, err := c.image.read("the table of threads", root.threads+8*i, 8)
+	for i := range root.Nthreads {
+		pointer, err := c.image.Read("the table of threads", root.Threads+8*i, 8)
 		if err != nil {
 			return nil, err
 		}
@@ -175,7 +181,7 @@ func (c *Core) collect(root *runtimeRoot) (*CoreRings, error) {
 			continue
 		}
 		seen[address] = true
-		t, err := c.image.parseThread(address, root.threadSize)
+		t, err := c.image.ParseThread(address, root.ThreadSize)
 		if err != nil {
 			r.lose(1, "thread-not-in-core", err)
 			continue
@@ -186,14 +192,14 @@ func (c *Core) collect(root *runtimeRoot) (*CoreRings, error) {
 	claimed := make(map[uint64]bool)
 	for _, t := range r.threads {
 		r.findChunks(t, claimed)
-		chunks += len(t.chunks)
+		chunks += len(t.Chunks)
 	}
-	if chunks == 0 && root.mode == modeProfile {
-		return nil, c.image.errorf("the recorder was in profile mode, and xray cannot recover profiles from core files")
+	if chunks == 0 && root.Mode == ring.ModeProfile {
+		return nil, c.image.Errorf("the recorder was in profile mode, and xray cannot recover profiles from core files")
 	}
-	if chunks == 0 && root.mode != modeCount {
+	if chunks == 0 && root.Mode != ring.ModeCount {
 		if r.missing != nil {
-			return nil, c.image.errorf("the rings of %s are not in the core file (%w): the recorder option dontdump=1 excludes them, "+
+			return nil, c.image.Errorf("the rings of %s are not in the core file (%w): the recorder option dontdump=1 excludes them, "+
 				"or they are in a ring file (shm=), which you can pass to xray core, or xray record has them and writes the trace", label.Count(uint64(len(r.threads)), "thread", "threads"), r.missing)
 		}
 		return nil, nil
@@ -202,82 +208,82 @@ func (c *Core) collect(root *runtimeRoot) (*CoreRings, error) {
 	return r, nil
 }
 
-func (r *CoreRings) lose(n uint64, cause string, why error) {
+func (r *Rings) lose(n uint64, cause string, why error) {
 	r.lost[cause] += n
 	r.missing = cmp.Or(r.missing, why)
 }
 
 // findChunks lists the chunks of a thread in the core file. If two rings claim the same memory, one of
 // them is damaged.
-func (r *CoreRings) findChunks(t *ringThread, claimed map[uint64]bool) {
-	n := min(t.size, t.taken)
-	if n == 0 || t.free {
+func (r *Rings) findChunks(t *ring.Thread, claimed map[uint64]bool) {
+	n := min(t.Size, t.Taken)
+	if n == 0 || t.Free {
 		return
 	}
-	if t.ring%chunkSize != 0 || t.ring > userSpace || t.size > userSpace/chunkSize {
+	if t.Ring%ring.ChunkSize != 0 || t.Ring > ring.UserSpace || t.Size > ring.UserSpace/ring.ChunkSize {
 		r.lost["damaged-thread"]++
 		return
 	}
-	absent := t.taken + 1 - t.oldest()
-	for place := range r.image.places(t.ring, t.ring+n*chunkSize) {
+	absent := t.Taken + 1 - t.Oldest()
+	for place := range r.image.Places(t.Ring, t.Ring+n*ring.ChunkSize) {
 		if claimed[place] {
 			r.lost["damaged-chunk"]++
 			break
 		}
 		claimed[place] = true
 		// The latest chunk at this place has this number.
-		index := (place - t.ring) / chunkSize
-		number := t.taken - (t.taken-1-index%t.size)%t.size
-		if number < t.oldest() {
+		index := (place - t.Ring) / ring.ChunkSize
+		number := t.Taken - (t.Taken-1-index%t.Size)%t.Size
+		if number < t.Oldest() {
 			continue
 		}
 		absent--
-		c, torn, err := r.image.parseChunk(t, number)
+		c, torn, err := r.image.ParseChunk(t, number)
 		switch {
 		case err != nil:
 			r.lose(1, "chunk-not-in-core", err)
 		case torn:
 			r.lost["torn-chunk"]++
 		default:
-			if _, err := r.image.find(place + chunkSize - 1); err != nil {
+			if _, err := r.image.Find(place + ring.ChunkSize - 1); err != nil {
 				r.lose(1, "chunk-not-in-core", err)
 			}
-			t.chunks = append(t.chunks, c)
-			if r.first == 0 || c.first < r.first {
-				r.first = c.first
+			t.Chunks = append(t.Chunks, c)
+			if r.first == 0 || c.First < r.first {
+				r.first = c.First
 			}
 		}
 	}
 	if absent > 0 {
-		_, err := r.image.find(t.ring)
-		r.lose(absent, "chunk-not-in-core", cmp.Or(err, errCut))
+		_, err := r.image.Find(t.Ring)
+		r.lose(absent, "chunk-not-in-core", cmp.Or(err, ring.ErrCut))
 	}
-	slices.SortFunc(t.chunks, func(a, b chunkPlace) int { return cmp.Compare(a.number, b.number) })
+	slices.SortFunc(t.Chunks, func(a, b ring.ChunkPlace) int { return cmp.Compare(a.Number, b.Number) })
 }
 
 // measureClock estimates the frequency if the runtime had not yet measured it. Each chunk begins with a
 // reading of both clocks.
-func (r *CoreRings) measureClock() {
-	if r.root.frequency != 0 {
+func (r *Rings) measureClock() {
+	if r.root.Frequency != 0 {
 		return
 	}
-	first := reader.Anchor{TSC: r.root.start.TSC, Real: r.root.start.Real}
+	first := reader.Anchor{TSC: r.root.Start.TSC, Real: r.root.Start.Real}
 	last := first
 	for _, t := range r.threads {
-		for _, c := range t.chunks {
-			if c.first > last.TSC {
-				last.TSC, last.Real = c.first, c.wall
+		for _, c := range t.Chunks {
+			if c.First > last.TSC {
+				last.TSC, last.Real = c.First, c.Wall
 			}
 		}
 	}
 	// The two clocks are read about 100 ns apart.
 	if ns := last.Real - first.Real; last.Real > first.Real && ns >= uint64(time.Millisecond) {
-		r.root.frequency = scale(last.TSC-first.TSC, 1e9, ns)
+		r.root.Frequency = ring.Scale(last.TSC-first.TSC, 1e9, ns)
 	}
 }
 
 // Program returns the path of the program.
-func (r *CoreRings) Program() string {
+func (r *Rings) Program() string {
 	if len(r.objects) == 0 {
 		return ""
 	}
@@ -286,7 +292,7 @@ func (r *CoreRings) Program() string {
 
 // SetProgram sets the path of the program in the trace, if the file has been moved. Readers of the
 // trace compare build IDs.
-func (r *CoreRings) SetProgram(path string) {
+func (r *Rings) SetProgram(path string) {
 	if len(r.objects) > 0 {
 		r.objects[0].Path = path
 	}
@@ -294,58 +300,58 @@ func (r *CoreRings) SetProgram(path string) {
 
 // WriteTrace writes a trace of the rings' contents. If last is not 0, the trace has only this much time
 // before the latest record.
-func (r *CoreRings) WriteTrace(w io.Writer, last time.Duration) error {
+func (r *Rings) WriteTrace(w io.Writer, last time.Duration) error {
 	since, err := r.since(last)
 	if err != nil {
 		return err
 	}
-	return r.writeTrace(w, since)
+	return r.WriteSince(w, since)
 }
 
 // since returns the TSC this long before the latest record.
-func (r *CoreRings) since(last time.Duration) (uint64, error) {
+func (r *Rings) since(last time.Duration) (uint64, error) {
 	if last == 0 {
 		return 0, nil
 	}
-	if r.root.frequency == 0 {
-		return 0, r.image.errorf("the recorder had not measured its clock, so xray cannot select the last %v", last)
+	if r.root.Frequency == 0 {
+		return 0, r.image.Errorf("the recorder had not measured its clock, so xray cannot select the last %v", last)
 	}
 	latest := uint64(0)
-	w := blockWriter{}
-	data := make([]byte, chunkSize)
+	w := ring.BlockWriter{}
+	data := make([]byte, ring.ChunkSize)
 	for _, t := range r.threads {
-		if n := len(t.chunks); n > 0 {
-			b := r.encode(&w, t, &t.chunks[n-1], data)
-			latest = max(latest, b.last)
+		if n := len(t.Chunks); n > 0 {
+			b := r.encode(&w, t, &t.Chunks[n-1], data)
+			latest = max(latest, b.Last)
 		}
 	}
-	return latest - min(latest, scale(uint64(last), r.root.frequency, 1e9)), nil
+	return latest - min(latest, ring.Scale(uint64(last), r.root.Frequency, 1e9)), nil
 }
 
 // encode converts a chunk to a block. data is a buffer for the chunk.
-func (r *CoreRings) encode(w *blockWriter, t *ringThread, c *chunkPlace, data []byte) *block {
-	return w.chunk(t, c, r.data(t, c, data))
+func (r *Rings) encode(w *ring.BlockWriter, t *ring.Thread, c *ring.ChunkPlace, data []byte) *ring.Block {
+	return w.Chunk(t, c, r.data(t, c, data))
 }
 
 // eachBlock encodes all chunks with records since then. If there are earlier records, a block with the
 // calls that are open then comes first.
-func (r *CoreRings) eachBlock(first, since uint64, f func(*block) error) error {
-	w := blockWriter{first: first, since: since, cut: since != 0 && since == first}
-	data := make([]byte, chunkSize)
+func (r *Rings) eachBlock(first, since uint64, f func(*ring.Block) error) error {
+	w := ring.BlockWriter{First: first, Since: since, Cut: since != 0 && since == first}
+	data := make([]byte, ring.ChunkSize)
 	for _, t := range r.threads {
-		later := slices.IndexFunc(t.chunks, func(c chunkPlace) bool { return c.last == 0 || c.last >= since })
+		later := slices.IndexFunc(t.Chunks, func(c ring.ChunkPlace) bool { return c.Last == 0 || c.Last >= since })
 		if later < 0 {
 			continue
 		}
-		if w.cut {
+		if w.Cut {
 			if b := r.cut(t, later, since, data); b != nil {
-				if err := f(&block{bytes: b, records: 1}); err != nil {
+				if err := f(&ring.Block{Bytes: b, Records: 1}); err != nil {
 					return err
 				}
 			}
 		}
-		for i := later; i < len(t.chunks); i++ {
-			if err := f(r.encode(&w, t, &t.chunks[i], data)); err != nil {
+		for i := later; i < len(t.Chunks); i++ {
+			if err := f(r.encode(&w, t, &t.Chunks[i], data)); err != nil {
 				return err
 			}
 		}
@@ -355,7 +361,7 @@ func (r *CoreRings) eachBlock(first, since uint64, f func(*block) error) error {
 
 // cut returns a block that enters the calls of a thread which are open at a TSC. later is the index of its
 // first chunk with later records.
-func (r *CoreRings) cut(t *ringThread, later int, since uint64, data []byte) []byte {
+func (r *Rings) cut(t *ring.Thread, later int, since uint64, data []byte) []byte {
 	window, end := uint64(0), uint64(math.MaxUint64)
 	if len(r.windows) > 0 {
 		i := slices.IndexFunc(r.windows, func(w reader.RecordedWindow) bool { return w.From <= since && (w.To == 0 || w.To >= since) })
@@ -364,41 +370,42 @@ func (r *CoreRings) cut(t *ringThread, later int, since uint64, data []byte) []b
 		}
 		window, end = r.windows[i].From, cmp.Or(r.windows[i].To, end)
 	}
-	o := &openCalls{window: window}
+	o := &ring.OpenCalls{Window: window}
 	i := 0
-	for ; i < len(t.chunks); i++ {
-		c := &t.chunks[i]
-		if i > 0 && c.number != t.chunks[i-1].number+1 {
-			o.lose()
+	for ; i < len(t.Chunks); i++ {
+		c := &t.Chunks[i]
+		if i > 0 && c.Number != t.Chunks[i-1].Number+1 {
+			o.Lose()
 		}
-		if !o.follow(c, r.data(t, c, data), window, since) {
+		if !o.Follow(c, r.data(t, c, data), window, since) {
 			break
 		}
 	}
-	calls, cpu, last := slices.Clone(o.calls), o.cpu, o.last
-	o.outer = nil
-	for ; i < len(t.chunks) && o.follow(&t.chunks[i], r.data(t, &t.chunks[i], data), since, end); i++ {
+	calls, cpu, last := slices.Clone(o.Calls), o.CPU, o.Last
+	o.Outer = nil
+	for ; i < len(t.Chunks) && o.Follow(&t.Chunks[i], r.data(t, &t.Chunks[i], data), since, end); i++ {
 	}
-	o.cpu, o.last = cpu, last
-	return o.cutBlock(t, since, calls)
+	o.CPU, o.Last = cpu, last
+	return o.CutBlock(t, since, calls)
 }
 
 // data reads a chunk into a buffer.
-func (r *CoreRings) data(t *ringThread, c *chunkPlace, buffer []byte) []byte {
-	data := buffer[:t.end(c)]
-	n, _ := r.image.readSome(data, c.address)
+func (r *Rings) data(t *ring.Thread, c *ring.ChunkPlace, buffer []byte) []byte {
+	data := buffer[:t.End(c)]
+	n, _ := r.image.ReadSome(data, c.Address)
 	clear(data[n:])
 	return data
 }
 
-func (r *CoreRings) writeTrace(w io.Writer, since uint64) error {
+// WriteSince writes a trace of the records from a TSC on.
+func (r *Rings) WriteSince(w io.Writer, since uint64) error {
 	first := max(r.first, since)
 	recording := r.recording()
 	lost := map[string]uint64{}
 	// The metadata with the losses comes before the first block.
-	err := r.eachBlock(first, since, func(b *block) error {
-		lost["interrupted"] += b.unwritten
-		lost["damaged-chunk"] += b.damaged
+	err := r.eachBlock(first, since, func(b *ring.Block) error {
+		lost["interrupted"] += b.Unwritten
+		lost["damaged-chunk"] += b.Damaged
 		return nil
 	})
 	if err != nil {
@@ -407,37 +414,37 @@ func (r *CoreRings) writeTrace(w io.Writer, since uint64) error {
 	for cause, n := range r.lost {
 		lost[cause] += n
 	}
-	recording.Losses = losses(lost)
-	out := tracewrite.AppendRecording(traceHeader(&recording.Clock), recording, first)
+	recording.Losses = ring.Losses(lost)
+	out := tracewrite.AppendRecording(ring.TraceHeader(&recording.Clock), recording, first)
 	if _, err := w.Write(out); err != nil {
 		return err
 	}
-	return r.eachBlock(first, since, func(b *block) error {
-		if b.records == 0 {
+	return r.eachBlock(first, since, func(b *ring.Block) error {
+		if b.Records == 0 {
 			return nil
 		}
-		_, err := w.Write(b.bytes)
+		_, err := w.Write(b.Bytes)
 		return err
 	})
 }
 
 // recording returns the metadata of the process.
-func (r *CoreRings) recording() *reader.Recording {
+func (r *Rings) recording() *reader.Recording {
 	root := r.root
 	recording := &reader.Recording{
 		Process: reader.Process{
-			PID: int32(root.pid), Exe: r.Program(), PageSize: 4096,
-			Mode: modeNames[root.mode], ThresholdNS: root.nanos(root.threshold), Depth: root.depth,
-			WindowNS: root.windows.length, EveryNS: root.windows.every,
-			Recorder: "1", Session: root.session, Complete: true,
+			PID: int32(root.PID), Exe: r.Program(), PageSize: 4096,
+			Mode: ring.ModeNames[root.Mode], ThresholdNS: root.Nanos(root.Threshold), Depth: root.Depth,
+			WindowNS: root.Windows.Length, EveryNS: root.Windows.Every,
+			Recorder: "1", Session: root.Session, Complete: true,
 		},
 		Objects: r.objects, Addresses: r.hooked,
 		// The rings have no records of older windows.
 		Windows: slices.DeleteFunc(slices.Clone(r.windows), func(w reader.RecordedWindow) bool { return w.To != 0 && w.To < r.first }),
-		Clock:   reader.RecordedClock{Frequency: root.frequency, Invariant: root.invariant},
+		Clock:   reader.RecordedClock{Frequency: root.Frequency, Invariant: root.Invariant},
 	}
-	if root.start.TSC != 0 {
-		recording.Clock.Anchors = []reader.Anchor{root.start}
+	if root.Start.TSC != 0 {
+		recording.Clock.Anchors = []reader.Anchor{root.Start}
 	}
 	if len(r.objects) > 0 {
 		recording.Process.BuildID = r.objects[0].BuildID
@@ -449,15 +456,15 @@ func (r *CoreRings) recording() *reader.Recording {
 		}
 	}
 	for _, t := range r.threads {
-		if len(t.chunks) > 0 && len(recording.Threads) < maxRows {
+		if len(t.Chunks) > 0 && len(recording.Threads) < ring.MaxRows {
 			recording.Threads = append(recording.Threads, t.ThreadInfo)
 		}
 	}
-	if root.mode == modeCount {
+	if root.Mode == ring.ModeCount {
 		recording.Counters = r.counters()
 	}
-	recording.Budget = reader.Budget{Share: uint64(r.image.budgetShare(root.budget)), From: root.start.TSC}
-	recording.Pruned = reader.Pruned{From: root.start.TSC, Functions: r.pruned()}
+	recording.Budget = reader.Budget{Share: uint64(r.image.BudgetShare(root.Budget)), From: root.Start.TSC}
+	recording.Pruned = reader.Pruned{From: root.Start.TSC, Functions: r.pruned()}
 	for _, t := range r.threads {
 		recording.Pruned.To = max(recording.Pruned.To, t.Last)
 	}
@@ -465,23 +472,23 @@ func (r *CoreRings) recording() *reader.Recording {
 }
 
 // addProcess adds the kernel's information about a process, with up to 80 bytes of the command line.
-func (r *CoreRings) addProcess(p *reader.Process) {
-	b := r.image.note(elf.NT_PRPSINFO, 136)
+func (r *Rings) addProcess(p *reader.Process) {
+	b := r.image.Note(elf.NT_PRPSINFO, 136)
 	if b == nil {
 		return
 	}
-	f := fields(b)
-	p.UID, p.PPID = f.u32(16), int32(f.u32(28))
-	p.Argv = strings.Fields(string(bytes.ToValidUTF8([]byte(f.text(56, 80)), []byte("?"))))
+	f := ring.Fields(b)
+	p.UID, p.PPID = f.U32(16), int32(f.U32(28))
+	p.Argv = strings.Fields(string(bytes.ToValidUTF8([]byte(f.Text(56, 80)), []byte("?"))))
 }
 
 // words calls each with the nonzero words of the n words at an address. Words missing from the core
 // count as a loss with this cause.
-func (r *CoreRings) words(address, n uint64, cause string, each func(i, v uint64)) {
+func (r *Rings) words(address, n uint64, cause string, each func(i, v uint64)) {
 	buf := make([]byte, 8<<10)
 	for from := uint64(0); from < n; from += uint64(len(buf) / 8) {
 		part := buf[:8*min(uint64(len(buf)/8), n-from)]
-		if _, err := r.image.readSome(part, address+8*from); err != nil {
+		if _, err := r.image.ReadSome(part, address+8*from); err != nil {
 			r.lose(1, cause, err)
 			return
 		}
@@ -494,15 +501,15 @@ func (r *CoreRings) words(address, n uint64, cause string, each func(i, v uint64
 }
 
 // counters returns the calls of each function, summed over threads.
-func (r *CoreRings) counters() []reader.Counter {
+func (r *Rings) counters() []reader.Counter {
 	sums := make(map[reader.FuncID]uint64)
 	seen := make(map[uint64]bool)
 	for _, t := range r.threads {
-		if t.counters == 0 || seen[t.counters] {
+		if t.Counters == 0 || seen[t.Counters] {
 			continue
 		}
-		seen[t.counters] = true
-		r.words(t.counters, min(t.ncounter, r.root.maxFunction+1), "counters-not-in-core", func(id, calls uint64) {
+		seen[t.Counters] = true
+		r.words(t.Counters, min(t.Ncounter, r.root.MaxFunction+1), "counters-not-in-core", func(id, calls uint64) {
 			sums[reader.FuncID(id)] += calls
 		})
 	}
@@ -515,16 +522,16 @@ func (r *CoreRings) counters() []reader.Counter {
 }
 
 // pruned returns the pruned calls of each function, summed over threads.
-func (r *CoreRings) pruned() []reader.PrunedFunction {
+func (r *Rings) pruned() []reader.PrunedFunction {
 	const cause = "pruned-not-in-core"
 	sums := make(map[reader.FuncID]*reader.PrunedFunction)
 	seen := make(map[uint64]bool)
 	for _, t := range r.threads {
 		// The first entry of a table links to the previous one.
-		for address, n := t.sums, t.nsums; address != 0 && !seen[address]; {
+		for address, n := t.Sums, t.Nsums; address != 0 && !seen[address]; {
 			seen[address] = true
 			next := [2]uint64{}
-			r.words(address, 2*min(n, r.root.maxFunction+1), cause, func(i, v uint64) {
+			r.words(address, 2*min(n, r.root.MaxFunction+1), cause, func(i, v uint64) {
 				id := reader.FuncID(i / 2)
 				if id == 0 {
 					next[i] = v

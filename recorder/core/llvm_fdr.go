@@ -1,4 +1,4 @@
-package recorder
+package core
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder/ring"
 	"github.com/xray-tools/xray/report/label"
 )
 
@@ -64,34 +65,34 @@ type fdrQueue struct {
 }
 
 // parseQueue reads memory that may be a queue.
-func parseQueue(f fields) (q fdrQueue, ok bool) {
+func parseQueue(f ring.Fields) (q fdrQueue, ok bool) {
 	q = fdrQueue{
-		size: f.u64(0), count: f.u64(8), finalized: f[17] != 0,
-		store: f.u64(24), extents: f.u64(32), slots: f.u64(40), live: f.u64(64),
+		size: f.U64(0), count: f.U64(8), finalized: f[17] != 0,
+		store: f.U64(24), extents: f.U64(32), slots: f.U64(40), live: f.U64(64),
 	}
-	next, release, generation := f.u64(48)-q.slots, f.u64(56)-q.slots, f.u64(72)
+	next, release, generation := f.U64(48)-q.slots, f.U64(56)-q.slots, f.U64(72)
 	q.next, q.release = next/queueSlot, release/queueSlot
 	high, total := bits.Mul64(q.size, q.count)
 	// While a thread takes or releases a buffer, next, release and live may not match.
-	ok = f.u64(16)&^0x0101 == 0 && isPage(q.store) && isPage(q.extents) && isPage(q.slots) &&
-		q.size >= fdrHead && q.count >= 1 && q.count <= maxBuffers && high == 0 && total < userSpace && q.live <= q.count &&
+	ok = f.U64(16)&^0x0101 == 0 && isPage(q.store) && isPage(q.extents) && isPage(q.slots) &&
+		q.size >= fdrHead && q.count >= 1 && q.count <= maxBuffers && high == 0 && total < ring.UserSpace && q.live <= q.count &&
 		next%queueSlot == 0 && q.next < q.count && release%queueSlot == 0 && q.release < q.count && generation >= 1 && generation < 1<<32
 	return q, ok
 }
 
 func isPage(address uint64) bool {
-	return address != 0 && address < userSpace && address%pageSize == 0
+	return address != 0 && address < ring.UserSpace && address%pageSize == 0
 }
 
 // findQueue searches memory for the queue. It returns nil if there is none.
-func (m *image) findQueue(wanted func(*segment) bool) (found *fdrQueue) {
-	m.eachWindow(queueSize-8, wanted, func(address uint64, p []byte) bool {
+func findQueue(m *ring.Image, wanted func(*ring.Segment) bool) (found *fdrQueue) {
+	m.EachWindow(queueSize-8, wanted, func(address uint64, p []byte) bool {
 		for at := 0; at+queueSize <= len(p); at += 8 {
 			if slots := binary.LittleEndian.Uint64(p[at+40:]); slots == 0 || slots%pageSize != 0 {
 				continue
 			}
 			q, ok := parseQueue(p[at : at+queueSize])
-			if ok && m.ownsSlots(&q) {
+			if ok && ownsSlots(m, &q) {
 				q.address = address + uint64(at)
 				found = &q
 				return false
@@ -103,12 +104,12 @@ func (m *image) findQueue(wanted func(*segment) bool) (found *fdrQueue) {
 }
 
 // ownsSlots reports whether the slots of a queue belong to it, or are not in the image.
-func (m *image) ownsSlots(q *fdrQueue) bool {
-	f := make(fields, queueSlot)
-	if _, err := m.readSome(f, q.slots); err != nil {
-		return !errors.Is(err, errUnmapped)
+func ownsSlots(m *ring.Image, q *fdrQueue) bool {
+	f := make(ring.Fields, queueSlot)
+	if _, err := m.ReadSome(f, q.slots); err != nil {
+		return !errors.Is(err, ring.ErrUnmapped)
 	}
-	return f.u64(24) == q.size && f.u64(32) == q.store && f.u64(40) == q.extents && f.u64(48) == q.count
+	return f.U64(24) == q.size && f.U64(32) == q.store && f.U64(40) == q.extents && f.U64(48) == q.count
 }
 
 // fdrReader reads the buffers of a queue.
@@ -126,19 +127,19 @@ type fdrReader struct {
 	damaged, absent, partial, dropped uint64 // numbers of buffers
 }
 
-// errReused means that a running process takes buffers faster than they can be read.
-var errReused = errors.New("the process reuses its buffers faster than xray can read them: pause it (kill -STOP), or use more buffers (buffer_max)")
+// ErrReused means that a running process takes buffers faster than they can be read.
+var ErrReused = errors.New("the process reuses its buffers faster than xray can read them: pause it (kill -STOP), or use more buffers (buffer_max)")
 
 // fdrLog reads the buffers of FDR mode. If the process reuses them meanwhile, fdrLog tries several times
 // and returns the attempt with the most records.
 func (c *Core) fdrLog(q *fdrQueue) (*Log, error) {
 	var best *fdrReader
 	for try := 0; try < maxTries && (best == nil || best.dropped > 0 && try < fewTries); try++ {
-		r := &fdrReader{fdrQueue: q, core: c, log: &Log{Type: reader.FDR, image: c.image, header: fdr5}}
-		if err := r.read(); errors.Is(err, errReused) {
+		r := &fdrReader{fdrQueue: q, core: c, log: &Log{Type: reader.FDR, image: c.image, header: ring.FDR5}}
+		if err := r.read(); errors.Is(err, ErrReused) {
 			continue
 		} else if err != nil {
-			return nil, c.image.errorf("%w", err)
+			return nil, c.image.Errorf("%w", err)
 		}
 		if best == nil || r.bytes() > best.bytes() {
 			best = r
@@ -148,11 +149,11 @@ func (c *Core) fdrLog(q *fdrQueue) (*Log, error) {
 		}
 	}
 	if best == nil {
-		return nil, c.image.errorf("%w", errReused)
+		return nil, c.image.Errorf("%w", ErrReused)
 	}
 	best.finish()
 	if len(best.log.parts) == 0 {
-		return nil, c.image.errorf("%s", strings.Join(append([]string{"FDR mode of LLVM's runtime has no records in its buffers"}, best.log.notes...), "; "))
+		return nil, c.image.Errorf("%s", strings.Join(append([]string{"FDR mode of LLVM's runtime has no records in its buffers"}, best.log.notes...), "; "))
 	}
 	return best.log, nil
 }
@@ -187,7 +188,7 @@ func (r *fdrReader) read() error {
 		}
 	}
 	if lost > 0 && lost == len(r.free) {
-		return errReused
+		return ErrReused
 	}
 	before := len(r.log.parts)
 	for _, i := range r.held {
@@ -237,7 +238,7 @@ func (p *logPart) compare(o *logPart) int {
 
 // reread reads the queue of a running process.
 func (r *fdrReader) reread() error {
-	b, err := r.core.image.read("the buffer queue of LLVM's runtime", r.address, queueSize)
+	b, err := r.core.image.Read("the buffer queue of LLVM's runtime", r.address, queueSize)
 	if err != nil {
 		return err
 	}
@@ -246,7 +247,7 @@ func (r *fdrReader) reread() error {
 	case !ok:
 		return errors.New("the program is initializing LLVM's runtime: try again")
 	case (q.release+q.live)%q.count != q.next:
-		return errReused // a thread is taking or releasing a buffer
+		return ErrReused // a thread is taking or releasing a buffer
 	}
 	q.address = r.address
 	r.fdrQueue = &q
@@ -256,10 +257,10 @@ func (r *fdrReader) reread() error {
 // sort reads the slots, and divides the buffers into free and held ones.
 func (r *fdrReader) sort() error {
 	free := make(map[uint64]bool)
-	slots := make(fields, r.image().available(r.slots, r.count*queueSlot))
+	slots := make(ring.Fields, r.image().Available(r.slots, r.count*queueSlot))
 	if uint64(len(slots)) < r.count*queueSlot {
 		slots = nil
-	} else if _, err := r.image().readSome(slots, r.slots); err != nil {
+	} else if _, err := r.image().ReadSome(slots, r.slots); err != nil {
 		return err
 	}
 	r.sorted = slots != nil
@@ -269,7 +270,7 @@ func (r *fdrReader) sort() error {
 		if used {
 			r.used++
 		}
-		at := f.u64(16) - r.store - lineSize
+		at := f.U64(16) - r.store - lineSize
 		if i := at / r.size; n < r.count-r.live && at%r.size == 0 && i < r.count && !free[i] {
 			free[i] = true
 			if used {
@@ -278,7 +279,7 @@ func (r *fdrReader) sort() error {
 		}
 	}
 	// Skip buffers without extents in the image, because a damaged count may be huge.
-	there := uint64(max(r.image().available(r.extents, (r.count+1)*lineSize)/lineSize-1, 0))
+	there := uint64(max(r.image().Available(r.extents, (r.count+1)*lineSize)/lineSize-1, 0))
 	if slots == nil {
 		r.absent += r.count - there
 	}
@@ -295,14 +296,14 @@ func (r *fdrReader) sort() error {
 	return nil
 }
 
-func (r *fdrReader) image() *image { return r.core.image }
+func (r *fdrReader) image() *ring.Image { return r.core.image }
 
 // buffer reads a buffer. It reports whether the buffer still has the contents from the time until, in
 // microseconds of CLOCK_MONOTONIC. A buffer that was free then changes only if a thread has taken it
 // since.
 func (r *fdrReader) buffer(i, until uint64, free bool) bool {
 	live := r.core.live != nil
-	extents, err := r.image().word(r.extents + lineSize*(i+1))
+	extents, err := r.image().Word(r.extents + lineSize*(i+1))
 	if err != nil {
 		r.absent++
 		return true
@@ -315,8 +316,8 @@ func (r *fdrReader) buffer(i, until uint64, free bool) bool {
 		return true
 	}
 	p := logPart{address: r.store + lineSize + i*r.size}
-	data := make([]byte, r.image().available(p.address, r.size))
-	n, _ := r.image().readSome(data, p.address)
+	data := make([]byte, r.image().Available(p.address, r.size))
+	n, _ := r.image().ReadSome(data, p.address)
 	data = data[:n]
 	whole := uint64(n) == r.size
 	still := true // nothing changed while it was read
@@ -364,8 +365,8 @@ func (r *fdrReader) buffer(i, until uint64, free bool) bool {
 // These are never equal to the old ones, because they have later times.
 func (r *fdrReader) settled(data []byte, address, i uint64) (same []byte, extents uint64) {
 	r.scratch = slices.Grow(r.scratch[:0], len(data))[:len(data)]
-	n, _ := r.image().readSome(r.scratch, address)
-	extents, err := r.image().word(r.extents + lineSize*(i+1))
+	n, _ := r.image().ReadSome(r.scratch, address)
+	extents, err := r.image().Word(r.extents + lineSize*(i+1))
 	if err != nil {
 		return nil, 0
 	}
@@ -381,7 +382,7 @@ func (p *logPart) parseHead(data []byte) bool {
 	var r [4]reader.Record
 	at := 0
 	for i := range r {
-		n, err := reader.ParseRecord(data[at:], &fdr5, &r[i])
+		n, err := reader.ParseRecord(data[at:], &ring.FDR5, &r[i])
 		if err != nil && i < 3 {
 			return false
 		}
@@ -399,7 +400,7 @@ func recordsEnd(data []byte, extents int) (end int, ok bool) {
 	const header = 16
 	var r reader.Record
 	for end < extents {
-		n, err := reader.ParseRecord(data[end:], &fdr5, &r)
+		n, err := reader.ParseRecord(data[end:], &ring.FDR5, &r)
 		if err != nil || end+n > extents+header && r.Kind == reader.TypedEvent || end+n > extents && r.Kind != reader.TypedEvent {
 			return end, false
 		}

@@ -1,4 +1,4 @@
-package recorder
+package ring
 
 import (
 	"golang.org/x/sys/unix"
@@ -6,18 +6,18 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// readClocks reads the TSC and the kernel's clocks at one moment. It makes several attempts and
+// ReadClocks reads the TSC and the kernel's clocks at one moment. It makes several attempts and
 // uses the fastest.
-func readClocks() reader.Anchor {
+func ReadClocks() reader.Anchor {
 	var best reader.Anchor
 	for range 16 {
 		var raw, real, mono unix.Timespec
-		before := rdtsc()
+		before := ReadTSC()
 		if unix.ClockGettime(unix.CLOCK_MONOTONIC_RAW, &raw) != nil || unix.ClockGettime(unix.CLOCK_REALTIME, &real) != nil ||
 			unix.ClockGettime(unix.CLOCK_MONOTONIC, &mono) != nil {
 			return reader.Anchor{}
 		}
-		after := rdtsc()
+		after := ReadTSC()
 		if width := after - before; best.TSC == 0 || width < best.Width {
 			best = reader.Anchor{TSC: before + width/2, Raw: uint64(raw.Nano()), Real: uint64(real.Nano()), Mono: uint64(mono.Nano()), Width: width}
 		}

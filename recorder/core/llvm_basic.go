@@ -1,4 +1,4 @@
-package recorder
+package core
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder/ring"
 	"github.com/xray-tools/xray/report/label"
 )
 
@@ -44,14 +45,14 @@ type basicBuffer struct {
 }
 
 // basicLog reads the buffers of basic mode. It returns nil if there are none.
-func (c *Core) basicLog(wanted func(*segment) bool) *Log {
+func (c *Core) basicLog(wanted func(*ring.Segment) bool) *Log {
 	// The right distance is the one at which the most threads have a buffer.
 	byDistance := make(map[uint64][]basicBuffer)
 	for n, tp := range c.threadPointers(wanted) {
 		if n >= fullySearched && len(byDistance) > 0 {
 			for distance := range byDistance {
-				f := make(fields, localsSize)
-				if _, err := c.image.readSome(f, tp-distance); err == nil {
+				f := make(ring.Fields, localsSize)
+				if _, err := c.image.ReadSome(f, tp-distance); err == nil {
 					if b, ok := c.buffer(f, tp-distance); ok {
 						byDistance[distance] = append(byDistance[distance], b)
 					}
@@ -122,10 +123,10 @@ func (b *basicBuffer) part() (p logPart, copies int) {
 // eachBuffer calls each with the candidates for the buffer of the thread with this thread pointer.
 func (c *Core) eachBuffer(tp uint64, each func(distance uint64, b basicBuffer)) {
 	size := min(uint64(maxLocals), tp)
-	locals := make(fields, size)
+	locals := make(ring.Fields, size)
 	// Lower addresses may be missing, because a thread's stack may begin there.
 	for {
-		if n, _ := c.image.readSome(locals, tp-uint64(len(locals))); n == len(locals) {
+		if n, _ := c.image.ReadSome(locals, tp-uint64(len(locals))); n == len(locals) {
 			break
 		}
 		if locals = locals[:len(locals)/2&^7]; len(locals) < localsSize {
@@ -134,7 +135,7 @@ func (c *Core) eachBuffer(tp uint64, each func(distance uint64, b basicBuffer)) 
 	}
 	for at := len(locals)&^7 - localsSize; at >= 0; at -= 8 {
 		f := locals[at:]
-		if n := f.u64(16); n == 0 || n > maxBasic {
+		if n := f.U64(16); n == 0 || n > maxBasic {
 			continue
 		}
 		address := tp - uint64(len(locals)-at)
@@ -146,20 +147,20 @@ func (c *Core) eachBuffer(tp uint64, each func(distance uint64, b basicBuffer)) 
 
 // buffer reads the buffer that thread-local data at an address refer to. It returns false if the data
 // are something else.
-func (c *Core) buffer(f fields, address uint64) (b basicBuffer, ok bool) {
-	b = basicBuffer{address: f.u64(0), count: f.u64(16)}
-	room, stack, calls := f.u64(8), f.u64(24), f.u64(32)
-	if b.address == 0 || b.address%8 != 0 || b.address >= userSpace || room > maxBasic || b.count > room ||
-		calls > maxBasic || calls > 0 && (stack == 0 || stack%8 != 0 || stack >= userSpace) {
+func (c *Core) buffer(f ring.Fields, address uint64) (b basicBuffer, ok bool) {
+	b = basicBuffer{address: f.U64(0), count: f.U64(16)}
+	room, stack, calls := f.U64(8), f.U64(24), f.U64(32)
+	if b.address == 0 || b.address%8 != 0 || b.address >= ring.UserSpace || room > maxBasic || b.count > room ||
+		calls > maxBasic || calls > 0 && (stack == 0 || stack%8 != 0 || stack >= ring.UserSpace) {
 		return b, false
 	}
 	b.flushing = b.count == room
-	if c.image.available(b.address, room*basicSize) < int(room*basicSize) ||
-		calls > 0 && c.image.available(stack, calls*16) < int(calls*16) {
+	if c.image.Available(b.address, room*basicSize) < int(room*basicSize) ||
+		calls > 0 && c.image.Available(stack, calls*16) < int(calls*16) {
 		return b, false
 	}
 	b.data = make([]byte, b.count*basicSize)
-	if n, _ := c.image.readSome(b.data, b.address); n < len(b.data) {
+	if n, _ := c.image.ReadSome(b.data, b.address); n < len(b.data) {
 		return b, false
 	}
 	if c.live != nil && !c.settle(&b, address) {
@@ -179,14 +180,14 @@ func (c *Core) buffer(f fields, address uint64) (b basicBuffer, ok bool) {
 // [fdrReader.settled].
 func (c *Core) settle(b *basicBuffer, address uint64) bool {
 	again := make([]byte, len(b.data))
-	locals := make(fields, localsSize)
-	if n, _ := c.image.readSome(again, b.address); n < len(again) {
+	locals := make(ring.Fields, localsSize)
+	if n, _ := c.image.ReadSome(again, b.address); n < len(again) {
 		return false
 	}
-	if n, _ := c.image.readSome(locals, address); n < len(locals) || locals.u64(0) != b.address {
+	if n, _ := c.image.ReadSome(locals, address); n < len(locals) || locals.U64(0) != b.address {
 		return false
 	}
-	n := int(min(b.count, locals.u64(16)))
+	n := int(min(b.count, locals.U64(16)))
 	for k := range n {
 		if at := k * basicSize; !bytes.Equal(b.data[at:at+basicSize], again[at:at+basicSize]) {
 			n = k
@@ -198,13 +199,13 @@ func (c *Core) settle(b *basicBuffer, address uint64) bool {
 }
 
 // threadPointers returns the thread pointers of the threads.
-func (c *Core) threadPointers(wanted func(*segment) bool) (list []uint64) {
+func (c *Core) threadPointers(wanted func(*ring.Segment) bool) (list []uint64) {
 	if c.live != nil {
 		return c.searchPointers(wanted)
 	}
-	c.image.eachNote(func(_ elf.NType, body []byte) bool {
+	c.image.EachNote(func(_ elf.NType, body []byte) bool {
 		if len(body) >= threadPointer+8 {
-			list = append(list, fields(body).u64(threadPointer))
+			list = append(list, ring.Fields(body).U64(threadPointer))
 		}
 		return true
 	}, elf.NT_PRSTATUS)
@@ -213,16 +214,16 @@ func (c *Core) threadPointers(wanted func(*segment) bool) (list []uint64) {
 
 // searchPointers finds thread pointers by the data that the C library keeps there. Some may belong to
 // threads that have ended.
-func (c *Core) searchPointers(wanted func(*segment) bool) (list []uint64) {
+func (c *Core) searchPointers(wanted func(*ring.Segment) bool) (list []uint64) {
 	const head = 24
-	c.image.eachWindow(head-8, wanted, func(address uint64, p []byte) bool {
+	c.image.EachWindow(head-8, wanted, func(address uint64, p []byte) bool {
 		for at := 0; at+head <= len(p); at += 8 {
 			self := address + uint64(at)
 			if binary.LittleEndian.Uint64(p[at:]) == self && binary.LittleEndian.Uint64(p[at+16:]) == self {
 				list = append(list, self)
 			}
 		}
-		return len(list) < maxThreads
+		return len(list) < ring.MaxThreads
 	})
 	return list
 }

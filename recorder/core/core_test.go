@@ -1,4 +1,4 @@
-package recorder
+package core
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder/ring"
 )
 
 // A fakeCore is a core file built by hand: a root, one object, and a thread whose ring has two
@@ -37,17 +38,17 @@ const (
 func newFakeCore() *fakeCore {
 	le := binary.LittleEndian
 	c := &fakeCore{
-		header: make([]byte, elfHeaderSize), root: make([]byte, rootSize), object: make([]byte, objectSize),
+		header: make([]byte, ring.ElfHeaderSize), root: make([]byte, ring.RootSize), object: make([]byte, ring.ObjectSize),
 		table: make([]byte, 8), thread: make([]byte, 0x1000), segments: 6,
 	}
 	copy(c.header, "\x7fELF\x02\x01\x01")
 	le.PutUint16(c.header[16:], 4)
 	le.PutUint16(c.header[18:], 62)
-	le.PutUint64(c.header[32:], elfHeaderSize)
-	le.PutUint16(c.header[54:], segmentSize)
+	le.PutUint64(c.header[32:], ring.ElfHeaderSize)
+	le.PutUint16(c.header[54:], ring.SegmentSize)
 
-	copy(c.root, rootMagic)
-	for i, v := range []uint32{layoutVersion, rootSize, chunkSize, chunkHeader, threadSize, objectSize, 77, 1} {
+	copy(c.root, ring.RootMagic)
+	for i, v := range []uint32{ring.LayoutVersion, ring.RootSize, ring.ChunkSize, ring.ChunkHeader, ring.ThreadSize, ring.ObjectSize, 77, 1} {
 		le.PutUint32(c.root[16+4*i:], v)
 	}
 	for i, v := range []uint64{fakeTable, 1, 1, fakeObject, 1, 5, 1e9} {
@@ -59,7 +60,7 @@ func newFakeCore() *fakeCore {
 	copy(c.object[184:], "/bin/program")
 
 	le.PutUint64(c.table, fakeThread)
-	le.PutUint64(c.thread, fakeRing+chunkSize+chunkHeader+16+24)
+	le.PutUint64(c.thread, fakeRing+ring.ChunkSize+ring.ChunkHeader+16+24)
 	le.PutUint32(c.thread[32:], 78)
 	le.PutUint32(c.thread[36:], 77)
 	le.PutUint32(c.thread[40:], 1)
@@ -68,16 +69,16 @@ func newFakeCore() *fakeCore {
 	}
 	copy(c.thread[112:], "worker")
 	for i := range c.chunks {
-		b := make([]byte, chunkSize)
+		b := make([]byte, ring.ChunkSize)
 		number, tsc := uint64(3+i), uint64(1000*(i+1))
-		for k, v := range []uint64{2 * number, tsc, uint64(1-i) * (tsc + 900), 77<<32 | 78, fakeThread, chunkMagic} {
+		for k, v := range []uint64{2 * number, tsc, uint64(1-i) * (tsc + 900), 77<<32 | 78, fakeThread, ring.ChunkMagic} {
 			le.PutUint64(b[8*k:], v)
 		}
 		for k, v := range []uint64{
-			recordStamp<<1 | 1 | 3<<16, tsc<<1 | 1,
+			ring.RecordStamp<<1 | 1 | 3<<16, tsc<<1 | 1,
 			2<<4 | (tsc+10)<<32, 2<<4 | 1<<1 | (tsc+40)<<32, // a call of function 2
 		} {
-			le.PutUint64(b[chunkHeader+8*k:], v)
+			le.PutUint64(b[ring.ChunkHeader+8*k:], v)
 		}
 		c.chunks[i] = b
 	}
@@ -87,7 +88,7 @@ func newFakeCore() *fakeCore {
 func (c *fakeCore) bytes() []byte {
 	return coreFile(c.header, []fakeMemory{
 		{fakeRoot, c.root}, {fakeObject, c.object}, {fakeTable, c.table}, {fakeThread, c.thread},
-		{fakeRing, c.chunks[0]}, {fakeRing + chunkSize, c.chunks[1]},
+		{fakeRing, c.chunks[0]}, {fakeRing + ring.ChunkSize, c.chunks[1]},
 	}[:c.segments])
 }
 
@@ -104,13 +105,13 @@ func coreFile(header []byte, parts []fakeMemory) []byte {
 	file := bytes.Clone(header)
 	var data []byte
 	for _, p := range parts {
-		b := make([]byte, segmentSize)
+		b := make([]byte, ring.SegmentSize)
 		le.PutUint32(b, uint32(elf.PT_LOAD))
 		if p.address == 0 {
 			le.PutUint32(b, uint32(elf.PT_NOTE))
 		}
 		le.PutUint32(b[4:], 6)
-		le.PutUint64(b[8:], uint64(elfHeaderSize+len(parts)*segmentSize+len(data)))
+		le.PutUint64(b[8:], uint64(ring.ElfHeaderSize+len(parts)*ring.SegmentSize+len(data)))
 		le.PutUint64(b[16:], p.address)
 		le.PutUint64(b[32:], uint64(len(p.data)))
 		le.PutUint64(b[40:], uint64(len(p.data)))
@@ -127,15 +128,15 @@ func openFake(t *testing.T, data []byte) (*Core, error) {
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, err := OpenCore(path, nil)
+	c, err := Open(path, nil)
 	if err == nil {
 		t.Cleanup(func() { c.Close() })
 	}
 	return c, err
 }
 
-// traceOf writes the trace of the core's only runtime.
-func traceOf(t *testing.T, c *Core, last time.Duration) string {
+// traceFile writes the trace of the core's only runtime.
+func traceFile(t *testing.T, c *Core, last time.Duration) string {
 	t.Helper()
 	if n := len(c.Rings()); n != 1 {
 		t.Fatalf("got %d runtimes, want 1", n)
@@ -198,7 +199,7 @@ func TestCoreIsReadAsWritten(t *testing.T) {
 		"78 function-enter 2 cpu 3 at 1010", "78 function-exit 2 cpu 3 at 1040",
 		"78 function-enter 2 cpu 3 at 2010", "78 function-exit 2 cpu 3 at 2040",
 	}
-	got := readCoreTrace(t, traceOf(t, c, 0))
+	got := readCoreTrace(t, traceFile(t, c, 0))
 	if fmt.Sprint(got.events) != fmt.Sprint(want) {
 		t.Errorf("got events\n%q, want\n%q", got.events, want)
 	}
@@ -210,7 +211,7 @@ func TestCoreIsReadAsWritten(t *testing.T) {
 	// A microsecond is 1000 ticks. Counted back from the latest record, it begins as the first call ends. So the
 	// cut has that call, which is open there.
 	want = slices.Concat([]string{"78 custom-event 0 cpu 3 at 1040", "78 function-enter 2 cpu 3 at 1040"}, want[1:])
-	if got := readCoreTrace(t, traceOf(t, c, time.Microsecond)); fmt.Sprint(got.events) != fmt.Sprint(want) {
+	if got := readCoreTrace(t, traceFile(t, c, time.Microsecond)); fmt.Sprint(got.events) != fmt.Sprint(want) {
 		t.Errorf("wrong events of the last microsecond: %q", got.events)
 	}
 }
@@ -248,12 +249,12 @@ func TestCoreWithDamage(t *testing.T) {
 	}{
 		{"chunk in the making", func(c *fakeCore) { c.chunks[0][0]++ }, "torn-chunk", 2},
 		{"chunk of another thread", func(c *fakeCore) { c.chunks[0][32]++ }, "torn-chunk", 2},
-		{"no record", func(c *fakeCore) { c.chunks[0][chunkHeader+24] = 0xff }, "damaged-chunk", 3},
-		{"slot that is not written", func(c *fakeCore) { clear(c.chunks[1][chunkHeader+16 : chunkHeader+24]) }, "", 3},
+		{"no record", func(c *fakeCore) { c.chunks[0][ring.ChunkHeader+24] = 0xff }, "damaged-chunk", 3},
+		{"slot that is not written", func(c *fakeCore) { clear(c.chunks[1][ring.ChunkHeader+16 : ring.ChunkHeader+24]) }, "", 3},
 		{"slot between others", func(c *fakeCore) {
-			le.PutUint64(c.chunks[0][chunkHeader+40:], le.Uint64(c.chunks[0][chunkHeader+24:]))
-			clear(c.chunks[0][chunkHeader+24 : chunkHeader+32])
-			clear(c.chunks[0][chunkHeader+32 : chunkHeader+40])
+			le.PutUint64(c.chunks[0][ring.ChunkHeader+40:], le.Uint64(c.chunks[0][ring.ChunkHeader+24:]))
+			clear(c.chunks[0][ring.ChunkHeader+24 : ring.ChunkHeader+32])
+			clear(c.chunks[0][ring.ChunkHeader+32 : ring.ChunkHeader+40])
 		}, "interrupted", 4},
 		{"newest chunk not in the core", func(c *fakeCore) { c.segments-- }, "chunk-not-in-core", 2},
 		{"thread is nowhere", func(c *fakeCore) {
@@ -279,7 +280,7 @@ func TestCoreWithDamage(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := readCoreTrace(t, traceOf(t, c, 0))
+			got := readCoreTrace(t, traceFile(t, c, 0))
 			if len(got.events) != test.events {
 				t.Errorf("got events %q, want %d", got.events, test.events)
 			}
@@ -308,7 +309,7 @@ func TestCoreThatCannotBeRead(t *testing.T) {
 		{"root is damaged", func(c *fakeCore) { c.root[24] = 1 }, "root at address 0x10000 is damaged"},
 		{"nothing recorded", func(c *fakeCore) { le.PutUint64(c.root[72:], 0) }, "had recorded nothing"},
 		{"profile mode", func(c *fakeCore) {
-			c.root[44] = modeProfile
+			c.root[44] = ring.ModeProfile
 			le.PutUint64(c.thread[64:], 0)
 		}, "profile mode"},
 		{"no recorder", func(c *fakeCore) { c.root[0] = 'x' }, "found no records"},
@@ -343,7 +344,7 @@ func TestCoreCutOff(t *testing.T) {
 		if !c.Cut() {
 			t.Errorf("cut off at %d of %d bytes: no loss reported", n, len(data))
 		}
-		got := readCoreTrace(t, traceOf(t, c, 0))
+		got := readCoreTrace(t, traceFile(t, c, 0))
 		if lossOf(got.recording, "chunk-not-in-core") == 0 {
 			t.Errorf("cut off at %d: got losses %v", n, got.recording.Losses)
 		}
@@ -359,7 +360,7 @@ func FuzzCore(f *testing.F) {
 	small := func() *fakeCore {
 		c := newFakeCore()
 		c.segments = 5
-		c.thread = c.thread[:threadSize]
+		c.thread = c.thread[:ring.ThreadSize]
 		binary.LittleEndian.PutUint64(c.thread[64:], 3)
 		return c
 	}
@@ -369,13 +370,13 @@ func FuzzCore(f *testing.F) {
 	torn.chunks[0][0]++
 	add(torn)
 	counts := small()
-	binary.LittleEndian.PutUint32(counts.root[44:], modeCount)
+	binary.LittleEndian.PutUint32(counts.root[44:], ring.ModeCount)
 	binary.LittleEndian.PutUint64(counts.thread[16:], fakeThread)
 	binary.LittleEndian.PutUint64(counts.thread[128:], 6)
 	add(counts)
 	f.Add(newFakeLLVM().bytes())
 	f.Fuzz(func(t *testing.T, data []byte) {
-		data = append(data, make([]byte, chunkSize)...)
+		data = append(data, make([]byte, ring.ChunkSize)...)
 		c, err := readCore("core", bytes.NewReader(data), int64(len(data)))
 		if err != nil {
 			return
@@ -389,7 +390,7 @@ func FuzzCore(f *testing.F) {
 				}
 				// Records have the same size in rings and traces, except after a
 				// backward clock step. Each can appear once per root.
-				if b.Len() > 1<<16+4*len(data)*maxRoots {
+				if b.Len() > 1<<16+4*len(data)*ring.MaxRoots {
 					t.Errorf("got a trace of %d bytes from a core of %d", b.Len(), len(data))
 				}
 			}

@@ -1,4 +1,4 @@
-package recorder
+package core
 
 import (
 	"errors"
@@ -11,6 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xray-tools/xray/recorder/attach"
+	"github.com/xray-tools/xray/recorder/proc"
+	"github.com/xray-tools/xray/recorder/ring"
 )
 
 // OpenProcess reads the memory of a running process. It finds only the records of LLVM's runtime. For a
@@ -40,23 +42,23 @@ func OpenProcess(pid int) (c *Core, err error) {
 		return nil, fmt.Errorf("%s is in another time namespace: run xray there, or make a core dump with gcore", name)
 	}
 	c = &Core{
-		image: &image{name: name, in: mem, size: userSpace},
+		image: &ring.Image{Name: name, In: mem, Size: ring.UserSpace},
 		file:  mem, exe: proc("exe"),
 		live: &liveMemory{micros: monotonicMicros, runs: runsIn(pid)},
 	}
 	c.program, _ = os.Readlink(c.exe)
 	c.aux, _ = os.ReadFile(proc("auxv"))
 	for _, r := range ranges {
-		if r[1] <= userSpace {
-			c.image.segments = append(c.image.segments, segment{address: r[0], memory: r[1] - r[0], offset: r[0], bytes: r[1] - r[0], writable: true})
+		if r[1] <= ring.UserSpace {
+			c.image.Segments = append(c.image.Segments, ring.Segment{Address: r[0], Memory: r[1] - r[0], Offset: r[0], Bytes: r[1] - r[0], Writable: true})
 		}
 	}
-	for _, address := range c.image.searchSegments(rootMagic, maxRoots, isSmall) {
-		if root, err := c.image.parseRoot(address); err == nil && root.nthreads > 0 {
+	for _, address := range c.image.SearchSegments(ring.RootMagic, ring.MaxRoots, ring.IsSmall) {
+		if root, err := c.image.ParseRoot(address); err == nil && root.Nthreads > 0 {
 			return nil, fmt.Errorf("%s has xray's recorder: save its records with `xray ctl %d snapshot`", name, pid)
 		}
 	}
-	for _, wanted := range searches {
+	for _, wanted := range ring.Searches {
 		if err := c.findLogs(wanted); err != nil {
 			return nil, err
 		}
@@ -83,7 +85,7 @@ func runsIn(pid int) func(int32) bool {
 	dirs, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
 	for _, dir := range dirs {
 		tid, _ := strconv.Atoi(filepath.Base(dir))
-		if name, err := innerPID(tid); err == nil {
+		if name, err := proc.InnerPID(tid); err == nil {
 			threads[int32(name)] = true
 		}
 	}

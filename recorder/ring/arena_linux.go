@@ -1,0 +1,377 @@
+package ring
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/xray-tools/xray/reader"
+	"golang.org/x/sys/unix"
+)
+
+// The layout of the arena, as in runtime/arena.h, version 4.
+const (
+	ArenaMagic     = "XRAY-ARENA-1\x00\x00\x00\x00"
+	ArenaVersion   = 4
+	arenaHeader    = 4096
+	SlotSize       = 256
+	maxSlots       = 1 << 16
+	processSize    = 192
+	maxProcesses   = 1 << 14
+	MaxArenaText   = 4 << 20
+	slotsAt        = arenaHeader
+	processesAt    = slotsAt + maxSlots*SlotSize
+	ArenaHeadSize  = processesAt + maxProcesses*processSize
+	LargestArena   = 64 << 30
+	SmallestArena  = 64 << 20
+	HelloSize      = 72
+	HelloKeyAt     = 40
+	MaxRingChunks  = 1 << 16
+	MaxCounters    = 1 << 29
+	arenaSizeAt    = 32
+	ArenaBaseAt    = 40
+	arenaNextAt    = 48
+	arenaSessionAt = 56
+	ArenaNSlotsAt  = 64
+	ArenaNProcsAt  = 68
+	arenaSlotsAt   = 72
+	arenaProcsAt   = 80
+	arenaStreamAt  = 88
+	arenaDropAt    = 92
+	arenaBeatAt    = 96
+	ArenaBellAt    = 104
+	ArenaClosedAt  = 108
+	ArenaKeeperAt  = 112
+	ArenaFreeAt    = 116
+	ArenaLimitsAt  = 120
+	ArenaSpentAt   = 128
+	ArenaDecidedAt = 132
+	ArenaBurstAt   = 136
+	arenaPlanAt    = 1160
+	MaxBurst       = 255
+	MaxLimits      = 1 << 22 // as many bits follow the limits, see chooseLooked
+)
+
+// States of a slot and of a process.
+const (
+	SlotFree = iota
+	SlotTaken
+	SlotLive
+	SlotEnded
+	SlotDone
+)
+
+const (
+	ProcessFree = iota
+	processTaken
+	ProcessLive
+)
+
+// Offsets in struct xr_slot and struct xr_process.
+const (
+	SlotStateAt, SlotProcessAt, SlotTIDAt, SlotOwnerAt          = 0, 4, 8, 12
+	SlotRingAt, SlotChunksAt, SlotTakenAt, SlotConsumedAt       = 16, 24, 32, 40
+	SlotWaitingAt, SlotFirstAt, SlotLastAt                      = 48, 56, 64
+	SlotDroppedAt, SlotTruncatedAt, SlotWaitedAt, SlotNameAt    = 72, 80, 88, 96
+	SlotCountersAt, SlotNCountersAt, SlotProfileAt              = 112, 120, 128
+	SlotSumsAt, SlotNSumsAt, SlotWritingAt                      = 136, 144, 152
+	slotGoneAt                                                  = 160
+	ProcessStateAt, ProcessPIDAt, ProcessPPIDAt, ProcessSinceAt = 0, 4, 8, 16
+	ProcessFlushAskedAt, ProcessFlushDoneAt, processModeAt      = 24, 28, 32
+	ProcessTextsAt, ProcessTextAt, ProcessTextSizeAt            = 36, 40, 56
+	ProcessDroppedAt, ProcessHookedAt, ProcessNHookedAt         = 72, 80, 88
+	ProcessWindowsAt, ProcessNWindowsAt, ProcessSpaceAt         = 96, 104, 112
+	ProcessEndedAt                                              = 120
+	processMemoryAt                                             = 128 // struct xr_memory
+)
+
+// Arena is memory that processes share with their observer, which creates it. Its contents can change
+// at any time and can be anything, because the program can write to it by mistake. So the observer
+// copies data before use, and checks it.
+type Arena struct {
+	Mem  []byte
+	FD   int // of the memory
+	size uint64
+	from uint64                                  // TSC when it was created
+	Over chan struct{}                           // closed when the keeper may end
+	held struct{ next, offset, pending uintptr } // the kernel's struct robust_list_head
+}
+
+// ArenaOptions say what processes do with an arena.
+type ArenaOptions struct {
+	Session uint64
+	Limits  bool // a budget limits how many calls of each function are recorded
+	Rings   bool // threads keep their latest records, and nobody writes chunks as they fill up
+	Drop    bool // threads drop records instead of waiting
+}
+
+// ArenaName is the name of an arena's memory in /proc/PID/maps.
+const ArenaName = "xray-arena"
+
+// NewArena creates an empty arena of this size, or a smaller one if the limit on the observer's
+// address space does not allow that.
+func NewArena(o *ArenaOptions, size int64) (*Arena, error) {
+	fd, err := unix.MemfdCreate(ArenaName, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return nil, fmt.Errorf("cannot create memory to share with the program: %w", err)
+	}
+	for ; size >= SmallestArena; size /= 4 {
+		if err = unix.Ftruncate(fd, size); err != nil {
+			continue
+		}
+		var mem []byte
+		if mem, err = unix.Mmap(fd, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE); err != nil {
+			continue
+		}
+		a := &Arena{Mem: mem, FD: fd, size: uint64(size), from: ReadTSC(), Over: make(chan struct{})}
+		// Who has the descriptor could otherwise truncate the memory, and reading it would be a fault.
+		// Its size is that of addresses: pages exist only where something was written.
+		if _, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL); err != nil {
+			return nil, errors.Join(fmt.Errorf("cannot seal the memory to share with the program: %w", err), a.Close())
+		}
+		a.format(o)
+		return a, nil
+	}
+	unix.Close(fd)
+	return nil, fmt.Errorf("cannot map memory to share with the program: %w", err)
+}
+
+func (a *Arena) format(o *ArenaOptions) {
+	copy(a.Mem, ArenaMagic)
+	le := binary.LittleEndian
+	for i, v := range []uint32{ArenaVersion, SlotSize, processSize, ChunkSize} {
+		le.PutUint32(a.Mem[16+4*i:], v)
+	}
+	le.PutUint64(a.Mem[arenaSizeAt:], a.size)
+	next := uint64(ArenaHeadSize+ChunkSize-1) &^ (ChunkSize - 1)
+	if o.Limits {
+		le.PutUint64(a.Mem[ArenaLimitsAt:], next)
+		next += 8*MaxLimits + MaxLimits/8
+	}
+	le.PutUint64(a.Mem[arenaNextAt:], next)
+	le.PutUint64(a.Mem[arenaSessionAt:], o.Session)
+	le.PutUint64(a.Mem[arenaSlotsAt:], slotsAt)
+	le.PutUint64(a.Mem[arenaProcsAt:], processesAt)
+	if !o.Rings {
+		le.PutUint32(a.Mem[arenaStreamAt:], 1)
+	}
+	if o.Drop {
+		le.PutUint32(a.Mem[arenaDropAt:], 1)
+	}
+}
+
+func (a *Arena) Close() error {
+	close(a.Over)
+	return errors.Join(unix.Munmap(a.Mem), unix.Close(a.FD))
+}
+
+// Keep makes the kernel mark the arena when this process ends, however it ends. So its processes need
+// not know who observes them. The mark is that of a robust futex, which a thread of its own holds.
+func (a *Arena) Keep() {
+	kept := make(chan struct{})
+	go func() {
+		runtime.LockOSThread() // the thread ends with this goroutine
+		word := a.Word32(ArenaKeeperAt)
+		a.held.next, a.held.pending = uintptr(unsafe.Pointer(&a.held)), uintptr(unsafe.Pointer(word))
+		if _, _, err := unix.RawSyscall(unix.SYS_SET_ROBUST_LIST, a.held.next, unsafe.Sizeof(a.held), 0); err == 0 {
+			atomic.StoreUint32(word, uint32(unix.Gettid()))
+		}
+		close(kept)
+		<-a.Over
+	}()
+	<-kept
+}
+
+// Guarded runs f. If the memory that is shared with a program cannot be read, Guarded returns an error
+// instead of ending this process.
+func Guarded(f func()) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		r := recover()
+		if r == nil {
+			return
+		}
+		fault, ok := r.(interface {
+			error
+			Addr() uintptr
+		})
+		if !ok {
+			panic(r)
+		}
+		err = fmt.Errorf("cannot read the memory that is shared with the program: %w", fault)
+	}()
+	f()
+	return nil
+}
+
+func (a *Arena) Word32(at uint64) *uint32 { return (*uint32)(unsafe.Pointer(&a.Mem[at])) }
+func (a *Arena) Word64(at uint64) *uint64 { return (*uint64)(unsafe.Pointer(&a.Mem[at])) }
+func (a *Arena) U32(at uint64) uint32     { return atomic.LoadUint32(a.Word32(at)) }
+func (a *Arena) U64(at uint64) uint64     { return atomic.LoadUint64(a.Word64(at)) }
+
+// Plausible reports whether a thread can have made so many calls, or can have run for so many ticks. A
+// program may write any number into the arena.
+func (a *Arena) Plausible(n uint64) bool {
+	const second = 1 << 32 // more or less
+	return n <= ReadTSC()-a.from+second
+}
+
+// Offset returns the offset of size bytes from their address in the processes. It returns false if
+// they are not in the arena.
+func (a *Arena) Offset(address, size uint64) (uint64, bool) {
+	at := address - a.U64(ArenaBaseAt)
+	if address == 0 || at < ArenaHeadSize || at > a.size || size > a.size-at || at%8 != 0 {
+		return 0, false
+	}
+	return at, true
+}
+
+// Read copies memory at an address. It returns nil if the memory is not in the arena.
+func (a *Arena) Read(address, size uint64) []byte {
+	at, ok := a.Offset(address, size)
+	if !ok {
+		return nil
+	}
+	return append([]byte(nil), a.Mem[at:at+size]...)
+}
+
+func (a *Arena) Slots() uint32     { return min(a.U32(ArenaNSlotsAt), maxSlots) }
+func (a *Arena) Processes() uint32 { return min(a.U32(ArenaNProcsAt), maxProcesses) }
+
+// Owns reports whether a slot belongs to a process. A thread that takes a slot sets the process before
+// it makes the slot live, and only the observer frees slots. So the state must be read first.
+func (a *Arena) Owns(process, slot uint32) bool {
+	at := SlotAt(slot)
+	return a.U32(at+SlotStateAt) > SlotTaken && a.U32(at+SlotProcessAt) == process
+}
+
+// RingChunks returns the numbers of the first and the last chunk in the ring of a thread that has
+// ended. If the thread was killed while it took a chunk, that chunk has no records yet, and it has
+// replaced the oldest one.
+func (a *Arena) RingChunks(slot uint32) (first, last uint64) {
+	at := SlotAt(slot)
+	chunks, taken := min(a.U64(at+SlotChunksAt), MaxRingChunks), a.U64(at+SlotTakenAt)
+	gone := min(a.U64(at+slotGoneAt), taken)
+	if taken < chunks || chunks == 0 {
+		return 1 + min(gone, chunks), min(taken, chunks)
+	}
+	first = taken - chunks + 1
+	if first <= gone {
+		return gone + 1, taken
+	}
+	place, ok := a.Offset(a.U64(at+SlotRingAt)+taken%chunks*ChunkSize, ChunkSize)
+	if ok && a.U64(place) == 2*(taken+1)-1 || ok && a.U64(place) == 2*(taken+1) {
+		first++
+	}
+	return first, taken
+}
+
+func SlotAt(i uint32) uint64    { return slotsAt + uint64(i)*SlotSize }
+func ProcessAt(i uint32) uint64 { return processesAt + uint64(i)*processSize }
+
+// PunchHole releases the memory of a range of addresses, which then reads as zeros.
+func (a *Arena) PunchHole(address, size uint64) {
+	if at, ok := a.Offset(address, size); ok && size > 0 {
+		_ = unix.Fallocate(a.FD, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, int64(at), int64(size))
+	}
+}
+
+func Futex(word *uint32, op int, value uint32, timeout *unix.Timespec) {
+	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), uintptr(op), uintptr(value), uintptr(unsafe.Pointer(timeout)), 0, 0)
+}
+
+const (
+	FutexWait = 0
+	FutexWake = 1
+)
+
+// Streams reports whether chunks are written as they fill up. If not, there is nothing to do until
+// a process ends.
+func (a *Arena) Streams() bool { return a.U32(arenaStreamAt) != 0 }
+
+// IsClosed reports whether the processes no longer wait for their observer, because it did nothing for
+// long, and write the rest themselves.
+func (a *Arena) IsClosed() bool { return a.U32(ArenaClosedAt) != 0 }
+
+// Beat tells the processes that their observer is running.
+func (a *Arena) Beat() {
+	atomic.AddUint64(a.Word64(arenaBeatAt), 1)
+}
+
+// Text returns the newest metadata of a process, or nil if there is none yet. The arena has the latest
+// two versions. If the process overwrites a version while text reads it, text tries again.
+func (a *Arena) Text(process uint32) (text []byte, version uint32) {
+	at := ProcessAt(process)
+	for range 4 {
+		version = a.U32(at + ProcessTextsAt)
+		if version == 0 {
+			return nil, 0
+		}
+		i := uint64(version&1) * 8
+		size := a.U64(at + ProcessTextSizeAt + i)
+		if size > MaxArenaText {
+			return nil, version
+		}
+		text = a.Read(a.U64(at+ProcessTextAt+i), size)
+		if a.U32(at+ProcessTextsAt)-version < 2 {
+			return text, version
+		}
+	}
+	return text, version
+}
+
+// Words calls each with the nonzero ones of the n sums at an address. It omits those that are not plausible,
+// and returns their number. It reads the memory through its file, because touching unused pages would
+// allocate them.
+func (a *Arena) Words(address, n uint64, each func(i, v uint64)) (damaged uint64) {
+	at, ok := a.Offset(address, 8*n)
+	if !ok {
+		return 0
+	}
+	buf := make([]byte, ChunkSize)
+	for from, end := int64(at), int64(at+8*n); from < end; {
+		data, err := unix.Seek(a.FD, from, unix.SEEK_DATA)
+		if err != nil || data >= end {
+			return damaged
+		}
+		from = data &^ 7
+		k, err := unix.Pread(a.FD, buf[:min(int64(len(buf)), end-from)], from)
+		if err != nil || k < 8 {
+			return damaged
+		}
+		for i := 0; i+8 <= k; i += 8 {
+			switch v := binary.LittleEndian.Uint64(buf[i:]); {
+			case v == 0:
+			case a.Plausible(v):
+				each(uint64(from+int64(i)-int64(at))/8, v)
+			case i > 0 || from > int64(at): // the first word may be the address of another table
+				damaged++
+			}
+		}
+		from += int64(k &^ 7)
+	}
+	return damaged
+}
+
+// MemoryOf returns the limit of memory of a process, or nil.
+func (a *Arena) MemoryOf(process uint32) *reader.Memory {
+	at := ProcessAt(process) + processMemoryAt
+	var chunks [5]uint64
+	for i := range chunks {
+		chunks[i] = min(a.U64(at+8*uint64(i)), a.size) * ChunkSize
+	}
+	if chunks[0] == 0 {
+		return nil
+	}
+	return &reader.Memory{Limit: chunks[0], Used: chunks[1], Peak: chunks[2], RingsGivenUp: chunks[3] / ChunkSize, BytesGivenUp: chunks[4]}
+}
+
+// Plan returns when windows begin in the arena, in nanoseconds of CLOCK_MONOTONIC, or 0.
+func (a *Arena) Plan() uint64 { return a.U64(arenaPlanAt) }
+
+// Follow makes windows begin at the same times as in another arena.
+func (a *Arena) Follow(plan uint64) { atomic.StoreUint64(a.Word64(arenaPlanAt), plan) }

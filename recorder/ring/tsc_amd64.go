@@ -1,0 +1,4 @@
+package ring
+
+// ReadTSC reads the time stamp counter.
+func ReadTSC() uint64

@@ -1,4 +1,0 @@
-package recorder
-
-// rdtsc reads the time stamp counter.
-func rdtsc() uint64
