@@ -67,6 +67,34 @@ func floorOfRuntime() map[string]int {
 	return floor
 }
 
+// Files include headers of their own floor and below, and the table of calls upwards.
+func TestRuntimeIncludesPointDown(t *testing.T) {
+	t.Parallel()
+	floor, include := floorOfRuntime(), regexp.MustCompile(`(?m)^#include "(.*)\.h"$`)
+	files, err := filepath.Glob("runtime/*.[chS]")
+	if err != nil || len(files) < 50 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own, ok := floor[strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))]
+		if !ok {
+			t.Errorf("%s is on no floor", file)
+		}
+		if file == "runtime/hooks.h" {
+			own = 0 // every floor includes it
+		}
+		for _, m := range include.FindAllStringSubmatch(string(text), -1) {
+			if f, ok := floor[m[1]]; m[1] != "hooks" && m[1] != "xray/recorder" && (!ok || f > own) {
+				t.Errorf("%s includes %s.h, which is on a higher floor", file, m[1])
+			}
+		}
+	}
+}
+
 // Calls and variables point down from floor to floor, but for the table of calls upwards.
 func TestRuntimeFloors(t *testing.T) {
 	t.Parallel()

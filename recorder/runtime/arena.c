@@ -19,8 +19,6 @@
 #include "syscall.h"
 #include "text.h"
 #include "warnings.h"
-#include "window.h"
-#include "writer.h"
 
 static struct xr_arena *arena;
 static struct xr_process *self; /* null if no entry is left */
@@ -435,10 +433,9 @@ void xr_arena_publish(void)
 	if (!arena || xr_is_sealed() || xr_root.mode == XR_OFF)
 		return;
 	uint64_t signals = xr_block_signals();
-	struct xr_trace trace = {.fd = -1, .blocks = 1, .since = xr_root.min_tsc};
 	struct xr_text *t = xr_map(sizeof *t);
 	if (t)
-		xr_above.put_metadata(t, &trace, 0);
+		xr_above.put_tables(t);
 	xr_lock(XR_LOCK_ENTRY);
 	if (t && t->n && !t->cut)
 		t = __atomic_exchange_n(&latest, t, __ATOMIC_ACQ_REL);

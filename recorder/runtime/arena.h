@@ -19,8 +19,6 @@
 
 #pragma GCC visibility push(hidden)
 
-struct xr_window;
-
 #define XR_ARENA_MAGIC "XRAY-ARENA-1" /* 16 bytes with zeros */
 #define XR_SELECT_MAGIC "XRAY-SELECT-1"
 #define XR_LEFT_MAGIC "XRAY-LEFT-1"

@@ -16,7 +16,6 @@
 #include "hooks.h"
 #include "layout.h"
 #include "locks.h"
-#include "objects.h"
 #include "offcpu.h"
 #include "profile.h"
 #include "ring.h"

@@ -1,6 +1,5 @@
 /* Custom and typed events: writes payloads of the program into the rings. */
 #include "events.h"
-#include "landings.h"
 #include "layout.h"
 #include "libcalls.h"
 #include "ring.h"

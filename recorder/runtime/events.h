@@ -11,6 +11,9 @@ void xr_custom_event(const void *p, uint64_t n);
 void xr_note_event(const void *p, uint64_t n);
 void xr_typed_event(uint64_t type, const void *p, uint64_t n);
 
+/* Records a landing and the exits of the n calls that it leaves, innermost first. */
+void xr_record_left(uint32_t cause, const uint32_t *ids, uint32_t n);
+
 #pragma GCC visibility pop
 
 #endif

@@ -39,6 +39,14 @@ int xr_gcc_any_in(uint64_t but, uint64_t first, uint64_t end);
 void xr_gcc_dump(void (*put)(void *to, const void *p, uint64_t n), void *to);
 /* For a forked child. */
 
+/* The open calls of -mfentry; see landings.h. */
+uint32_t xr_gcc_open_at(uint64_t slot, uint64_t *n);
+void xr_gcc_leave_open(uint64_t n);
+
+/* Returns the ID of the function at this address if it has called a hook of
+ * -finstrument-functions, otherwise 0. */
+uint32_t xr_gcc_known(uint64_t function);
+
 #pragma GCC visibility pop
 
 #endif

@@ -9,7 +9,6 @@
 #pragma GCC visibility push(hidden)
 
 struct xr_text;
-struct xr_trace;
 
 /* Events that a program can handle. Without a handler for arguments, the handler for calls gets
  * them. */
@@ -28,7 +27,7 @@ extern const struct xr_above {
 	void (*open_pending)(void);
 	void (*lost_observer)(void);
 	/* For arena.c. */
-	void (*put_metadata)(struct xr_text *t, struct xr_trace *trace, int complete);
+	void (*put_tables)(struct xr_text *t);
 	/* For budget.c and offcpu.c. */
 	int (*only_exits_on)(uint64_t id);
 	int (*patch_changed)(void);

@@ -17,6 +17,7 @@
 
 #include "budget.h"
 #include "clock.h"
+#include "events.h"
 #include "gcc.h"
 #include "landings.h"
 #include "layout.h"

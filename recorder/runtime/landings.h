@@ -19,22 +19,8 @@ void xr_landings_init(int load);
 /* Depth mode, profile mode and gcc's -mfentry identify open calls by the addresses of their
  * return addresses. A stack walk visits these calls from the innermost outwards, and n is the
  * number of calls further out. These functions subtract the calls at and below slot from n. They
- * return whether a call is at slot; the one in gcc.c returns its ID. */
-int xr_depth_open_at(uint64_t slot, uint64_t *n);
-uint64_t xr_profile_depth(void);
-void xr_profile_open_at(uint64_t slot, uint64_t *n);
-uint32_t xr_gcc_open_at(uint64_t slot, uint64_t *n);
-/* These end all calls except the outermost n. */
-void xr_depth_leave(uint64_t n);
-void xr_profile_leave(uint64_t n);
-void xr_gcc_leave_open(uint64_t n);
-
-/* gcc.c: returns the ID of the function at this address if it has called a hook of
- * -finstrument-functions, otherwise 0. */
-uint32_t xr_gcc_known(uint64_t function);
-
-/* events.c: records a landing and the exits of the n calls that it leaves, innermost first. */
-void xr_record_left(uint32_t cause, const uint32_t *ids, uint32_t n);
+ * return whether a call is at slot; the one in gcc.c returns its ID. xr_..._leave ends all calls except
+ * the outermost n. They are in ring.h, profile.h, gcc.h and budget.h. */
 
 #pragma GCC visibility pop
 

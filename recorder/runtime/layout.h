@@ -299,6 +299,35 @@ enum {
 	XR_META_EDGE, XR_META_CUT,
 	XR_META_CHECKSUM = 32,
 };
+/* An entry of the sled table, possibly unaligned. Offsets are relative to their own addresses. */
+struct xr_sled {
+	int64_t sled, function;
+	uint8_t kind, always, version;
+	uint8_t call; /* XR_CALL_... for libc functions; otherwise 0 */
+	uint8_t padding[12];
+} __attribute__((packed));
+enum { XR_SLED_ENTRY, XR_SLED_EXIT, XR_SLED_TAIL, XR_SLED_ARG, XR_SLED_CUSTOM, XR_SLED_TYPED, XR_SLED_KINDS };
+static inline uint64_t xr_sled_address(const struct xr_sled *s) { return (uintptr_t)&s->sled + s->sled; }
+static inline uint64_t xr_sled_function(const struct xr_sled *s) { return (uintptr_t)&s->function + s->function; }
+/* Returns the ID of the function whose entry sled is at p and on, or 0. See patch.c. */
+static inline uint32_t xr_id_in_entry(const uint8_t *p)
+{
+	uint32_t id;
+	if (p[0] != 0xeb || p[1] != 4 || p[6] != 0xe8)
+		return 0;
+	__builtin_memcpy(&id, p + 2, sizeof id);
+	return id;
+}
+
+/* A time in which everything was recorded, between the TSCs from and to. to is 0 while the window is
+ * open. cpu_ns is the CPU time of the process in it, for an open window up to some ms ago. */
+struct xr_window {
+	uint64_t from, to, cpu_ns;
+};
+
+#define XR_WINDOWS (1 << 16)     /* number of windows that are kept; older ones are overwritten */
+#define XR_MAX_WINDOWS (1 << 21) /* maximum number of windows in a recording, as in readers */
+
 #pragma GCC visibility pop
 
 #endif

@@ -503,3 +503,9 @@ void xr_put_window_block(struct xr_text *t, struct xr_trace *trace)
 	end_block(t, block, METADATA_THREAD, trace);
 	trace->blocks++;
 }
+
+void xr_put_tables(struct xr_text *t)
+{
+	struct xr_trace trace = {.fd = -1, .blocks = 1, .since = xr_root.min_tsc};
+	xr_put_metadata(t, &trace, 0);
+}

@@ -13,6 +13,8 @@ void xr_change(const char *what);
 /* Puts a metadata block into t: the current tables and, if complete, what only a finished trace
  * has. */
 void xr_put_metadata(struct xr_text *t, struct xr_trace *trace, int complete);
+/* Puts the current tables for the observer, without those of the beginning of a trace. */
+void xr_put_tables(struct xr_text *t);
 /* Puts a metadata block with the windows that are not in the trace yet. */
 void xr_put_window_block(struct xr_text *t, struct xr_trace *trace);
 /* Put fields of a JSON object: those of the program, and those of the mode. */

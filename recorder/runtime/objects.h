@@ -9,30 +9,11 @@
 
 #pragma GCC visibility push(hidden)
 
-/* An entry of the sled table, possibly unaligned. Offsets are relative to their own addresses. */
-struct xr_sled {
-	int64_t sled, function;
-	uint8_t kind, always, version;
-	uint8_t call; /* XR_CALL_... for libc functions; otherwise 0 */
-	uint8_t padding[12];
-} __attribute__((packed));
-enum { XR_SLED_ENTRY, XR_SLED_EXIT, XR_SLED_TAIL, XR_SLED_ARG, XR_SLED_CUSTOM, XR_SLED_TYPED, XR_SLED_KINDS };
-static inline uint64_t xr_sled_address(const struct xr_sled *s) { return (uintptr_t)&s->sled + s->sled; }
-static inline uint64_t xr_sled_function(const struct xr_sled *s) { return (uintptr_t)&s->function + s->function; }
 /* Where the symbols of an object are in its file, and which file that is. */
 struct xr_symbol_table {
 	uint64_t offset, size, names_offset, names_size; /* 0 if the object is stripped */
 	uint64_t dev, ino, mtime;
 };
-/* Returns the ID of the function whose entry sled is at p and on, or 0. See patch.c. */
-static inline uint32_t xr_id_in_entry(const uint8_t *p)
-{
-	uint32_t id;
-	if (p[0] != 0xeb || p[1] != 4 || p[6] != 0xe8)
-		return 0;
-	__builtin_memcpy(&id, p + 2, sizeof id);
-	return id;
-}
 /* Private data of the recorder about an object. Same index as the object. */
 struct xr_mapping {
 	uint64_t key;      /* identifies the mapping: hash of address, path and build ID */

@@ -24,7 +24,6 @@
 #include "clock.h"
 #include "hooks.h"
 #include "layout.h"
-#include "lifecycle.h"
 #include "locks.h"
 #include "offcpu.h"
 #include "options.h"

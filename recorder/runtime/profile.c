@@ -10,9 +10,7 @@
  * instructions and record too. Its calls are balanced, and a call counts as open as soon as the
  * depth includes it. */
 #include "arena.h"
-#include "landings.h"
 #include "layout.h"
-#include "lifecycle.h"
 #include "offcpu.h"
 #include "profile.h"
 #include "ring.h"

@@ -152,6 +152,11 @@ void xr_profile_dump_off(void (*put)(void *to, const void *p, uint64_t n), void 
 /* Like xr_counters_dump, for the profile. */
 void xr_profile_dump(void (*put)(void *to, const void *p, uint64_t n), void *to);
 
+/* The open calls of profile mode; see landings.h. */
+uint64_t xr_profile_depth(void);
+void xr_profile_open_at(uint64_t slot, uint64_t *n);
+void xr_profile_leave(uint64_t n);
+
 #pragma GCC visibility pop
 
 #endif

@@ -63,6 +63,10 @@ int xr_depth_wants(uint32_t word, uint64_t sp);
 /* The latest until of kept snapshots, or 0. later.c sets it. */
 extern uint64_t xr_later_until;
 
+/* The open calls of depth mode; see landings.h. */
+int xr_depth_open_at(uint64_t slot, uint64_t *n);
+void xr_depth_leave(uint64_t n);
+
 #pragma GCC visibility pop
 
 #endif

@@ -4,7 +4,6 @@
  * General registers only, and no libc. */
 #include "layout.h"
 #include "libcalls.h"
-#include "objects.h"
 #include "ring.h"
 #include "syscall.h"
 #include "tailcalls.h"

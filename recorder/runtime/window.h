@@ -9,15 +9,6 @@
 struct xr_text;
 struct xr_trace;
 
-/* A time in which everything was recorded, between the TSCs from and to. to is 0 while the window is
- * open. cpu_ns is the CPU time of the process in it, for an open window up to some ms ago. */
-struct xr_window {
-	uint64_t from, to, cpu_ns;
-};
-
-#define XR_WINDOWS (1 << 16)     /* number of windows that are kept; older ones are overwritten */
-#define XR_MAX_WINDOWS (1 << 21) /* maximum number of windows in a recording, as in readers */
-
 /* Returns whether records of this time are in a window, and which. This needs no lock. */
 int xr_window_at(uint64_t tsc, struct xr_window *w);
 /* Returns whether the recording has windows. This needs no lock. All other functions need

@@ -19,7 +19,6 @@
 #include "clock.h"
 #include "later.h"
 #include "layout.h"
-#include "lifecycle.h"
 #include "locks.h"
 #include "metadata.h"
 #include "offcpu.h"
