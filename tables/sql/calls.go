@@ -27,7 +27,7 @@ func (m module) Create(ctx vtab.Context, _ []string) (vtab.Table, error) {
 	case "events":
 		return eventTable{db: m.db}, nil
 	}
-	return &listTable{db: m.db, table: m.table}, nil
+	return &listTable{db: m.db, table: m.table, columns: m.table.Of(tables.Queries)}, nil
 }
 
 // Connect implements [vtab.Module].

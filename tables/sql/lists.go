@@ -17,11 +17,12 @@ import (
 // listTable is a table that fits into memory: one of functions, paths, threads and traces.
 type listTable struct {
 	noRelease
-	db     *DB
-	table  *tables.Table
-	rows   [][]any // nil until they are needed
-	index  []map[driver.Value][]int32
-	loaded bool
+	db      *DB
+	table   *tables.Table
+	columns []tables.Column
+	rows    [][]any // nil until they are needed
+	index   []map[driver.Value][]int32
+	loaded  bool
 }
 
 // BestIndex looks rows up by one column if it can. The index of a column is made when it is
@@ -57,7 +58,7 @@ func (t *listTable) load() error {
 	if t.rows, err = t.db.listRows(t.table.Name); err != nil {
 		return t.db.fail(err)
 	}
-	t.index = make([]map[driver.Value][]int32, len(t.table.Of(tables.Queries)))
+	t.index = make([]map[driver.Value][]int32, len(t.columns))
 	t.loaded = true
 	return nil
 }
@@ -93,7 +94,7 @@ func (c *listCursor) Filter(column int, _ string, args []vtab.Value) error {
 	// SQLite may convert other values before it compares them.
 	_, text := args[0].(string)
 	_, integer := args[0].(int64)
-	want := c.t.table.Of(tables.Queries)[column].SQL()
+	want := c.t.columns[column].SQL()
 	if text && want == tables.SQLText || integer && want == tables.SQLInteger {
 		c.chosen = c.t.with(column, args[0])
 		if c.chosen == nil {
