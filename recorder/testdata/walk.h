@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "budget.h"
+#include "events.h"
 #include "gcc.h"
 #include "landings.h"
 #include "layout.h"
