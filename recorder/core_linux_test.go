@@ -565,7 +565,10 @@ func TestCoreOfBudget(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustAsk(t, cmd.Process.Pid, "start mode=record limited=30000")
-	await(t, cmd.Process.Pid, "status", func(a map[string]any) bool { return a["ring_bytes"].(float64) > 0 })
+	for recorded := false; !recorded; {
+		snapshot, _ := createFile(t)
+		recorded = mustAsk(t, cmd.Process.Pid, "snapshot", snapshot)["records"] != 0.0
+	}
 	_ = cmd.Process.Signal(syscall.SIGABRT)
 	_ = cmd.Wait()
 	cores, _ := filepath.Glob(filepath.Join(cmd.Dir, "core*"))

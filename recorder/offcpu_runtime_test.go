@@ -384,7 +384,7 @@ func TestSwitchesInProfiles(t *testing.T) {
 // Time that a thread waits for the recorder is separate from the thread's own waits, even between
 // the same two records.
 func TestRecorderBlocks(t *testing.T) {
-	const stream, slow = "			xr_stream(t, 0);\n	} else {", `			xr_stream(t, 0);
+	const stream, slow = "			xr_above.stream(t, 0);\n	} else {", `			xr_above.stream(t, 0);
 		struct timespec disk = {0, 4000000};
 		xr_sys2(SYS_nanosleep, (intptr_t)&disk, 0);
 	} else {`

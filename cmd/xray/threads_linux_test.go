@@ -147,7 +147,7 @@ func TestMemoryOfThreadsAndFunctions(t *testing.T) {
 		{"account --per-thread", true},
 		{"residency", true},
 		{"convert -f perfetto", true},
-		{"convert -f pprof --per-thread", false},
+		{"convert -f pprof --per-thread", true},
 		{"stack --per-thread", false},
 	} {
 		t.Run(test.command, func(t *testing.T) {

@@ -24,6 +24,7 @@ type cuts struct {
 	// partly are the functions with missing calls, if they are known.
 	partly  []reader.BudgetFunction
 	unknown bool
+	certain *sync.Map // by function: whether its tail calls are certain
 }
 
 // cutsByFile are those of the recordings that had a budget.
@@ -54,7 +55,7 @@ func cutsOf(src Source) cutsByFile {
 		if of == nil {
 			of = make(cutsByFile)
 		}
-		c := cuts{first: make(map[reader.FuncID]uint64), partly: r.Budget.Functions, unknown: !r.Budget.Known()}
+		c := cuts{first: make(map[reader.FuncID]uint64), partly: r.Budget.Functions, unknown: !r.Budget.Known(), certain: new(sync.Map)}
 		for _, change := range r.Budget.Changes {
 			if change.To != reader.FunctionCut {
 				continue
@@ -69,26 +70,20 @@ func cutsOf(src Source) cutsByFile {
 	return of
 }
 
-// code returns the information that code gives about a trace with these cuts. Calls may be missing
-// between two recorded calls. So a tail call may continue in the next call only if no calls are
-// missing of any function that it may lead to.
-func (of cutsByFile) code(continues func(from, to reader.FuncID) bool) Code {
-	if continues == nil {
-		return Code{}
+// isCertain reports whether a tail call of a function continues in the next call of its thread, if that may be
+// its target. Calls may be missing between two recorded calls. So no calls may be missing, in the same file, of
+// any function that the tail call may lead to.
+func (of cutsByFile) isCertain(file int32, from reader.FuncID, continues func(from, to reader.FuncID) bool) bool {
+	c, ok := of[file]
+	if !ok {
+		return true
 	}
-	var known sync.Map // by function: whether its tail calls are certain
-	certain := func(from reader.FuncID) bool {
-		if is, ok := known.Load(from); ok {
-			return is.(bool)
-		}
-		is := true
-		for _, c := range of {
-			is = is && !c.unknown && !slices.ContainsFunc(c.partly, func(f reader.BudgetFunction) bool { return continues(from, f.Func) })
-		}
-		known.Store(from, is)
-		return is
+	if is, ok := c.certain.Load(from); ok {
+		return is.(bool)
 	}
-	return Code{Continue: func(from, to reader.FuncID) bool { return continues(from, to) && certain(from) }}
+	is := !c.unknown && !slices.ContainsFunc(c.partly, func(f reader.BudgetFunction) bool { return continues(from, f.Func) })
+	c.certain.Store(from, is)
+	return is
 }
 
 // cut gives up the calls that the recorder gave up before tsc.

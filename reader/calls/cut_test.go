@@ -67,6 +67,39 @@ func TestTailCallsWithinABudget(t *testing.T) {
 	}
 }
 
+// limitedFiles are recordings that had budgets of their own.
+type limitedFiles struct {
+	blocks
+	budgets []reader.Budget
+}
+
+func (l limitedFiles) Files() []string { return make([]string, len(l.budgets)) }
+func (l limitedFiles) Recording(file int) *reader.Recording {
+	return &reader.Recording{Budget: l.budgets[file]}
+}
+
+// What is missing in one file says nothing about the tail calls in another.
+func TestTailCallsOfFilesWithBudgets(t *testing.T) {
+	src := limitedFiles{budgets: []reader.Budget{
+		{Share: 30000, To: 1000, Functions: []reader.BudgetFunction{{Func: 2, Counted: 1}}}, {Share: 30000, To: 1000},
+	}}
+	for file := range int32(2) {
+		src.blocks = append(src.blocks, &reader.Block{Thread: reader.Thread{File: file}, Index: int(file), Events: []reader.Event{
+			{TSC: 10, Func: 1, Kind: reader.Enter}, {TSC: 20, Func: 1, Kind: reader.TailExit},
+			{TSC: 21, Func: 2, Kind: reader.Enter}, {TSC: 50, Func: 2, Kind: reader.Exit},
+		}})
+	}
+	w, _, err := calls.Run(src, calls.Options{Shards: 1, Code: calls.Code{Continue: func(from, to reader.FuncID) bool { return from == 1 }}}, func() waits { return waits{} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range []calls.End{calls.TailExited, calls.Continued} {
+		if c := w[file].calls; !slices.ContainsFunc(c, func(c calls.Call) bool { return c.Func == 1 && c.End == want }) {
+			t.Errorf("file %d: %+v", file, c)
+		}
+	}
+}
+
 // If a call leaves through a tail call, and its function is given up before the next record, the
 // call ended with the tail call. Its caller goes on.
 func TestCutAfterATailExit(t *testing.T) {

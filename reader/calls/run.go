@@ -237,7 +237,7 @@ func Run[S Analysis[S]](src Source, opts Options, newSink func() S) (S, *Stats, 
 		opts.Shards, opts.anyOrder = runtime.GOMAXPROCS(0), true
 	}
 	if opts.cuts = cutsOf(src); opts.cuts != nil {
-		opts.Code = opts.cuts.code(opts.Continue)
+		opts.Code = Code{Continue: opts.Continue}
 	}
 	if opts.Paths && opts.Budget != nil {
 		return runBudget(src, opts, newSink)

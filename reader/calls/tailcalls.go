@@ -23,7 +23,7 @@ func (s *shard) await(th *thread, fn reader.FuncID) {
 
 // resolve ends or continues the call that awaits the next record, which is e.
 func (s *shard) resolve(th *thread, e *reader.Event) error {
-	if !e.Kind.IsEnter() || !s.opts.Continue(th.awaited, e.Func) {
+	if !e.Kind.IsEnter() || !s.opts.Continue(th.awaited, e.Func) || !s.opts.cuts.isCertain(th.id.File, th.awaited, s.opts.Continue) {
 		return s.stopAwaiting(th)
 	}
 	th.awaits = false
