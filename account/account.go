@@ -216,7 +216,7 @@ func (a *Analysis) Sums(s *calls.Sums) error {
 	return nil
 }
 
-// OnlyCalls reports whether the options need single calls, so that counts and sums of calls say nothing.
+// OnlyCalls reports whether the options need single calls, so that sums of calls say nothing.
 func (a *Analysis) OnlyCalls() bool { return a.opts.RecursiveOnly || a.prober != nil }
 
 // Count adds n calls of a function that were only counted.

@@ -60,7 +60,9 @@ func (s *sums) OnlyCalls() bool { return s.clip != nil }
 
 // Count implements [session.CountSink].
 func (s *sums) Count(th reader.Thread, index int, fn reader.FuncID, calls uint64) {
-	s.within.Count(th, index, fn, calls)
+	if s.clip == nil { // it is not known which of them were in a window
+		s.within.Count(th, index, fn, calls)
+	}
 }
 
 // Pruned implements [session.PrunedSink].

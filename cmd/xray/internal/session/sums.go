@@ -18,13 +18,14 @@ type PrunedSink interface {
 }
 
 // feed gives an analysis what traces have besides records of calls, if it takes that: see [CountSink],
-// [PrunedSink] and [BudgetSink]. An analysis that needs single calls says so by OnlyCalls.
+// [PrunedSink] and [BudgetSink]. An analysis for which sums say nothing says so by
+// OnlyCalls.
 func (s *Session) feed(scope Scope, run *Run, sink any) (err error) {
-	if o, ok := sink.(interface{ OnlyCalls() bool }); ok && o.OnlyCalls() {
-		return nil
-	}
 	if c, ok := sink.(CountSink); ok {
-		err = s.addCounters(scope, run, c)
+		err = s.addCounters(s.Scope, run, c) // the pass may choose more functions than the report shows
+	}
+	if o, ok := sink.(interface{ OnlyCalls() bool }); ok && o.OnlyCalls() {
+		return err
 	}
 	if p, ok := sink.(PrunedSink); ok && err == nil {
 		err = s.addPruned(scope, run, p)
