@@ -53,7 +53,7 @@ var runtimeFloors = []string{
 	"arena budget counters events folded libcalls libcalls_amd64 offcpu profile profile_dump ring shared sums tailcalls threads trampoline_amd64",
 	"gcc gcc_amd64 imports jumps landings loader objects parts patch sleds",
 	"later metadata window writer",
-	"api control handlers_amd64 hooks interpose interpose_amd64 interpose_exec lifecycle llvm_api llvm_flags llvm_log stubs",
+	"api commands control dumps handlers_amd64 hooks interpose interpose_amd64 interpose_exec lifecycle llvm_api llvm_flags llvm_log server stubs",
 }
 
 // floorOfRuntime returns the floor of each file of the runtime.

@@ -6,7 +6,7 @@
 #include "api.h"
 #include "arena.h"
 #include "clock.h"
-#include "control.h"
+#include "commands.h"
 #include "events.h"
 #include "later.h"
 #include "layout.h"

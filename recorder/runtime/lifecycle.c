@@ -10,6 +10,7 @@
 #include "clock.h"
 #include "control.h"
 #include "descriptors.h"
+#include "dumps.h"
 #include "imports.h"
 #include "landings.h"
 #include "later.h"
