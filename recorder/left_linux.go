@@ -80,33 +80,39 @@ func (ob *Observer) leave(pid int, packet []byte) {
 	}
 }
 
-// execution identifies the program that a process executes, or is 0 if this is unknown: it is where the stack began,
-// which is random, and the file.
+// execution identifies what a process executes: where its stack began, which is random, and its file.
 type execution struct {
 	stack uint64
-	path  string
+	file  string
 }
 
-func executionOf(pid int) execution {
-	path, err := os.Readlink(filepath.Join("/proc", strconv.Itoa(pid), "exe"))
-	if err != nil {
-		return execution{}
-	}
+// executionOf returns what a process executes, or an execution without a stack if that is unknown. A process
+// that ends has no stack any more, and its file may be read before.
+func executionOf(pid int) (e execution) {
 	const startStack = 28
-	return execution{proc.StatField(pid, startStack), path}
+	if e.file, _ = os.Readlink(filepath.Join("/proc", strconv.Itoa(pid), "exe")); e.file != "" {
+		e.stack = proc.StatField(pid, startStack)
+	}
+	return e
 }
 
 // watchExecution notices that a process has executed a program. If that has the runtime, it gets an arena of its
 // own, and this entry of the process ends.
-func (p *observedProcess) watchExecution(of execution) {
+func (p *observedProcess) watchExecution(a *arenaObserver) {
 	const often = 100 * time.Millisecond
-	if p.host <= 0 || time.Since(p.compared) < often {
+	if p.handle < 0 || time.Since(p.compared) < often {
 		return
 	}
 	p.compared = time.Now()
-	if now := executionOf(p.host); now != of && now != (execution{}) && of != (execution{}) {
-		p.executes = now.path
+	if now := executionOf(p.host); now != a.execution && p.executes != now.file && p.hasLeft(a, now) {
+		p.executes = now.file
 	}
+}
+
+// hasLeft reports whether a process executes this, and no longer what it shared the arena for. The file of
+// that may have another name by now. Nothing that /proc says of a process that has ended meanwhile counts.
+func (p *observedProcess) hasLeft(a *arenaObserver, now execution) bool {
+	return now.stack != 0 && a.execution.stack != 0 && a.isOther(p.host) && executionOf(p.host) == now && !hasEnded(p.handle)
 }
 
 // reportExecuted reports the program that a process has executed without the runtime, if it is instrumented.

@@ -33,6 +33,7 @@ type Observer struct {
 	arenas   []*arenaObserver // of processes that are running, or may be
 	finished []ObservedTrace
 	problems []error
+	further  int    // problems that are only counted
 	plan     uint64 // when a window begins in all arenas, in nanoseconds of CLOCK_MONOTONIC, or 0
 	asked    uint64 // number of calls of Settle
 	leaving  bool   // HandOver was called
@@ -103,9 +104,11 @@ func (ob *Observer) Run(ctx context.Context) error {
 func (ob *Observer) problem(err error) {
 	ob.mu.Lock()
 	defer ob.mu.Unlock()
-	if len(ob.problems) < 16 {
-		ob.problems = append(ob.problems, err)
+	if len(ob.problems) == 16 {
+		ob.further++
+		return
 	}
+	ob.problems = append(ob.problems, err)
 }
 
 // welcome answers the packet of a visitor: the hello of a program, or a request for scheduler events.
@@ -194,6 +197,9 @@ func (ob *Observer) Settle() *Observed {
 	for _, err := range ob.problems {
 		o.Problems = append(o.Problems, err.Error())
 	}
+	if ob.further > 0 {
+		o.Problems = append(o.Problems, fmt.Sprintf("%d further errors", ob.further))
+	}
 	return o
 }
 
@@ -248,6 +254,13 @@ type arenaObserver struct {
 func (a *arenaObserver) replaced(pid int) {
 	a.gone = append(a.gone, pid)
 	a.bell.wake()
+}
+
+// isReplaced reports whether a process has executed another program since look began.
+func (a *arenaObserver) isReplaced(pid int) bool {
+	a.observer.mu.Lock()
+	defer a.observer.mu.Unlock()
+	return slices.Contains(a.gone, pid)
 }
 
 const (
@@ -387,13 +400,14 @@ func (a *arenaObserver) look() {
 		p.writeWindows()
 		isReplaced := slices.Contains(replaced, p.host)
 		if p.ended() || isReplaced {
-			if !isReplaced {
+			// A program says that it has the recorder before it ends.
+			if !isReplaced && !a.isReplaced(p.host) {
 				ob.reportExecuted(p)
 			}
 			a.finish(p)
 			continue
 		}
-		p.watchExecution(a.execution)
+		p.watchExecution(a)
 	}
 	running := []ObservedProcess{}
 	for _, p := range a.processesOf {
