@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/xray-tools/xray/internal/test/elftest"
 	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/reader"
 )
@@ -141,7 +142,7 @@ func TestAPI(t *testing.T) {
 				flags = append(flags, archive...)
 			}
 			dir := t.TempDir()
-			program := compileTo(t, c.cc, text, flags...)
+			program := elftest.CompileC(t, c.cc, text, flags...)
 			cmd := exec.Command(program, dir)
 			if c.preload {
 				cmd.Env = append(os.Environ(), "LD_PRELOAD="+library.Preload())

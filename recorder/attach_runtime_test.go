@@ -116,7 +116,7 @@ func TestAttach(t *testing.T) {
 	l := library(t)
 	program := buildProgram(t, "clang-22", "attached.c", "-O1")
 	times := 4
-	if soak() {
+	if testenv.Soak() {
 		times = 200
 	}
 	a := startUnprepared(t, program, "20")
@@ -167,7 +167,7 @@ func TestAttachToContainer(t *testing.T) {
 	var pids [2]int
 	for i := range both {
 		// The recorder's folder does not exist there.
-		both[i] = startUnprepared(t, "unshare", "-rmpf", "--kill-child", "--mount-proc", "sh", "-c", `mount -t tmpfs none "$1" && shift && "$@"; true`, "sh", filepath.Dir(l.dir), program, "9")
+		both[i] = startUnprepared(t, "unshare", "-rmpf", "--kill-child", "--mount-proc", "sh", "-c", `mount -t tmpfs none "$1" && shift && "$@"; true`, "sh", filepath.Dir(filepath.Dir(l.Include())), program, "9")
 		pids[i] = both[i].pid(t, "attached")
 	}
 	for _, pid := range pids {

@@ -127,10 +127,10 @@ type budgetProcess struct {
 	cuts      []reader.BudgetChange
 }
 
-// budgetControl sends a budget's commands to a process. It is a line, except in tests.
+// budgetControl sends a budget's commands to a process. It is a Connection, except in tests.
 type budgetControl interface {
-	do(ctx context.Context, answer any, command string) error
-	close()
+	Do(ctx context.Context, answer any, command string) error
+	Close()
 }
 
 // clockOfProcess returns a function that reads the CPU time of a process, in ns.
@@ -392,7 +392,7 @@ func (b *budget) reached() bool {
 // hangUp ends the control of a process.
 func (p *budgetProcess) hangUp() {
 	if p.control != nil {
-		p.control.close()
+		p.control.Close()
 	}
 }
 
@@ -410,10 +410,10 @@ func (b *budget) learnCost(r *reader.Recording) {
 
 // learnGroups finds out which functions are switched together.
 func (b *budget) learnGroups(r *reader.Recording) {
-	nameCalls(r)
+	NameCalls(r)
 	for _, o := range r.Objects {
 		for i, name := range o.Names {
-			if group := callGroups[name]; group != "" {
+			if group := CallGroup(name); group != "" {
 				b.groups[uint32(o.First)+uint32(i)] = group
 			}
 		}
@@ -832,7 +832,7 @@ func (b *budget) command(ctx context.Context, p *budgetProcess, what string, now
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	answer := new(budgetAnswer)
-	if err := p.control.do(ctx, answer, what); err != nil {
+	if err := p.control.Do(ctx, answer, what); err != nil {
 		p.retry = now.Add(100 * time.Millisecond)
 		return nil
 	}

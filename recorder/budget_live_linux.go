@@ -37,14 +37,14 @@ func openBudget(ctx context.Context, p *Process, m *ring.Image, root uint64, abo
 	}
 	// The process may have executed another program since its memory was searched, so open checks this.
 	live := &budgetLive{pid: p.PID, image: m.From(file), file: file, root: root, slots: make(map[uint64]uint32), about: about}
-	control := &line{process: p}
+	control := p.Connection()
 	err = live.open()
 	if err == nil {
 		// While this connection is open, the process refuses other budgets.
-		err = control.do(ctx, nil, "budget")
+		err = control.Do(ctx, nil, "budget")
 	}
 	if err != nil {
-		control.close()
+		control.Close()
 		return nil, errors.Join(fmt.Errorf("%s: %w", p, err), file.Close())
 	}
 	b := newBudget(live, share)
@@ -157,7 +157,7 @@ func (m *budgetLive) over() bool { return m.u32(m.at+ring.BudgetOnAt) != 1 }
 func (m *budgetLive) find(*budget) {}
 
 // follow adds the process to a new budget.
-func (m *budgetLive) follow(b *budget, control *line) {
+func (m *budgetLive) follow(b *budget, control *Connection) {
 	p := &budgetProcess{clock: clockOfProcess(m.pid), control: control}
 	b.processes, b.estimates[0] = []*budgetProcess{p}, p
 	b.learnCost(m.about)

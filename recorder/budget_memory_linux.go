@@ -35,8 +35,15 @@ type budgetMemory interface {
 	inspect(b *budget)
 }
 
-// budgetArena is an arena with limits. locate returns the ID, here, of the process with an ID in a PID
-// namespace, or -1.
+// budgetOf creates the budget of an arena with limits without starting it. locate returns the ID, here, of the
+// process with an ID in a PID namespace, or -1.
+func budgetOf(a *ring.Arena, locate func(space uint64, inner int) int, share float64) *budget {
+	b := newBudget(budgetArena{a, locate}, share)
+	b.streams = a.Streams()
+	return b
+}
+
+// budgetArena is an arena with limits.
 type budgetArena struct {
 	*ring.Arena
 	locate func(space uint64, inner int) int
@@ -98,7 +105,7 @@ func (a budgetArena) find(b *budget) {
 		host := a.locate(a.U64(at+ring.ProcessSpaceAt), inner)
 		p := &budgetProcess{index: i, since: since, clock: clockOfProcess(host)}
 		if process, err := Dial(strconv.Itoa(host)); err == nil {
-			p.control = &line{process: process}
+			p.control = process.Connection()
 		}
 		for id := range b.functions {
 			p.assume(id, b.functions[id].rate) // as in the other processes

@@ -184,6 +184,14 @@ type processCalls struct {
 	unseen   float64 // CPU time after its calls were last counted, ns, if cut
 }
 
+// add counts a call that is in the trace.
+func (c *processCalls) add(id reader.FuncID) {
+	if id > 0 && id < ring.MaxLimits {
+		c.recorded = upTo(c.recorded, uint64(id))
+		c.recorded[id]++
+	}
+}
+
 // report returns which calls of a process were not recorded.
 func (b *budget) report(c *processCalls) reader.Budget {
 	b.mu.Lock()

@@ -180,46 +180,6 @@ func TestBudgetOfRunningProcess(t *testing.T) {
 	}
 }
 
-// The calls before a budget begins are not those of its first round.
-func TestBudgetOfEarlierCalls(t *testing.T) {
-	program := buildProgram(t, "clang-22", "budget.c", "-O2", "-fxray-instruction-threshold=1")
-	cmd := exec.Command(program, "1000000000")
-	startIdle(t, cmd, 16<<20)
-	p, err := Dial(strconv.Itoa(cmd.Process.Pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	mustAsk(t, cmd.Process.Pid, "start mode=record limited=30000")
-	live, err := OpenLive(t.Context(), p, 1<<20, func(*reader.Trace) (r Roots, err error) { return r, nil })
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer live.Close()
-	counts := func() (n uint64) {
-		s := &budgetLive{image: live.image, root: live.root, slots: make(map[uint64]uint32)}
-		s.threads(func(_, _ uint32, words func(func(id, calls uint64))) {
-			words(func(_, calls uint64) { n += calls })
-		})
-		return n
-	}
-	for counts() < 1000 {
-		time.Sleep(time.Millisecond)
-	}
-	if live.budget, err = openBudget(t.Context(), p, live.image, live.root, live.text, 0.03, false); err != nil {
-		t.Fatal(err)
-	}
-	known := uint64(0)
-	for _, s := range live.budget.slots {
-		for _, calls := range s.counts {
-			known += calls
-		}
-	}
-	if known < 1000 {
-		t.Errorf("the budget leaves out %d calls before it", known)
-	}
-	live.budget.start() // Close ends it
-}
-
 // liveCalls are calls of a function in a live recording.
 type liveCalls struct {
 	recorded, counted int64

@@ -91,7 +91,7 @@ func (s *simulated) run(ns float64) {
 	}
 }
 
-func (s *simulated) do(_ context.Context, v any, command string) error {
+func (s *simulated) Do(_ context.Context, v any, command string) error {
 	answer := v.(*budgetAnswer)
 	s.blinded = s.blinded || command == "budget offcpu=0"
 	look := strings.HasPrefix(command, "budget look=")
@@ -128,7 +128,7 @@ func (s *simulated) burstEnds() {
 	}
 }
 
-func (s *simulated) close()                           {}
+func (s *simulated) Close()                           {}
 func (s *simulated) exhausted() uint32                { return s.spent }
 func (s *simulated) decide()                          {}
 func (s *simulated) limit(id uint32) uint64           { return s.limits[id] }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -20,26 +19,6 @@ import (
 
 	"github.com/xray-tools/xray/internal/fileio"
 )
-
-//go:embed runtime
-var embedded embed.FS
-
-// sources are the runtime's C and assembly files and headers.
-func sources() fs.FS {
-	sub, err := fs.Sub(embedded, "runtime")
-	if err != nil {
-		panic(err) // only an invalid name can fail
-	}
-	return sub
-}
-
-// Supported returns an error with the reason if the recorder does not work on this system.
-func Supported() error {
-	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
-		return fmt.Errorf("the recorder requires Linux on amd64; this is %s on %s", runtime.GOOS, runtime.GOARCH)
-	}
-	return nil
-}
 
 // Library is the compiled runtime: a folder laid out as for installation.
 type Library struct{ dir string }
@@ -59,17 +38,6 @@ const (
 	// sourceDir is the folder of the runtime's sources during compilation.
 	sourceDir = "src"
 )
-
-// compileFlags are for all files of the runtime. Some of its code runs inside arbitrary functions of
-// the program without saving vector registers.
-var compileFlags = []string{
-	"-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror=implicit",
-	"-fPIC", "-fvisibility=hidden", "-fno-strict-aliasing",
-	"-mgeneral-regs-only", "-fno-builtin", "-fno-stack-protector",
-}
-
-// gccFlags are flags that only GCC has or needs.
-var gccFlags = []string{"-fno-tree-loop-distribute-patterns"}
 
 // linkFlags create the shared object. It must not be unloaded, because sleds jump into it.
 var linkFlags = []string{
@@ -303,12 +271,7 @@ func newCompiler(ctx context.Context, command []string) (*compiler, error) {
 	return &compiler{command, string(out)}, nil
 }
 
-func (c *compiler) flags() []string {
-	if c.gcc() {
-		return slices.Concat(compileFlags, gccFlags)
-	}
-	return compileFlags
-}
+func (c *compiler) flags() []string { return CompileFlags(c.gcc()) }
 
 // key identifies the compiler and its flags. Two names of one program have the same key, for example
 // cc and gcc.
@@ -327,11 +290,11 @@ func (c *compiler) key() string {
 func sourcesKey() string {
 	h := sha256.New()
 	// Embedded files can always be read.
-	_ = fs.WalkDir(sources(), ".", func(path string, d fs.DirEntry, err error) error {
+	_ = fs.WalkDir(Sources(), ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		data, err := fs.ReadFile(sources(), path)
+		data, err := fs.ReadFile(Sources(), path)
 		fmt.Fprintf(h, "%s %d\n%s", path, len(data), data)
 		return err
 	})
@@ -341,7 +304,7 @@ func sourcesKey() string {
 // build compiles into dir.
 func (c *compiler) build(ctx context.Context, dir string) error {
 	src, lib := filepath.Join(dir, sourceDir), filepath.Join(dir, "lib")
-	if err := os.CopyFS(src, sources()); err != nil {
+	if err := os.CopyFS(src, Sources()); err != nil {
 		return err
 	}
 	if err := errors.Join(os.Mkdir(lib, 0o777), copyHeader(dir)); err != nil {
@@ -376,7 +339,7 @@ func isInterposed(object string) bool {
 func (c *compiler) compile(ctx context.Context, src string) ([]string, error) {
 	var files []string
 	for _, pattern := range []string{"*.c", "*.S"} {
-		found, err := fs.Glob(sources(), pattern)
+		found, err := fs.Glob(Sources(), pattern)
 		if err != nil {
 			return nil, err
 		}
@@ -405,7 +368,7 @@ func (c *compiler) compileFiles(ctx context.Context, src string, files []string)
 
 // copyHeader writes the public header to the include folder of dir.
 func copyHeader(dir string) error {
-	headers, err := fs.Sub(sources(), "xray")
+	headers, err := fs.Sub(Sources(), "xray")
 	if err != nil {
 		return err
 	}

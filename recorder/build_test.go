@@ -4,7 +4,6 @@ package recorder
 
 import (
 	"context"
-	"debug/elf"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,14 +30,14 @@ func emptyCache(t *testing.T) string {
 // Programs that root starts may change their user and execute others, which need the recorder.
 func TestAllUsersCanReadRootsRecorder(t *testing.T) {
 	testenv.Need(t, "cc", "ar")
-	needOtherUsers(t)
+	testenv.NeedOtherUsers(t)
 	t.Setenv("XDG_CACHE_HOME", "")
 	l, err := Build(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("cat", l.Preload())
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: testenv.Nobody, Gid: testenv.Nobody}}
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	if err := cmd.Run(); err != nil {
@@ -49,7 +48,7 @@ func TestAllUsersCanReadRootsRecorder(t *testing.T) {
 // What others can write is not loaded, and what is damaged is built again.
 func TestCompiledRecorderIsChecked(t *testing.T) {
 	testenv.Need(t, "cc", "ar")
-	needOtherUsers(t)
+	testenv.NeedOtherUsers(t)
 	old := syscall.Umask(0o002)
 	defer syscall.Umask(old)
 	cache := emptyCache(t)
@@ -83,13 +82,13 @@ func TestCompiledRecorderIsChecked(t *testing.T) {
 	}
 	for name, plant := range map[string]struct{ do, undo func() error }{
 		"another user's library": {
-			func() error { return os.Chown(l.Preload(), nobody, nobody) }, func() error { return os.Chown(l.Preload(), 0, 0) },
+			func() error { return os.Chown(l.Preload(), testenv.Nobody, testenv.Nobody) }, func() error { return os.Chown(l.Preload(), 0, 0) },
 		},
 		"a library that all may write": {
 			func() error { return os.Chmod(l.Preload(), 0o777) }, func() error { return os.Chmod(l.Preload(), 0o755) },
 		},
 		"another user's folder": {
-			func() error { return os.Chown(filepath.Join(cache, "xray"), nobody, nobody) }, func() error { return os.Chown(filepath.Join(cache, "xray"), 0, 0) },
+			func() error { return os.Chown(filepath.Join(cache, "xray"), testenv.Nobody, testenv.Nobody) }, func() error { return os.Chown(filepath.Join(cache, "xray"), 0, 0) },
 		},
 		"a folder above that all may write": {
 			func() error { return os.Chmod(cache, 0o777) }, func() error { return os.Chmod(cache, os.ModeSticky|0o777) },
@@ -201,7 +200,7 @@ func TestBuildIsDoneOnceForAllNames(t *testing.T) {
 func TestBuildWithEveryCompiler(t *testing.T) {
 	t.Parallel()
 	compilers := []string{"gcc", "clang-14", "clang-22"}
-	if soak() {
+	if testenv.Soak() {
 		compilers = append(compilers, "clang-19")
 	}
 	for _, cc := range compilers {
@@ -212,7 +211,7 @@ func TestBuildWithEveryCompiler(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, name := range exports(t, l.Preload()) {
+			for _, name := range elftest.Exports(t, l.Preload()) {
 				if !slices.ContainsFunc(exported, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
 					t.Errorf("unexpected export %s", name)
 				}
@@ -226,25 +225,6 @@ var exported = []string{"xray_", "__xray_", "_ZN6__xray", "__cyg_profile_func_",
 	"_Unwind_SetIP", "longjmp", "_longjmp", "siglongjmp", "__longjmp_chk",
 	"dlopen", "dlsym", "unshare", "setrlimit", "prlimit", "mlockall", "setns", "prctl", "syscall", "pthread_exit", "pthread_setname_np",
 	"setuid", "seteuid", "setreuid", "setresuid", "setgid", "setegid", "setregid", "setresgid", "setgroups", "initgroups", "sigaltstack", "clone", "exec", "fexecve", "posix_spawn"}
-
-func exports(t *testing.T, path string) (names []string) {
-	t.Helper()
-	f, err := elf.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	symbols, err := f.DynamicSymbols()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range symbols {
-		if s.Section != elf.SHN_UNDEF {
-			names = append(names, s.Name)
-		}
-	}
-	return names
-}
 
 func TestBuildWithoutCompiler(t *testing.T) {
 	cache := emptyCache(t)

@@ -185,7 +185,7 @@ func (p *Process) LoadCalls(ctx context.Context, l Library, sets []CallSet) erro
 			_ = f.Close()
 		}
 	}()
-	for _, path := range l.preloadCalls(sets) {
+	for _, path := range l.PreloadCalls(sets...) {
 		f, err := os.Open(path)
 		if err != nil {
 			return err

@@ -188,24 +188,27 @@ func readPacket(conn *net.UnixConn, buf []byte) (n, flags int, err error) {
 	return n, flags, err
 }
 
-// line is a connection to a process for several commands. Only one goroutine may use it.
-type line struct {
+// Connection is a connection to a process for several commands. Only one goroutine may use it.
+type Connection struct {
 	process *Process
 	conn    *net.UnixConn // nil before the first command, and after an error
 	buf     [4 << 10]byte // for answers
 }
 
-// do is like [Process.Do]. If ctx ends during the command, it closes the connection.
-func (l *line) do(ctx context.Context, v any, command string) (err error) {
-	if l.conn == nil {
-		if l.conn, err = l.process.connect(ctx); err != nil {
-			l.conn = nil
+// Connection returns a connection for several commands. It begins with the first one.
+func (p *Process) Connection() *Connection { return &Connection{process: p} }
+
+// Do is like [Process.Do]. If ctx ends during the command, it closes the connection.
+func (c *Connection) Do(ctx context.Context, v any, command string) (err error) {
+	if c.conn == nil {
+		if c.conn, err = c.process.connect(ctx); err != nil {
+			c.conn = nil
 			return err
 		}
 	}
-	conn := l.conn
+	conn := c.conn
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	data, err := converse(conn, command, nil, l.buf[:])
+	data, err := converse(conn, command, nil, c.buf[:])
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}
@@ -213,15 +216,16 @@ func (l *line) do(ctx context.Context, v any, command string) (err error) {
 		err = answer(data, v)
 	}
 	if err != nil {
-		l.close()
+		c.Close()
 	}
 	return err
 }
 
-func (l *line) close() {
-	if l.conn != nil {
-		l.conn.Close()
-		l.conn = nil
+// Close closes the connection. The next command opens another one.
+func (c *Connection) Close() {
+	if c.conn != nil {
+		c.conn.Close()
+		c.conn = nil
 	}
 }
 

@@ -46,3 +46,6 @@ type Listening struct {
 
 // List finds the processes whose recorders listen. There are none on this system.
 func List(context.Context) ([]Listening, error) { return nil, Supported() }
+
+// FindProgram finds a process. It finds none on this system.
+func FindProgram(string, func(int) bool) (int, error) { return 0, Supported() }

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/xray-tools/xray/internal/test/testenv"
 	"golang.org/x/sys/unix"
 )
 
@@ -218,26 +219,8 @@ func TestClientTrustsOnlyTheProcessItself(t *testing.T) {
 	}
 }
 
-// needOtherUsers skips the test unless it can change the owner of files and processes. That requires
-// root and, in a container, a mapping for other users.
-func needOtherUsers(t *testing.T) {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "given away")
-	if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chown(path, nobody, nobody)); err != nil {
-		t.Skipf("no other user: %v", err)
-	}
-	cmd := exec.Command("true")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
-	if err := cmd.Run(); err != nil {
-		t.Skipf("no other user: %v", err)
-	}
-}
-
-// nobody is a user other than the one who runs the tests.
-const nobody = 65534
-
 func TestClientTrustsOnlyTheOwnerOfASocket(t *testing.T) {
-	needOtherUsers(t)
+	testenv.NeedOtherUsers(t)
 	dir, err := os.MkdirTemp("", "s") // the path of a socket must be short
 	if err != nil {
 		t.Fatal(err)
@@ -256,7 +239,7 @@ func TestClientTrustsOnlyTheOwnerOfASocket(t *testing.T) {
 	if err := dial(); err != nil {
 		t.Error(err)
 	}
-	if err := os.Chown(path, nobody, -1); err != nil {
+	if err := os.Chown(path, testenv.Nobody, -1); err != nil {
 		t.Fatal(err)
 	}
 	if err := dial(); err == nil || !strings.Contains(err.Error(), "not connecting") {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/reader"
 )
 
@@ -41,7 +42,7 @@ func TestClockOfARecording(t *testing.T) {
 
 // A short measurement of the frequency agrees with one over ten seconds.
 func TestClockOfALongRecording(t *testing.T) {
-	if !soak() {
+	if !testenv.Soak() {
 		t.Skip("takes ten seconds; set XRAY_SOAK=1 to run it")
 	}
 	pid := startControlled(t, "control=1,start=0")

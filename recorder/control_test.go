@@ -5,7 +5,9 @@ package recorder
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -50,6 +52,14 @@ func dial(pid int) (*net.UnixConn, error) {
 	return net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: name, Net: "unixpacket"})
 }
 
+// readAnswer reads an answer into buf. At the end it reads once more, as the client does.
+func readAnswer(c *net.UnixConn, buf []byte) (n int, err error) {
+	if n, err = c.Read(buf); errors.Is(err, io.EOF) {
+		n, err = c.Read(buf)
+	}
+	return n, err
+}
+
 // receive reads an answer, and fails the test if there is none.
 func receive(t *testing.T, c *net.UnixConn) map[string]any {
 	t.Helper()
@@ -57,7 +67,7 @@ func receive(t *testing.T, c *net.UnixConn) map[string]any {
 		t.Fatal(err)
 	}
 	buf := make([]byte, 256<<10)
-	n, _, err := readPacket(c, buf)
+	n, err := readAnswer(c, buf)
 	if err != nil {
 		t.Fatalf("no answer: %v", err)
 	}
@@ -399,7 +409,7 @@ func TestControlHostileClients(t *testing.T) {
 					_ = c.SetDeadline(time.Now().Add(time.Minute))
 					_, _ = c.Write([]byte("status"))
 					buf := make([]byte, 256<<10)
-					n, _, _ := readPacket(c, buf)
+					n, _ := readAnswer(c, buf)
 					c.Close()
 					if n > 0 && json.Valid(buf[:n]) {
 						served <- true
@@ -443,9 +453,9 @@ func openFiles(t *testing.T, pid int) int {
 
 // Requests of another user are refused with an error and have no effect.
 func TestControlOfAnotherUser(t *testing.T) {
-	needOtherUsers(t)
+	testenv.NeedOtherUsers(t)
 	pid := startControlled(t, "control=1,stream=0")
-	if answer := askAs(pid, nobody, "stop"); !strings.Contains(answer, "only the user of the process") {
+	if answer := askAs(pid, testenv.Nobody, "stop"); !strings.Contains(answer, "only the user of the process") {
 		t.Errorf("got answer %q, want a refusal", answer)
 	}
 	if s := mustAsk(t, pid, "status"); s["recording"] != true {
@@ -567,16 +577,13 @@ func TestTakenNames(t *testing.T) {
 	r := startPiped(t, cmd)
 	defer r.end(t)
 	pid := strconv.Itoa(cmd.Process.Pid)
-	usual, err := socketOf(cmd.Process.Pid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	usual := "@xray-recorder-" + pid
 	namespace, err := proc.PIDSpace(pid)
 	if err != nil {
 		t.Fatal(err)
 	}
 	asked := make(chan string, 8)
-	asNobody(t, func() {
+	testenv.AsNobody(t, func() {
 		for _, name := range []string{usual, usual + "-" + strconv.FormatUint(namespace, 10), usual + "-1"} {
 			l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: name, Net: "unixpacket"})
 			if err != nil {
@@ -620,5 +627,41 @@ func TestTakenNames(t *testing.T) {
 	case name := <-asked:
 		t.Errorf("the other user got a command at %s", name)
 	default:
+	}
+}
+
+// A process says nothing to another user who listens where its observer was. It runs as without an observer.
+func TestForeignObserver(t *testing.T) {
+	t.Parallel()
+	l := library(t)
+	program := buildProgram(t, "clang-22", "odd.c", "-O1")
+	o := ObserverOptions{Session: uint64(time.Now().UnixNano()), Key: NewKey()}
+	listener, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(listener)
+	testenv.AsNobody(t, func() {
+		if err := errors.Join(unix.Bind(listener, &unix.SockaddrUnix{Name: "@" + o.Name()}), unix.Listen(listener, 8)); err != nil {
+			t.Error(err)
+		}
+	})
+	_, stderr, traces := recordProgram(t, &l, "mode=record,quiet=1,observer="+o.Address()+",session="+strconv.FormatUint(o.Session, 10), program)
+	if len(traces) != 1 {
+		t.Errorf("the program wrote %d traces itself, want 1\n%s", len(traces), stderr)
+	}
+	_ = unix.SetNonblock(listener, true)
+	for visits := 0; ; visits++ {
+		conn, _, err := unix.Accept(listener)
+		if err != nil {
+			if visits == 0 {
+				t.Error("the process did not look for its observer")
+			}
+			return
+		}
+		if n, _, err := unix.Recvfrom(conn, make([]byte, 4096), unix.MSG_DONTWAIT); n > 0 {
+			t.Errorf("another user got %d bytes, error %v", n, err)
+		}
+		unix.Close(conn)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/xray-tools/xray/internal/test/testenv"
 	"golang.org/x/sys/unix"
 )
 
@@ -151,7 +152,7 @@ func askAs(pid, user int, line string) string {
 // After a process drops privileges, its old and new users can control it and others cannot. Its
 // open files stay open, and the recorder's thread has the credentials of the others.
 func TestDroppedPrivileges(t *testing.T) {
-	needOtherUsers(t)
+	testenv.NeedOtherUsers(t)
 	for variant, f := range variants(t, "privileges.c") {
 		for _, what := range []string{"setuid", "seteuid", "groups", "threads"} {
 			t.Run(variant+"/"+what, func(t *testing.T) {
@@ -166,7 +167,7 @@ func TestDroppedPrivileges(t *testing.T) {
 					t.Fatalf("the program printed %q", line)
 				}
 				pid := cmd.Process.Pid
-				for user, want := range map[int]string{0: `"ok":true`, nobody: `"ok":true`, 12345: "only the user of the process and root"} {
+				for user, want := range map[int]string{0: `"ok":true`, testenv.Nobody: `"ok":true`, 12345: "only the user of the process and root"} {
 					if answer := askAs(pid, user, "status"); !strings.Contains(answer, want) {
 						t.Errorf("user %d: wrong answer %s", user, answer)
 					}

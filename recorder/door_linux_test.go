@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -17,32 +16,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/recorder/ring"
 	"github.com/xray-tools/xray/symbolize"
 )
-
-// asNobody runs f in a thread of another user. Only root can.
-func asNobody(t *testing.T, f func()) {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("only root can become another user")
-	}
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // the thread ends with this goroutine
-		_, _, err := unix.RawSyscall(unix.SYS_SETRESUID, nobody, nobody, nobody)
-		if err == 0 {
-			f()
-			close(done)
-			return
-		}
-		done <- err
-	}()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
-}
 
 func testHello(o *ObserverOptions) []byte {
 	hello := make([]byte, ring.HelloSize)
@@ -95,7 +73,7 @@ func answered(t *testing.T, conn int) int {
 func TestKey(t *testing.T) {
 	t.Parallel()
 	o := ObserverOptions{Session: uint64(time.Now().UnixNano()), Key: NewKey(), Output: filepath.Join(t.TempDir(), "%p")}
-	startObserver(t, o)
+	runObserver(t, o)
 	stranger := o
 	stranger.Key = NewKey()
 	none := o
@@ -115,7 +93,7 @@ func TestKey(t *testing.T) {
 		}
 	}
 	try("root")
-	asNobody(t, func() {
+	testenv.AsNobody(t, func() {
 		try("another user")
 		conn := visit(t, &o, request)
 		if n, _, err := unix.Recvfrom(conn, make([]byte, 16), 0); n > 0 || err != nil {
@@ -134,7 +112,7 @@ func TestKeyOfQuestions(t *testing.T) {
 	}
 	filter := &Filter{Func: regexp.MustCompile(".")}
 	o := ObserverOptions{Session: uint64(time.Now().UnixNano()), Key: NewKey(), Output: filepath.Join(t.TempDir(), "%p"), Filter: filter}
-	startObserver(t, o)
+	runObserver(t, o)
 	question := func(magic, key string) []byte {
 		q := make([]byte, questionSize)
 		copy(q, magic)
@@ -162,7 +140,7 @@ func TestKeyOfQuestions(t *testing.T) {
 		}
 	}
 	try("root")
-	asNobody(t, func() { try("another user") })
+	testenv.AsNobody(t, func() { try("another user") })
 }
 
 // testQuestion is a question of a process about an object.
@@ -272,42 +250,6 @@ func TestLeftProgramsAreLimited(t *testing.T) {
 	}
 }
 
-// A process says nothing to another user who listens where its observer was. It runs as without an observer.
-func TestForeignObserver(t *testing.T) {
-	t.Parallel()
-	l := library(t)
-	program := buildProgram(t, "clang-22", "odd.c", "-O1")
-	o := ObserverOptions{Session: uint64(time.Now().UnixNano()), Key: NewKey()}
-	listener, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(listener)
-	asNobody(t, func() {
-		if err := errors.Join(unix.Bind(listener, &unix.SockaddrUnix{Name: "@" + o.Name()}), unix.Listen(listener, 8)); err != nil {
-			t.Error(err)
-		}
-	})
-	_, stderr, traces := recordProgram(t, &l, "mode=record,quiet=1,observer="+o.Address()+",session="+strconv.FormatUint(o.Session, 10), program)
-	if len(traces) != 1 {
-		t.Errorf("the program wrote %d traces itself, want 1\n%s", len(traces), stderr)
-	}
-	_ = unix.SetNonblock(listener, true)
-	for visits := 0; ; visits++ {
-		conn, _, err := unix.Accept(listener)
-		if err != nil {
-			if visits == 0 {
-				t.Error("the process did not look for its observer")
-			}
-			return
-		}
-		if n, _, err := unix.Recvfrom(conn, make([]byte, 4096), unix.MSG_DONTWAIT); n > 0 {
-			t.Errorf("another user got %d bytes, error %v", n, err)
-		}
-		unix.Close(conn)
-	}
-}
-
 // A process of the recording cannot change the size of the memory, which would end its observer.
 func TestMemoryIsSealed(t *testing.T) {
 	t.Parallel()
@@ -330,8 +272,8 @@ func TestMemoryIsSealed(t *testing.T) {
 func TestSilentVisitors(t *testing.T) {
 	t.Parallel()
 	o := ObserverOptions{Session: uint64(time.Now().UnixNano()), Key: NewKey(), Output: filepath.Join(t.TempDir(), "%p")}
-	startObserver(t, o)
-	asNobody(t, func() {
+	runObserver(t, o)
+	testenv.AsNobody(t, func() {
 		for range 4 * maxSilent {
 			visit(t, &o, nil)
 		}

@@ -53,13 +53,11 @@ func (s CallSet) archiveName() string { return "libxray-libcalls-" + string(s) +
 // wrapName returns the name of the file with the linker's options for a set.
 func (s CallSet) wrapName() string { return "libxray-libcalls-" + string(s) + ".wrap" }
 
-// PreloadCalls returns the path of a set's shared object for LD_PRELOAD, after [Library.Preload].
-func (l Library) PreloadCalls(s CallSet) string { return filepath.Join(l.dir, "lib", s.objectName()) }
-
-func (l Library) preloadCalls(sets []CallSet) []string {
+// PreloadCalls returns the paths of the sets' shared objects for LD_PRELOAD, after [Library.Preload].
+func (l Library) PreloadCalls(sets ...CallSet) []string {
 	var paths []string
 	for _, s := range sets {
-		paths = append(paths, l.PreloadCalls(s))
+		paths = append(paths, filepath.Join(l.dir, "lib", s.objectName()))
 	}
 	return paths
 }
@@ -130,9 +128,9 @@ func (c *compiler) buildCallSet(ctx context.Context, dir string, s CallSet) erro
 // callNames caches the function names of the shared objects of call sets.
 var callNames sync.Map
 
-// nameCalls adds the names of libc functions to their objects, because readers of the trace on
+// NameCalls adds the names of libc functions to their objects, because readers of the trace on
 // other machines lack the files.
-func nameCalls(r *reader.Recording) {
+func NameCalls(r *reader.Recording) {
 	for i := range r.Objects {
 		o := &r.Objects[i]
 		if !slices.ContainsFunc(CallSets, func(s CallSet) bool { return filepath.Base(o.Path) == s.objectName() }) {
@@ -163,8 +161,10 @@ func functionNames(path string) []string {
 	return names
 }
 
-// callGroups has the functions of libc whose calls belong together: if the trace has only some of them,
-// locks seem to be held, or memory to be used, by who no longer does.
+// CallGroup returns the name of the group of a function of libc, or "". Calls of a group belong together: if
+// the trace has only some of them, locks seem to be held, or memory to be used, by who no longer does.
+func CallGroup(function string) string { return callGroups[function] }
+
 var callGroups = func() map[string]string {
 	groups := make(map[string]string)
 	for group, names := range map[string]string{

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/xray-tools/xray/internal/test/elftest"
 	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
@@ -117,7 +118,7 @@ func callRuns(t *testing.T) map[string]callRun {
 	l := library(t)
 	var preloads []string
 	for _, s := range CallSets {
-		preloads = append(preloads, l.PreloadCalls(s))
+		preloads = append(preloads, l.PreloadCalls(s)...)
 	}
 	linked := []string{"-O1", "-Wl,--whole-archive", l.Archive(), "-Wl,--no-whole-archive", "-ldl"}
 	wrapped := append(slices.Clone(linked), l.LinkCalls(CallSets...)...)
@@ -356,7 +357,7 @@ func checkPrunedCalls(t *testing.T, r callRun) {
 
 // Without --libcalls, the recorder replaces none of libc's functions.
 func TestNoLibcalls(t *testing.T) {
-	for _, name := range exports(t, library(t).Preload()) {
+	for _, name := range elftest.Exports(t, library(t).Preload()) {
 		if slices.Contains([]string{"read", "write", "malloc", "free", "pthread_mutex_lock", "nanosleep"}, name) {
 			t.Errorf("the recorder exports %s", name)
 		}
@@ -368,7 +369,7 @@ func TestLibcallExports(t *testing.T) {
 	testenv.Need(t, "gcc")
 	l := library(t)
 	for _, s := range CallSets {
-		names := exports(t, l.PreloadCalls(s))
+		names := elftest.Exports(t, l.PreloadCalls(s)[0])
 		if len(names) < 6 || len(names) > 200 {
 			t.Errorf("%s: wrong exports: %v", s, names)
 		}
@@ -384,7 +385,7 @@ func TestLibcallExports(t *testing.T) {
 // nothing.
 func TestLibcallsThatAreOff(t *testing.T) {
 	t.Parallel()
-	path := library(t).PreloadCalls("locks")
+	path := library(t).PreloadCalls("locks")[0]
 	cmd := exec.Command(buildProgram(t, "clang-22", "budget.c", "-O2", "-fxray-instruction-threshold=1"), "1000000000")
 	startIdle(t, cmd, 1<<20, path)
 	pid := cmd.Process.Pid

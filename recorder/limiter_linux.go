@@ -53,10 +53,10 @@ type Limiter struct {
 	began       uint64
 }
 
-// Limit begins to limit the cost of a recording to a share of the process's CPU time. The process must
+// NewLimiter begins to limit the cost of a recording to a share of the process's CPU time. The process must
 // be recording into a file with this Budget, see [Recording]. The caller needs permission to trace the
 // process, as for gdb. A process can have only one Limiter or [Live] with a limit.
-func (p *Process) Limit(ctx context.Context, share float64) (*Limiter, error) {
+func NewLimiter(ctx context.Context, p *Process, share float64) (*Limiter, error) {
 	l := new(Limiter)
 	clock := clockOfProcess(p.PID)
 	var err error
@@ -156,7 +156,7 @@ func (l *Limiter) rest(first uint64, c *traceCalls) (blocks []byte) {
 				break
 			}
 			if r.Kind == reader.Function && r.FuncKind.IsEnter() {
-				c.record(r.Func)
+				c.add(r.Func)
 			}
 		}
 	}
@@ -167,13 +167,6 @@ func (l *Limiter) rest(first uint64, c *traceCalls) (blocks []byte) {
 type traceCalls struct {
 	processCalls
 	last map[int32]uint64
-}
-
-func (c *traceCalls) record(id reader.FuncID) {
-	if id > 0 && id < ring.MaxLimits {
-		c.recorded = upTo(c.recorded, uint64(id))
-		c.recorded[id]++
-	}
 }
 
 // callsIn returns the metadata and the calls of a trace of one process.
@@ -196,7 +189,7 @@ func callsIn(path string) (r *reader.Recording, c *traceCalls, err error) {
 		for i := range b.Events {
 			e := &b.Events[i]
 			if e.Kind.IsEnter() {
-				c.record(e.Func)
+				c.add(e.Func)
 			}
 			c.last[b.Thread.Thread] = max(c.last[b.Thread.Thread], e.TSC)
 		}

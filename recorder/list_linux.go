@@ -44,7 +44,7 @@ func List(ctx context.Context) ([]Listening, error) {
 	wg.Wait()
 	// Omit processes that have ended meanwhile.
 	list = slices.DeleteFunc(list, func(l Listening) bool { return errors.Is(l.Err, ErrNoRecorder) })
-	list = append(list, silent(list)...)
+	list = append(list, Silent(list)...)
 	slices.SortStableFunc(list, func(a, b Listening) int { return cmp.Compare(a.PID, b.PID) })
 	return list, ctx.Err()
 }
@@ -132,9 +132,9 @@ func look(ctx context.Context, socket string) (l Listening) {
 	return l
 }
 
-// silent returns the recorded processes that do not listen: those that share memory with an observer,
+// Silent returns the recorded processes that do not listen, unlike those of the list: those that share memory with an observer,
 // and forked children of those that listen.
-func silent(list []Listening) []Listening {
+func Silent(list []Listening) []Listening {
 	listening := make(map[int]bool)
 	for _, l := range list {
 		listening[l.PID] = true
@@ -169,7 +169,7 @@ func silence(pid int, isFork bool) error {
 		return nil
 	}
 	defer mem.Close()
-	_, _, root, err := findRoot(mem, &Process{PID: pid})
+	_, _, root, err := FindRoot(mem, &Process{PID: pid})
 	if err != nil || ring.ModeNames[root.Mode] == string(Off) {
 		return nil
 	}

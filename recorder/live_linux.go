@@ -107,7 +107,7 @@ func (l *Live) Close() error {
 
 // find finds the runtime's root.
 func (l *Live) find(mem *os.File) (root *ring.Root, err error) {
-	if l.image, l.root, root, err = findRoot(mem, l.process); err != nil {
+	if l.image, l.root, root, err = FindRoot(mem, l.process); err != nil {
 		return nil, err
 	}
 	inner, err := proc.InnerPID(l.process.PID)
@@ -139,7 +139,7 @@ func (l *Live) describe(ctx context.Context, root *ring.Root) error {
 		t.scan.begin(l.since)
 		t.scan.setRoots(&l.roots)
 	}
-	nameCalls(&r)
+	NameCalls(&r)
 	r.Threads, r.Counters, r.Profiles, r.Pruned, r.Losses = nil, nil, nil, reader.Pruned{}, nil
 	r.Windows, r.Budget = nil, reader.Budget{}
 	r.Process.CPUNS, r.Process.CPUFrom, r.Process.CPUTo = 0, 0, 0

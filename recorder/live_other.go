@@ -26,8 +26,8 @@ func (l *Live) Limit(context.Context, float64) error { return Supported() }
 // Limiter limits the cost of a recording.
 type Limiter struct{}
 
-// Limit begins to limit the cost of a recording. It always fails on this system.
-func (p *Process) Limit(context.Context, float64) (*Limiter, error) { return nil, Supported() }
+// NewLimiter begins to limit the cost of a recording. It always fails on this system.
+func NewLimiter(context.Context, *Process, float64) (*Limiter, error) { return nil, Supported() }
 
 // Over reports whether the recording has ended.
 func (l *Limiter) Over() bool { return true }
@@ -50,12 +50,9 @@ func (l *Live) Read(context.Context, func(RootCall)) (LiveState, error) {
 func (l *Live) Newest() uint64 { return 0 }
 
 // NoteWaits notes how long threads have waited.
-func (l *Live) NoteWaits() {}
+func (l *Live) NoteWaits() int { return 0 }
 
 // WriteTrace writes a trace of a part of the rings.
 func (l *Live) WriteTrace(io.Writer, uint64, uint64, func(*reader.Recording)) error {
 	return Supported()
 }
-
-// FindProgram finds a process. It finds none on this system.
-func FindProgram(string, func(int) bool) (int, error) { return 0, Supported() }

@@ -58,22 +58,15 @@ func TestTraceOfEndedProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer live.Close()
+	waiting := 0
 	read := func() (calls []RootCall) {
 		if _, err := live.Read(t.Context(), func(c RootCall) { calls = append(calls, c) }); err != nil {
 			t.Fatal(err)
 		}
-		live.NoteWaits()
+		waiting = live.NoteWaits()
 		return calls
 	}
-	waits := func() (n int) {
-		for _, t := range live.threads {
-			if t.wait.switched {
-				n++
-			}
-		}
-		return n
-	}
-	for read(); waits() == 0; read() {
+	for read(); waiting == 0; read() {
 		time.Sleep(time.Millisecond)
 	}
 	command("r")

@@ -74,15 +74,19 @@ type notedWait struct {
 }
 
 // NoteWaits notes how long threads have been off the CPU, for a trace that is written after the process has
-// ended.
-func (l *Live) NoteWaits() {
+// ended. It returns how many threads are waiting.
+func (l *Live) NoteWaits() (waiting int) {
 	for _, t := range l.threads {
 		if t.Free || t.Taken == 0 {
 			continue
 		}
 		now, s, switched := l.waits(t.Thread)
 		t.wait = notedWait{now, s, switched}
+		if switched {
+			waiting++
+		}
 	}
+	return waiting
 }
 
 // waited is like waits in a process that has ended: a thread that waited when that was last noted, and has

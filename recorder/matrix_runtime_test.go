@@ -21,7 +21,6 @@ import (
 )
 
 // soak reports whether tests should try everything, however long that takes.
-func soak() bool { return os.Getenv("XRAY_SOAK") == "1" }
 
 // choice is an alternative and its flags.
 type choice struct {
@@ -89,7 +88,7 @@ func TestMatrix(t *testing.T) {
 					if level.name == "LTO" && linker.name == "bfd" && !hasPlugin(clang) {
 						continue
 					}
-					if !soak() && (c+w+v)%3 != 0 || !soak() && level.name != "LTO" && (c+w)%2 != n {
+					if !testenv.Soak() && (c+w+v)%3 != 0 || !testenv.Soak() && level.name != "LTO" && (c+w)%2 != n {
 						continue
 					}
 					t.Run(strings.Join([]string{clang, way.name, linker.name, level.name}, "/"), func(t *testing.T) {

@@ -301,7 +301,7 @@ func (a *arenaObserver) recording(p *observedProcess, complete bool) *reader.Rec
 		p.lose("damaged-metadata", 1)
 	}
 	p.amend(r)
-	nameCalls(r)
+	NameCalls(r)
 	r.Process.Complete = complete
 	r.Process.WaitedNS = ring.Scale(p.waited, 1e9, r.Clock.Frequency)
 	r.Process.WritingNS = p.writing

@@ -164,8 +164,7 @@ func (ob *Observer) handshake(v *visitor, inner int) error {
 	ob.arenas = append(ob.arenas, ao)
 	ob.mu.Unlock()
 	if ob.options.Budget > 0 {
-		ao.budget = newBudget(budgetArena{a, ao.locate}, ob.options.Budget)
-		ao.budget.streams = a.Streams()
+		ao.budget = budgetOf(a, ao.locate, ob.options.Budget)
 		ao.budget.start()
 	}
 	ao.Keep()

@@ -33,7 +33,7 @@ type Recording struct {
 	// Window is how long to record in each period of Every. Both are 0 to record all the time.
 	Window, Every time.Duration
 	// Budget is the share of a running process's CPU time that recording may take, such as 0.03. 0 means
-	// no limit. With a budget, [Process.Limit] or [Live.Limit] must decide what is recorded.
+	// no limit. With a budget, [NewLimiter] or [Live.Limit] must decide what is recorded.
 	Budget float64
 }
 

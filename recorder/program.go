@@ -138,12 +138,12 @@ func (p *Program) CheckPreload() error {
 // The runtimes of sanitizers come first, because they require that. Then come the sets: the program's
 // calls must reach them before they reach, for example, another allocator. The library comes last.
 func PreloadEnvironment(l Library, already string, sets ...CallSet) (entry string, added []string, err error) {
-	return preload(already, l.preloadCalls(sets), l.Preload())
+	return preload(already, l.PreloadCalls(sets...), l.Preload())
 }
 
 // PreloadCallsEnvironment is PreloadEnvironment for a program with the recorder linked in.
 func PreloadCallsEnvironment(l Library, already string, sets ...CallSet) (entry string, added []string, err error) {
-	return preload(already, l.preloadCalls(sets))
+	return preload(already, l.PreloadCalls(sets...))
 }
 
 func preload(already string, calls []string, library ...string) (entry string, added []string, err error) {

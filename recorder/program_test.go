@@ -6,30 +6,14 @@ import (
 	"bytes"
 	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/xray-tools/xray/internal/test/elftest"
 	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/recorder/ring"
 )
-
-// compileTo runs the compiler with these flags and returns the output file.
-func compileTo(t *testing.T, cc, source string, flags ...string) string {
-	t.Helper()
-	testenv.Need(t, cc)
-	dir := t.TempDir()
-	in, out := filepath.Join(dir, "in.c"), filepath.Join(dir, "out")
-	if err := os.WriteFile(in, []byte(source), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(cc, append([]string{"-o", out, in}, flags...)...)
-	if said, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %v\n%s", cmd, err, said)
-	}
-	return out
-}
 
 const emptyMain = "int main(void) { return 0; }\n"
 
@@ -43,11 +27,11 @@ func inspect(t *testing.T, path string) *Program {
 }
 
 func TestInspect(t *testing.T) {
-	plain := inspect(t, compileTo(t, "cc", emptyMain))
+	plain := inspect(t, elftest.CompileC(t, "cc", emptyMain))
 	if !plain.ELF || plain.Interpreter == "" || plain.Linked || plain.Instrumented || plain.CheckPreload() != nil {
 		t.Errorf("plain program: got %+v", plain)
 	}
-	static := inspect(t, compileTo(t, "cc", emptyMain, "-static"))
+	static := inspect(t, elftest.CompileC(t, "cc", emptyMain, "-static"))
 	if static.Interpreter != "" {
 		t.Errorf("static program: got %+v", static)
 	}
@@ -58,7 +42,7 @@ func TestInspect(t *testing.T) {
 	if err := static.CheckPreload(); err == nil || !strings.Contains(err.Error(), "what records calls of the C library cannot be preloaded") {
 		t.Errorf("static program with the recorder: got error %v", err)
 	}
-	linked := inspect(t, compileTo(t, "cc", `char root[4096] = "XRAY-RECORDER-1";`+emptyMain))
+	linked := inspect(t, elftest.CompileC(t, "cc", `char root[4096] = "XRAY-RECORDER-1";`+emptyMain))
 	if !linked.Linked {
 		t.Errorf("program with the recorder: got %+v", linked)
 	}
@@ -96,9 +80,9 @@ func TestInspectRefusesOtherMachines(t *testing.T) {
 }
 
 func TestSetUserIDCannotBePreloaded(t *testing.T) {
-	needOtherUsers(t)
-	path := compileTo(t, "cc", emptyMain)
-	if err := os.Chown(path, nobody, 0); err != nil {
+	testenv.NeedOtherUsers(t)
+	path := elftest.CompileC(t, "cc", emptyMain)
+	if err := os.Chown(path, testenv.Nobody, 0); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Chmod(path, os.ModeSetuid|0o755); err != nil {
@@ -110,8 +94,8 @@ func TestSetUserIDCannotBePreloaded(t *testing.T) {
 }
 
 func TestObjectsAreThoseOfTheLoader(t *testing.T) {
-	lib := compileTo(t, "cc", "int f(void) { return 1; }\n", "-shared", "-fPIC")
-	path := compileTo(t, "cc", "int f(void); int main(void) { return f(); }\n", lib)
+	lib := elftest.CompileC(t, "cc", "int f(void) { return 1; }\n", "-shared", "-fPIC")
+	path := elftest.CompileC(t, "cc", "int f(void); int main(void) { return f(); }\n", lib)
 	objects, err := inspect(t, path).Objects(context.Background())
 	if err != nil {
 		t.Fatal(err)

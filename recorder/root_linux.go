@@ -9,9 +9,9 @@ import (
 	"github.com/xray-tools/xray/recorder/ring"
 )
 
-// findRoot finds the root of the runtime that records a process, in its /proc/PID/mem. It also returns
+// FindRoot finds the root of the runtime that records a process, in its /proc/PID/mem. It also returns
 // its address. A copy that a child has from its parent, or shares with it, is not found.
-func findRoot(mem *os.File, p *Process) (*ring.Image, uint64, *ring.Root, error) {
+func FindRoot(mem *os.File, p *Process) (*ring.Image, uint64, *ring.Root, error) {
 	ranges, err := attach.WritableMemory(p.PID)
 	if err != nil {
 		return nil, 0, nil, err

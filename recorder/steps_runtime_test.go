@@ -3,7 +3,6 @@
 package recorder
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -14,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/xray-tools/xray/internal/test/elftest"
+	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
 // clangs maps each compiler to its flag that omits compiler-rt's runtime.
@@ -38,25 +38,24 @@ func buildArchive(t *testing.T, edits ...edit) string {
 	if len(edits) == 0 {
 		return l.Archive()
 	}
-	c, err := findCompiler(context.Background(), "gcc")
-	if err != nil {
-		t.Fatal(err)
-	}
 	src := t.TempDir()
-	if err := os.CopyFS(src, sources()); err != nil {
+	if err := os.CopyFS(src, Sources()); err != nil {
 		t.Fatal(err)
 	}
-	archive := filepath.Join(src, archiveName)
+	archive := filepath.Join(src, filepath.Base(l.Archive()))
 	data, err := os.ReadFile(l.Archive())
 	if err := errors.Join(err, os.WriteFile(archive, data, 0o666)); err != nil {
 		t.Fatal(err)
 	}
-	objects, err := c.compileFiles(context.Background(), src, applyEdits(t, src, edits))
-	if err != nil {
-		t.Fatal(err)
+	files, objects := applyEdits(t, src, edits), []string{"rs", archive}
+	for _, f := range files {
+		objects = append(objects, strings.TrimSuffix(f, filepath.Ext(f))+".o")
 	}
-	if _, err := run(context.Background(), src, []string{"ar"}, slices.Concat([]string{"rs", archive}, objects)...); err != nil {
-		t.Fatal(err)
+	for _, cmd := range []*exec.Cmd{exec.Command("gcc", slices.Concat(CompileFlags(true), []string{"-c"}, files)...), exec.Command("ar", objects...)} {
+		cmd.Dir = src
+		if said, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%q: %v\n%s", cmd.Args, err, said)
+		}
 	}
 	return archive
 }
@@ -155,7 +154,7 @@ func TestSignalAfterEveryInstruction(t *testing.T) {
 		t.Run(clang, func(t *testing.T) {
 			t.Parallel()
 			ways := steps
-			if clang != "clang-22" && !soak() {
+			if clang != "clang-22" && !testenv.Soak() {
 				ways = [][]string{{"record", "toggle"}, {"prune"}}
 			}
 			checkSteps(t, buildLinked(t, clang, archive, "steps.c", prunable...), ways)

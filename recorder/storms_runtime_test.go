@@ -15,13 +15,14 @@ import (
 	"testing"
 
 	"github.com/xray-tools/xray/internal/test/elftest"
+	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/recorder/ring"
 )
 
 // many returns short or, with XRAY_SOAK=1, long.
 func many(short, long int) string {
-	if soak() {
+	if testenv.Soak() {
 		return strconv.Itoa(long)
 	}
 	return strconv.Itoa(short)
@@ -205,7 +206,7 @@ func TestReplacedFile(t *testing.T) {
 
 // A program that may be executed but not read runs unrecorded.
 func TestUnreadableProgram(t *testing.T) {
-	needOtherUsers(t)
+	testenv.NeedOtherUsers(t)
 	l := library(t)
 	dir := t.TempDir()
 	// All folders of this test are in a folder that only root can enter.
@@ -222,7 +223,7 @@ func TestUnreadableProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(program, "leaf", "100")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: testenv.Nobody, Gid: testenv.Nobody}}
 	cmd.Env = append(os.Environ(), "LD_PRELOAD="+installed.Preload(), EnvVar+"=output=/dev/null/none")
 	out, err := cmd.CombinedOutput()
 	if errors.Is(err, os.ErrPermission) {

@@ -106,7 +106,7 @@ func TestUnwindFromHooksOfGCC(t *testing.T) {
 		for mode, trampoline := range map[string]string{
 			"record": "xr_record_rseq", "prune": "xr_prune_rseq", "count": "xr_count", "profile": way.profile,
 		} {
-			if slices.Contains(way.others, mode) && !soak() {
+			if slices.Contains(way.others, mode) && !testenv.Soak() {
 				continue
 			}
 			t.Run(name+"/"+mode, func(t *testing.T) {

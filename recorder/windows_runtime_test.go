@@ -4,13 +4,11 @@ package recorder
 
 import (
 	"cmp"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -301,33 +299,6 @@ func observeWindows(t *testing.T, l Library, program string, least float64, comp
 		traces = append(traces, trace.Path)
 	}
 	return traces
-}
-
-// All programs of an observer have windows at the same times.
-func TestWindowsOfExecutedPrograms(t *testing.T) {
-	l := library(t)
-	program := buildProgram(t, "clang-22", "windows.c", "-O2", "-fxray-instruction-threshold=1")
-	o := ObserverOptions{Session: uint64(time.Now().UnixNano()), Key: NewKey(), Output: filepath.Join(t.TempDir(), "%p")}
-	ob, settle := startObserver(t, o)
-	var plans []uint64
-	for range 2 {
-		cmd := exec.Command(program)
-		cmd.Env = append(os.Environ(), EnvVar+"=control=1,window=1000000,every=3600000000000,observer="+o.Address()+",session="+strconv.FormatUint(o.Session, 10),
-			"LD_PRELOAD="+l.Preload())
-		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-		r := startPiped(t, cmd)
-		reach(t, cmd.Process.Pid)
-		ob.mu.Lock()
-		for _, a := range ob.arenas {
-			plans = append(plans, a.Plan())
-		}
-		ob.mu.Unlock()
-		r.end(t)
-		awaitIdle(ob)
-	}
-	if _, err := settle(); err != nil || len(plans) != 2 || plans[0] == 0 || plans[0] != plans[1] {
-		t.Errorf("%v; windows begin at %v", err, plans)
-	}
 }
 
 var (

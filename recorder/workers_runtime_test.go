@@ -253,7 +253,7 @@ func TestChildWithoutLoader(t *testing.T) {
 			if tasks, err := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/task"); err != nil || len(tasks) != 1 {
 				t.Errorf("got %d threads, error %v", len(tasks), err)
 			}
-			list := silent([]Listening{{PID: parent}}) // which does not ask the parent's recorder: that waits for the loader
+			list := Silent([]Listening{{PID: parent}}) // which does not ask the parent's recorder: that waits for the loader
 			i := slices.IndexFunc(list, func(l Listening) bool { return l.PID == pid })
 			if i < 0 || !errors.Is(list[i].Err, ErrForkedFromThreads) || list[i].Parent != parent {
 				t.Errorf("process %d is not listed as uncontrollable: %+v", pid, list)

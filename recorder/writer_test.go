@@ -36,7 +36,7 @@ func compileWith(t *testing.T, output string, files []string, flags ...string) s
 			t.Fatal(err)
 		}
 	}
-	args := slices.Concat(compileFlags, gccFlags, []string{"-Werror", "-Iruntime", "-pthread"}, files, flags)
+	args := slices.Concat(CompileFlags(true), []string{"-Werror", "-Iruntime", "-pthread"}, files, flags)
 	// The tests' own C needs no special flags.
 	args = slices.DeleteFunc(args, func(a string) bool { return a == "-mgeneral-regs-only" })
 	return elftest.Build(t, "gcc", output, args...)

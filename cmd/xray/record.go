@@ -383,8 +383,8 @@ func (a *app) preload(ctx context.Context, l *launch, program *recorder.Program,
 	if err != nil {
 		return nil, err
 	}
-	for _, set := range sets {
-		l.objects = append(l.objects, recorder.RealPath(library.PreloadCalls(set)))
+	for _, path := range library.PreloadCalls(sets...) {
+		l.objects = append(l.objects, recorder.RealPath(path))
 	}
 	preload := recorder.PreloadEnvironment
 	if program.Linked {

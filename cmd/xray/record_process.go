@@ -50,7 +50,7 @@ func (a *app) recordProcess(ctx context.Context, r *recordFlags) error {
 	var limiter *recorder.Limiter
 	if r.within > 0 {
 		recorder.StepBack()
-		if limiter, err = p.Limit(ctx, float64(r.within)); err != nil {
+		if limiter, err = recorder.NewLimiter(ctx, p, float64(r.within)); err != nil {
 			_, _ = p.Do(context.WithoutCancel(ctx), nil, "stop")
 			return errors.Join(err, file.Close(), os.Remove(path))
 		}
@@ -198,8 +198,8 @@ func (r *recordingFlags) loadCalls(ctx context.Context, a *app, p *recorder.Proc
 	if err != nil {
 		return nil, err
 	}
-	for _, set := range sets {
-		paths = append(paths, recorder.RealPath(library.PreloadCalls(set)))
+	for _, path := range library.PreloadCalls(sets...) {
+		paths = append(paths, recorder.RealPath(path))
 	}
 	return paths, p.LoadCalls(ctx, library, sets)
 }

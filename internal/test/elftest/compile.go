@@ -2,6 +2,7 @@ package elftest
 
 import (
 	"bytes"
+	"debug/elf"
 	"fmt"
 	"os"
 	"os/exec"
@@ -136,6 +137,42 @@ func tryOnce(key string, run func(dir string) (string, error)) (string, error) {
 	}
 	built.Unlock()
 	return build()
+}
+
+// CompileC builds the text of a C program and returns the output file.
+func CompileC(t testing.TB, compiler, text string, flags ...string) string {
+	t.Helper()
+	testenv.Need(t, compiler)
+	dir := t.TempDir()
+	in, out := filepath.Join(dir, "in.c"), filepath.Join(dir, "out")
+	if err := os.WriteFile(in, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(compiler, append([]string{"-o", out, in}, flags...)...)
+	if said, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", cmd, err, said)
+	}
+	return out
+}
+
+// Exports returns the symbols that a shared object exports.
+func Exports(t testing.TB, path string) (names []string) {
+	t.Helper()
+	f, err := elf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	symbols, err := f.DynamicSymbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range symbols {
+		if s.Section != elf.SHN_UNDEF {
+			names = append(names, s.Name)
+		}
+	}
+	return names
 }
 
 // Run runs a command and returns its output.

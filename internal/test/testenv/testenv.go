@@ -44,3 +44,6 @@ func Fetched(t testing.TB, pattern string) string {
 	t.Skipf("%s is not in %s: script/setup fetches it", pattern, cache)
 	return ""
 }
+
+// Soak reports whether long tests run at full length.
+func Soak() bool { return os.Getenv("XRAY_SOAK") == "1" }

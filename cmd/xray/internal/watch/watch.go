@@ -20,8 +20,8 @@ type Source interface {
 	Read(ctx context.Context, each func(recorder.RootCall)) (recorder.LiveState, error)
 	// Newest is the TSC up to which everything was read.
 	Newest() uint64
-	// NoteWaits notes which threads wait, for a trace that is written after the process has ended.
-	NoteWaits()
+	// NoteWaits notes which threads wait, for a trace that is written after the process has ended, and returns how many.
+	NoteWaits() int
 	// WriteTrace writes a trace of what all threads recorded between two TSCs.
 	WriteTrace(w io.Writer, from, to uint64, edit func(*reader.Recording)) error
 	Recording() *reader.Recording

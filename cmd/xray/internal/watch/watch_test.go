@@ -37,7 +37,7 @@ func (s *script) Read(_ context.Context, each func(recorder.RootCall)) (recorder
 	return state, nil
 }
 
-func (s *script) NoteWaits() {}
+func (s *script) NoteWaits() int { return 0 }
 
 func (s *script) Newest() uint64 { return s.now[s.round-1] }
 
