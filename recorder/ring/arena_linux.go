@@ -13,80 +13,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The layout of the arena, as in runtime/arena.h, version 4.
+// The arena begins with its header, struct xr_arena, the slots and the processes.
 const (
-	ArenaMagic     = "XRAY-ARENA-1\x00\x00\x00\x00"
-	ArenaVersion   = 4
-	arenaHeader    = 4096
-	SlotSize       = 256
-	maxSlots       = 1 << 16
-	processSize    = 192
-	maxProcesses   = 1 << 14
-	MaxArenaText   = 4 << 20
-	slotsAt        = arenaHeader
-	processesAt    = slotsAt + maxSlots*SlotSize
-	ArenaHeadSize  = processesAt + maxProcesses*processSize
-	LargestArena   = 64 << 30
-	SmallestArena  = 64 << 20
-	HelloSize      = 72
-	HelloKeyAt     = 40
-	MaxRingChunks  = 1 << 16
-	MaxCounters    = 1 << 29
-	arenaSizeAt    = 32
-	ArenaBaseAt    = 40
-	arenaNextAt    = 48
-	arenaSessionAt = 56
-	ArenaNSlotsAt  = 64
-	ArenaNProcsAt  = 68
-	arenaSlotsAt   = 72
-	arenaProcsAt   = 80
-	arenaStreamAt  = 88
-	arenaDropAt    = 92
-	arenaBeatAt    = 96
-	ArenaBellAt    = 104
-	ArenaClosedAt  = 108
-	ArenaKeeperAt  = 112
-	ArenaFreeAt    = 116
-	ArenaLimitsAt  = 120
-	ArenaSpentAt   = 128
-	ArenaDecidedAt = 132
-	ArenaBurstAt   = 136
-	arenaPlanAt    = 1160
-	MaxBurst       = 255
-	MaxLimits      = 1 << 22 // as many bits follow the limits, see chooseLooked
-)
-
-// States of a slot and of a process.
-const (
-	SlotFree = iota
-	SlotTaken
-	SlotLive
-	SlotEnded
-	SlotDone
-)
-
-const (
-	ProcessFree = iota
-	processTaken
-	ProcessLive
-)
-
-// Offsets in struct xr_slot and struct xr_process.
-const (
-	SlotStateAt, SlotProcessAt, SlotTIDAt, SlotOwnerAt          = 0, 4, 8, 12
-	SlotRingAt, SlotChunksAt, SlotTakenAt, SlotConsumedAt       = 16, 24, 32, 40
-	SlotWaitingAt, SlotFirstAt, SlotLastAt                      = 48, 56, 64
-	SlotDroppedAt, SlotTruncatedAt, SlotWaitedAt, SlotNameAt    = 72, 80, 88, 96
-	SlotCountersAt, SlotNCountersAt, SlotProfileAt              = 112, 120, 128
-	SlotSumsAt, SlotNSumsAt, SlotWritingAt                      = 136, 144, 152
-	slotGoneAt                                                  = 160
-	ProcessStateAt, ProcessPIDAt, ProcessPPIDAt, ProcessSinceAt = 0, 4, 8, 16
-	ProcessFlushAskedAt, ProcessFlushDoneAt, processModeAt      = 24, 28, 32
-	ProcessTextsAt, ProcessTextAt, ProcessTextSizeAt            = 36, 40, 56
-	ProcessDroppedAt, ProcessHookedAt, ProcessNHookedAt         = 72, 80, 88
-	ProcessWindowsAt, ProcessNWindowsAt, ProcessSpaceAt         = 96, 104, 112
-	ProcessEndedAt                                              = 120
-	processMemoryAt                                             = 128 // struct xr_memory
+	slotsAt       = 4096
+	processesAt   = slotsAt + maxSlots*SlotSize
+	ArenaHeadSize = processesAt + maxProcesses*processSize
+	LargestArena  = 64 << 30
+	SmallestArena = 64 << 20
+	MaxRingChunks = 1 << 16
+	MaxCounters   = 1 << 29
+	MaxBurst      = burstIDsSize / 4 // functions
 )
 
 // Arena is memory that processes share with their observer, which creates it. Its contents can change
@@ -143,14 +79,15 @@ func NewArena(o *ArenaOptions, size int64) (*Arena, error) {
 func (a *Arena) format(o *ArenaOptions) {
 	copy(a.Mem, ArenaMagic)
 	le := binary.LittleEndian
-	for i, v := range []uint32{ArenaVersion, SlotSize, processSize, ChunkSize} {
-		le.PutUint32(a.Mem[16+4*i:], v)
-	}
+	le.PutUint32(a.Mem[arenaVersionAt:], ArenaVersion)
+	le.PutUint32(a.Mem[arenaSlotSizeAt:], SlotSize)
+	le.PutUint32(a.Mem[arenaProcessSizeAt:], processSize)
+	le.PutUint32(a.Mem[arenaChunkSizeAt:], ChunkSize)
 	le.PutUint64(a.Mem[arenaSizeAt:], a.size)
 	next := uint64(ArenaHeadSize+ChunkSize-1) &^ (ChunkSize - 1)
 	if o.Limits {
 		le.PutUint64(a.Mem[ArenaLimitsAt:], next)
-		next += 8*MaxLimits + MaxLimits/8
+		next += LimitsSize
 	}
 	le.PutUint64(a.Mem[arenaNextAt:], next)
 	le.PutUint64(a.Mem[arenaSessionAt:], o.Session)
@@ -360,14 +297,14 @@ func (a *Arena) Words(address, n uint64, each func(i, v uint64)) (damaged uint64
 // MemoryOf returns the limit of memory of a process, or nil.
 func (a *Arena) MemoryOf(process uint32) *reader.Memory {
 	at := ProcessAt(process) + processMemoryAt
-	var chunks [5]uint64
-	for i := range chunks {
-		chunks[i] = min(a.U64(at+8*uint64(i)), a.size) * ChunkSize
-	}
-	if chunks[0] == 0 {
+	bytes := func(field uint64) uint64 { return min(a.U64(at+field), a.size) * ChunkSize }
+	if bytes(memoryLimitAt) == 0 {
 		return nil
 	}
-	return &reader.Memory{Limit: chunks[0], Used: chunks[1], Peak: chunks[2], RingsGivenUp: chunks[3] / ChunkSize, BytesGivenUp: chunks[4]}
+	return &reader.Memory{
+		Limit: bytes(memoryLimitAt), Used: bytes(memoryUsedAt), Peak: bytes(memoryPeakAt),
+		RingsGivenUp: bytes(memoryGivenAt) / ChunkSize, BytesGivenUp: bytes(memoryGivenChunksAt),
+	}
 }
 
 // Plan returns when windows begin in the arena, in nanoseconds of CLOCK_MONOTONIC, or 0.

@@ -10,18 +10,6 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Kinds of the runtime's records, except those of functions.
-const (
-	RecordStamp  = 1
-	recordArg    = 2
-	RecordCustom = 3
-	RecordTyped  = 4
-	recordResult = 5
-)
-
-// maxPayload is the longest event payload that the runtime keeps.
-const maxPayload = 4096
-
 var FDR5 = reader.Header{Version: 5, Type: reader.FDR, ByteOrder: binary.LittleEndian}
 
 // Block is a chunk converted to an FDR block. The runtime's writer produces the same bytes.

@@ -6,5 +6,5 @@
 // [BlockWriter] converts chunks of a ring to blocks. [OpenCalls] follows which calls are open at a record.
 //
 // A program may write anything into this memory. The package checks every address and size, and copies data
-// before it reads them. The layouts repeat those of the structs in recorder/runtime.
+// before it reads them. Offsets and constants come from the headers in recorder/runtime; see layout.go.
 package ring

@@ -9,30 +9,11 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// The layout of the runtime's memory, as in runtime/layout.h, version 1. The sizes are those of the
-// parts used here. The structs of other runtimes of this version may be longer.
+// Sizes of the parts of structs that every runtime of this version has. Structs may be longer.
 const (
-	LayoutVersion = 1
-	RootSize      = 232
-	ThreadSize    = 144
-	threadSumsAt  = 2224 // missing in cores of older recorders
-	threadGoneAt  = 2488 // likewise
-	ObjectSize    = 696
-	ChunkSize     = 64 << 10
-	ChunkHeader   = 64
-	ChunkMagic    = 0x4b4e484359415258
-	// ChunkStreamedAt is the offset of the number of bytes that are in the trace.
-	ChunkStreamedAt = 48
-)
-
-// The layout of struct xr_budget, and the offset of its address in struct xr_root.
-const (
-	rootBudgetAt    = rootWindowsAt + 32
-	BudgetOnAt      = 8
-	BudgetSpentAt   = 12
-	BudgetDecidedAt = 16
-	BudgetBurstAt   = 20
-	budgetShareAt   = BudgetBurstAt + 4*(1+255)
+	RootSize   = rootWindowNSAt
+	ThreadSize = threadFramesAt
+	ObjectSize = objectAbsentAt
 )
 
 // Limits for values in tables.
@@ -40,7 +21,6 @@ const (
 	maxStruct  = 64 << 10
 	maxObjects = 1 << 14
 	MaxThreads = 1 << 20
-	MaxHooked  = 1 << 20
 	MaxRows    = 100_000 // threads that the trace names
 )
 
@@ -54,6 +34,11 @@ func (f Fields) U64(at int) uint64 { return binary.LittleEndian.Uint64(f[at:]) }
 func (f Fields) Text(at, room int) string {
 	s, _, _ := strings.Cut(string(f[at:at+room]), "\x00")
 	return s
+}
+
+// anchor reads a struct xr_anchor.
+func (f Fields) anchor() reader.Anchor {
+	return reader.Anchor{TSC: f.U64(anchorTSCAt), Raw: f.U64(anchorRawAt), Real: f.U64(anchorRealAt), Width: f.U64(anchorWidthAt)}
 }
 
 // Root is struct xr_root.
@@ -75,12 +60,9 @@ type Root struct {
 }
 
 // ModeNames are the modes by number.
-var ModeNames = []string{"off", "record", "prune", "count", "profile", "depth"}
-
-const (
-	ModeCount   = 3
-	ModeProfile = 4
-)
+var ModeNames = []string{
+	modeOff: "off", modeRecord: "record", modePrune: "prune", ModeCount: "count", ModeProfile: "profile", modeDepth: "depth",
+}
 
 // ParseRoot reads the struct at an address where its magic was found. It returns an error if the data
 // there cannot be the struct.
@@ -90,37 +72,36 @@ func (m *Image) ParseRoot(address uint64) (*Root, error) {
 		return nil, err
 	}
 	f := Fields(b)
-	if v := f.U32(16); v != LayoutVersion {
+	if v := f.U32(rootVersionAt); v != LayoutVersion {
 		return nil, m.Errorf("the recorder's root at address %#x is of version %d; this xray supports version %d: use the xray that recorded it", address, v, LayoutVersion)
 	}
 	r := &Root{
-		ThreadSize: int(f.U32(32)), objectSize: int(f.U32(36)),
-		PID: f.U32(40), Mode: f.U32(44), Depth: f.U32(168),
-		Threshold: f.U64(48),
-		Threads:   f.U64(64), Nthreads: f.U64(72),
-		objects: f.U64(88), Nobjects: f.U64(96),
-		MaxFunction: f.U64(104), Frequency: f.U64(112),
-		Start:     reader.Anchor{TSC: f.U64(120), Raw: f.U64(128), Real: f.U64(136), Width: f.U64(144)},
-		dropped:   f.U64(160),
-		Invariant: f.U32(180) != 0,
-		hooked:    f.U64(208), nhooked: f.U64(216), Session: f.U64(224),
+		ThreadSize: int(f.U32(rootThreadSizeAt)), objectSize: int(f.U32(rootObjectSizeAt)),
+		PID: f.U32(rootPIDAt), Mode: f.U32(rootModeAt), Depth: f.U32(rootDepthAt),
+		Threshold: f.U64(rootThresholdAt),
+		Threads:   f.U64(rootThreadsAt), Nthreads: f.U64(rootNThreadsAt),
+		objects: f.U64(rootObjectsAt), Nobjects: f.U64(rootNObjectsAt),
+		MaxFunction: f.U64(rootMaxFunctionAt), Frequency: f.U64(rootFrequencyAt),
+		Start:     f[rootStartAt:].anchor(),
+		dropped:   f.U64(rootDroppedAt),
+		Invariant: f.U32(rootInvariantAt) != 0,
+		hooked:    f.U64(rootHookedAt), nhooked: f.U64(rootNHookedAt), Session: f.U64(rootSessionAt),
 	}
-	if r.nhooked > MaxHooked || f.U32(20) < RootSize || f.U32(24) != ChunkSize || f.U32(28) != ChunkHeader ||
+	if r.nhooked > MaxHooked || f.U32(rootSizeAt) < RootSize || f.U32(rootChunkSizeAt) != ChunkSize || f.U32(rootChunkHeaderAt) != ChunkHeader ||
 		r.ThreadSize < ThreadSize || r.ThreadSize > maxStruct || r.objectSize < ObjectSize || r.objectSize > maxStruct ||
 		int(r.Mode) >= len(ModeNames) || r.Nthreads > MaxThreads || r.Nobjects > maxObjects {
 		return nil, m.Errorf("the recorder's root at address %#x is damaged", address)
 	}
 	// Older recorders lack the last of these fields.
-	const windows = rootBudgetAt - rootWindowsAt
-	w := make(Fields, windows+8)
-	if f.U32(20) < rootBudgetAt+8 {
-		w = w[:windows]
+	rest := make(Fields, rootBudgetAt+8)
+	if f.U32(rootSizeAt) < rootBudgetAt+8 {
+		rest = rest[:rootBudgetAt]
 	}
-	if f.U32(20) >= rootBudgetAt {
-		if n, err := m.ReadSome(w, address+rootWindowsAt); n == len(w) && err == nil {
-			r.Windows = WindowTable{w.U64(0), w.U64(8), w.U64(16), w.U64(24)}
-			if len(w) > windows {
-				r.Budget = w.U64(windows)
+	if f.U32(rootSizeAt) >= rootBudgetAt {
+		if n, err := m.ReadSome(rest, address); n == len(rest) && err == nil {
+			r.Windows = WindowTable{rest.U64(rootWindowNSAt), rest.U64(rootEveryNSAt), rest.U64(rootWindowsAt), rest.U64(rootNWindowsAt)}
+			if len(rest) > rootBudgetAt {
+				r.Budget = rest.U64(rootBudgetAt)
 			}
 		}
 	}
@@ -150,16 +131,17 @@ func (m *Image) ParseObjects(r *Root) ([]reader.Object, error) {
 			return objects, err
 		}
 		f := Fields(b)
-		state := f.U32(64)
+		state := f.U32(objectStateAt)
 		if int(state) >= len(states) {
 			return objects, m.Errorf("object %d of the recorder is damaged: its state is %d", i, state)
 		}
-		id := b[72:]
+		id := b[objectBuildIDAt:][:min(f.U32(objectBuildIDSizeAt), objectBuildIDRoom)]
 		objects = append(objects, reader.Object{
-			First: reader.FuncID(f.U32(40)), Count: f.U32(44),
-			Path: f.Text(184, 512), BuildID: hex.EncodeToString(id[:min(f.U32(68), 32)]),
-			Bias: reader.Address(f.U64(0)), Text: [2]reader.Address{reader.Address(f.U64(8)), reader.Address(f.U64(16))},
-			Loaded: f.U64(48), Unloaded: f.U64(56), State: states[state], Why: f.Text(120, 64),
+			First: reader.FuncID(f.U32(objectFirstIDAt)), Count: f.U32(objectFunctionsAt),
+			Path: f.Text(objectPathAt, objectPathSize), BuildID: hex.EncodeToString(id),
+			Bias:   reader.Address(f.U64(objectBiasAt)),
+			Text:   [2]reader.Address{reader.Address(f.U64(objectTextFirstAt)), reader.Address(f.U64(objectTextEndAt))},
+			Loaded: f.U64(objectLoadedAt), Unloaded: f.U64(objectUnloadedAt), State: states[state], Why: f.Text(objectWhyAt, objectWhySize),
 		})
 	}
 	return objects, nil
@@ -218,12 +200,12 @@ func (m *Image) ParseThread(address uint64, size int) (*Thread, error) {
 	f := Fields(b)
 	t := &Thread{
 		ThreadInfo: reader.ThreadInfo{
-			TID: int32(f.U32(32)), PID: int32(f.U32(36)), Name: f.Text(112, 16),
-			First: f.U64(72), Last: f.U64(80), Dropped: f.U64(88), Truncated: f.U64(96),
+			TID: int32(f.U32(threadTIDAt)), PID: int32(f.U32(threadPIDAt)), Name: f.Text(threadNameAt, threadNameSize),
+			First: f.U64(threadFirstAt), Last: f.U64(threadLastAt), Dropped: f.U64(threadDroppedAt), Truncated: f.U64(threadTruncatedAt),
 		},
-		Address: address, Cursor: f.U64(0), Free: f.U32(40) == 0,
-		Ring: f.U64(48), Size: f.U64(56), Taken: f.U64(64),
-		Counters: f.U64(16), Ncounter: f.U64(128),
+		Address: address, Cursor: f.U64(threadCursorAt), Free: f.U32(threadStateAt) == threadFree,
+		Ring: f.U64(threadRingAt), Size: f.U64(threadChunksAt), Taken: f.U64(threadTakenAt),
+		Counters: f.U64(threadCountersAt), Ncounter: f.U64(threadNCountersAt),
 	}
 	if size >= threadSumsAt+16 {
 		rest := make(Fields, threadGoneAt+8-threadSumsAt)
@@ -231,7 +213,7 @@ func (m *Image) ParseThread(address uint64, size int) (*Thread, error) {
 			rest = rest[:16]
 		}
 		if n, err := m.ReadSome(rest, address+threadSumsAt); n == len(rest) && err == nil {
-			t.Sums, t.Nsums = rest.U64(0), rest.U64(8)
+			t.Sums, t.Nsums = rest.U64(0), rest.U64(threadNSumsAt-threadSumsAt)
 			if n > 16 {
 				t.gone = min(rest.U64(threadGoneAt-threadSumsAt), t.Taken)
 			}
@@ -246,7 +228,7 @@ func (t *Thread) Oldest() uint64 { return max(t.Taken-min(t.Taken, t.Size), t.go
 
 // UsedOf returns the end of the records of a chunk with this header, or 0 if it is unknown.
 func UsedOf(header Fields) int {
-	if used := int(header.U32(52)); used >= ChunkHeader && used <= ChunkSize {
+	if used := int(header.U32(ChunkUsedAt)); used >= ChunkHeader && used <= ChunkSize {
 		return used &^ 7
 	}
 	return 0
@@ -272,9 +254,9 @@ func (m *Image) ParseChunk(t *Thread, number uint64) (c ChunkPlace, torn bool, e
 		return c, false, err
 	}
 	f := Fields(header)
-	c = ChunkPlace{Address: address, Number: number, First: f.U64(8), Last: f.U64(16), Wall: f.U64(56), Used: UsedOf(f)}
+	c = ChunkPlace{Address: address, Number: number, First: f.U64(ChunkFirstAt), Last: f.U64(ChunkLastAt), Wall: f.U64(ChunkWallAt), Used: UsedOf(f)}
 	// The header names the thread, so that damage cannot count records twice.
-	if f.U64(0) != 2*number || f.U64(40) != ChunkMagic || f.U64(32) != t.Address {
+	if f.U64(ChunkSeqAt) != 2*number || f.U64(ChunkMagicAt) != ChunkMagic || f.U64(ChunkThreadAt) != t.Address {
 		return c, true, nil
 	}
 	return c, false, nil
@@ -293,18 +275,6 @@ func Scale(a, b, c uint64) uint64 {
 	return q
 }
 
-// RootMagic is the beginning of the runtime's root structure.
-const RootMagic = "XRAY-RECORDER-1\x00"
-
-// rootWindowsAt is the offset of the window fields in struct xr_root.
-const rootWindowsAt = 232
-
-// Rows of a process's table of windows, as in runtime/window.h.
-const (
-	WindowRows = 1 << 16
-	WindowSize = 24
-)
-
 // WindowTable locates the windows of a recording in a process.
 type WindowTable struct {
 	Length, Every uint64 // ns; 0 if everything is recorded
@@ -321,15 +291,9 @@ func (m *Image) ReadWindows(list []reader.RecordedWindow, t *WindowTable, first 
 			return list, err
 		}
 		for f := Fields(b); len(f) > 0; f = f[WindowSize:] {
-			list = append(list, reader.RecordedWindow{From: f.U64(0), To: f.U64(8), CPUNS: f.U64(16)})
+			list = append(list, reader.RecordedWindow{From: f.U64(WindowFromAt), To: f.U64(WindowToAt), CPUNS: f.U64(WindowCPUAt)})
 		}
 		i += n
 	}
 	return list, nil
 }
-
-// Kinds of function records after which a call has ended.
-const (
-	FunctionExit = 1
-	FunctionTail = 2
-)

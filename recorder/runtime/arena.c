@@ -29,16 +29,6 @@ static struct xr_text *latest;
 
 /* Joining. */
 
-enum { KEY_SIZE = 32 };
-
-/* The program's first packet. The answer is one byte with the descriptor. */
-struct hello {
-	char magic[16];
-	uint32_t version, pid;
-	uint64_t session, nchunks;
-	char key[KEY_SIZE];
-};
-
 /* Returns the length of the name in an address. */
 static uint64_t name_length(const char *address)
 {
@@ -116,28 +106,17 @@ static int ask(const char *address, const void *packet, uint64_t size, int64_t s
 }
 
 /* Copies the key in an address. */
-static void put_key(char key[KEY_SIZE], const char *address)
+static void put_key(char key[XR_KEY_SIZE], const char *address)
 {
 	address += name_length(address);
 	if (*address)
-		xr_copy(key, address + 1, xr_strnlen(address + 1, KEY_SIZE));
+		xr_copy(key, address + 1, xr_strnlen(address + 1, XR_KEY_SIZE));
 }
-
-/* The question which functions of an object to record. The answer is a byte with a file. */
-struct question {
-	char magic[16];
-	uint64_t session, nfunctions;
-	uint32_t build_id_size, unused;
-	uint8_t build_id[32];
-	char path[512];
-	char key[KEY_SIZE];
-};
-_Static_assert(sizeof((struct xr_object *)0)->path == sizeof((struct question *)0)->path, "");
 
 int xr_arena_select(const char *address, const struct xr_object *o)
 {
-	static struct question q; /* under XR_LOCK_LOADER */
-	q = (struct question){.magic = XR_SELECT_MAGIC, .session = xr_root.session, .nfunctions = o->nfunctions, .build_id_size = o->build_id_size};
+	static struct xr_question q; /* under XR_LOCK_LOADER */
+	q = (struct xr_question){.magic = XR_SELECT_MAGIC, .session = xr_root.session, .nfunctions = o->nfunctions, .build_id_size = o->build_id_size};
 	xr_copy(q.build_id, o->build_id, sizeof q.build_id);
 	xr_copy(q.path, o->path, sizeof q.path);
 	put_key(q.key, address);
@@ -146,7 +125,7 @@ int xr_arena_select(const char *address, const struct xr_object *o)
 
 void xr_arena_left(const char *address, int program)
 {
-	struct question q = {.magic = XR_LEFT_MAGIC, .session = xr_root.session};
+	struct xr_question q = {.magic = XR_LEFT_MAGIC, .session = xr_root.session};
 	char link[40] = "/proc/self/fd/";
 	struct xr_text t = xr_text_in(link + 14, sizeof link - 15);
 	xr_put_number(&t, program);
@@ -247,7 +226,7 @@ int xr_arena_join(const char *address)
 {
 	if (arena || xr_root.nthreads)
 		return arena ? 0 : -EBUSY;
-	struct hello hello = {
+	struct xr_hello hello = {
 		.magic = XR_ARENA_MAGIC, .version = XR_ARENA_VERSION, .pid = xr_root.pid,
 		.session = xr_root.session, .nchunks = xr_root.nchunks,
 	};

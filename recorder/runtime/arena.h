@@ -11,7 +11,7 @@
  * observer maps it elsewhere.
  *
  * Every field has one writer at a time. There are no locks, because a process may be killed at
- * any instruction. recorder/ring/arena_linux.go has the same layout. */
+ * any instruction. recorder/ring/layout.go has the same layout. */
 #ifndef XRAY_RECORDER_ARENA_H
 #define XRAY_RECORDER_ARENA_H
 
@@ -107,6 +107,26 @@ struct xr_arena {
 	struct xr_burst burst; /* for the command budget */
 	uint64_t schedule;   /* when a window begins, in ns of CLOCK_MONOTONIC; the first process sets it, and the observer copies it to the arenas of executed programs */
 };
+
+/* What programs send to the socket of an observer. The answer is a byte with a descriptor. */
+enum { XR_KEY_SIZE = 32 };
+/* The first packet: asks for the arena. */
+struct xr_hello {
+	char magic[16]; /* XR_ARENA_MAGIC */
+	uint32_t version, pid;
+	uint64_t session, nchunks;
+	char key[XR_KEY_SIZE];
+};
+/* Asks which functions of an object to record, or says that the program at path is executed. */
+struct xr_question {
+	char magic[16]; /* XR_SELECT_MAGIC or XR_LEFT_MAGIC */
+	uint64_t session, nfunctions;
+	uint32_t build_id_size, unused;
+	uint8_t build_id[32];
+	char path[512];
+	char key[XR_KEY_SIZE];
+};
+_Static_assert(sizeof((struct xr_object *)0)->path == sizeof((struct xr_question *)0)->path, "");
 
 /* lifecycle.c and ring.c. Joins the observer at an address: the name of its abstract socket, a
  * colon, and the key that proves that the process belongs to the recording. Returns 0 or -errno.

@@ -237,12 +237,13 @@ extern struct xr_memory xr_memory;
 #define XR_MAX_OBJECTS 1024
 #define XR_MAX_HOOKED (1 << 20)
 #define XR_ROOT_MAGIC "XRAY-RECORDER-1" /* 16 bytes with the terminating 0 */
+#define XR_ROOT_VERSION 1
 
 /* The entry point for readers. Symbol xray_recorder_root, in .data. In stripped cores, readers
  * find it by its magic. */
 struct xr_root {
 	char magic[16];
-	uint32_t version;     /* of this layout: 1 */
+	uint32_t version;     /* of this layout: XR_ROOT_VERSION */
 	uint32_t size;        /* of this struct */
 	uint32_t chunk_size, chunk_header, thread_size, object_size;
 	uint32_t pid, mode;   /* enum xr_mode */

@@ -1,5 +1,5 @@
 /* The layout of a thread's profile, shared by profile.c, folded.c and profile_dump.c. The
- * observer reads it too; recorder/observed_profile_linux.go repeats the layout. */
+ * observer reads it too; recorder/ring/layout.go has the same layout. */
 #ifndef XRAY_RECORDER_PROFILE_H
 #define XRAY_RECORDER_PROFILE_H
 

@@ -7,7 +7,7 @@ static struct xr_object objects[XR_MAX_OBJECTS];
 
 struct xr_root xr_root = {
 	.magic = XR_ROOT_MAGIC,
-	.version = 1,
+	.version = XR_ROOT_VERSION,
 	.size = sizeof(struct xr_root),
 	.chunk_size = XR_CHUNK_SIZE,
 	.chunk_header = XR_CHUNK_HEADER,
