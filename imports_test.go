@@ -25,7 +25,7 @@ var floors = [][]string{
 	{"account", "graph", "stack", "explain", "convert", "tables/sql", "tables/parquet", "tables/summary", "symbolize/coverage", "recorder", "recorder/exclude"},
 	{"cmd/xray/internal/cli", "cmd/xray/internal/top", "cmd/xray/internal/watch", "cmd/xray/internal/llvmxray/llvmargs", "cmd/xray/internal/tui"},
 	{"cmd/xray/internal/session"},
-	{"cmd/xray/internal/llvmxray", "cmd/xray/internal/browse"},
+	{"cmd/xray/internal/launch", "cmd/xray/internal/llvmxray", "cmd/xray/internal/browse"},
 	{"cmd/xray", "docs"},
 }
 

@@ -32,8 +32,8 @@ type Recording struct {
 	Limit     int64         // maximum bytes written for each process; 0 means no limit
 	// Window is how long to record in each period of Every. Both are 0 to record all the time.
 	Window, Every time.Duration
-	// Budget is the share of a running process's CPU time that recording may take, such as 0.03. 0 means
-	// no limit. With a budget, [NewLimiter] or [Live.Limit] must decide what is recorded.
+	// Budget is the share of the CPU time that recording may take, such as 0.03. 0 means no limit. The
+	// [Observer] decides what is recorded, and of a running process, [NewLimiter] or [Live.Limit].
 	Budget float64
 }
 
@@ -148,11 +148,19 @@ type Options struct {
 	// Await is the process that starts a recording before main, and then sends the command go. The process
 	// waits for it, at most ten seconds, if it is the parent and there is something to record. 0 is none.
 	Await int
-	// Limited does not record a process that cannot reach the observer, because the observer has the
-	// budget.
-	Limited bool
 	// Quiet suppresses the runtime's warnings.
 	Quiet bool
+
+	// Drop, Compress, Sched and Interrupts are for the observer: see [ObserverOptions].
+	Drop, Compress, Sched, Interrupts bool
+}
+
+// Observing returns options, with a new key, for the observer of programs with these options.
+func (o *Options) Observing() ObserverOptions {
+	return ObserverOptions{
+		Session: o.Session, Key: NewKey(), Output: o.Output, Rings: o.Ring > 0, Limit: o.Limit, Budget: o.Budget,
+		Drop: o.Drop, Compress: o.Compress, Sched: o.Sched, Interrupts: o.Interrupts,
+	}
 }
 
 // Environment returns the environment entry that holds the options.
@@ -203,8 +211,8 @@ func (o *Options) Environment() string {
 	if o.Await != 0 {
 		add("await", strconv.Itoa(o.Await))
 	}
-	if o.Limited {
-		add("limited", "1")
+	if o.Budget > 0 {
+		add("limited", "1") // do not record without the observer, which has the budget
 	}
 	if o.Quiet {
 		add("quiet", "1")

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/cmd/xray/internal/launch"
 	"github.com/xray-tools/xray/internal/texttab"
 	"github.com/xray-tools/xray/recorder/core"
 	"github.com/xray-tools/xray/report/label"
@@ -145,27 +146,27 @@ func (a *app) reportCore(dump *core.Core, paths []string) error {
 		ending = "ended by " + ending + ": "
 	}
 	if rings := paths[:len(dump.Rings())]; len(rings) > 0 && rings[0] != "-" {
-		report, err := readRecorded(rings)
+		report, err := launch.Read(rings)
 		if err != nil {
 			return err
 		}
-		a.Say("%s%s", ending, report.summary(true))
+		a.Say("%s%s", ending, report.Summary(true))
 	}
 	for i, log := range dump.Logs() {
 		path := paths[len(dump.Rings())+i]
 		text := fmt.Sprintf("records of LLVM's %s mode", log.Mode())
 		if path != "-" {
-			report := recorded{paths: []string{path}}
-			if err := report.count(); err != nil {
+			report, err := launch.Count(path)
+			if err != nil {
 				return err
 			}
-			text = fmt.Sprintf("%s, recorded by LLVM's %s mode, %s in %s", report.what(), log.Mode(), label.Bytes(uint64(report.bytes)), nearNames(report.paths)[0])
+			text = fmt.Sprintf("%s, recorded by LLVM's %s mode, %s in %s", report.What(), log.Mode(), label.Bytes(uint64(report.Bytes)), launch.NearNames([]string{path})[0])
 		}
 		for _, note := range log.Notes() {
 			text += "; " + note
 		}
 		if path != "-" {
-			text += fmt.Sprintf("; next: xray account -m %s %s", texttab.Printable(cmp.Or(dump.Program(), "PROGRAM")), nearNames([]string{path})[0])
+			text += fmt.Sprintf("; next: xray account -m %s %s", texttab.Printable(cmp.Or(dump.Program(), "PROGRAM")), launch.NearNames([]string{path})[0])
 		}
 		a.Say("%s%s", ending, text)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/cmd/xray/internal/launch"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/internal/fileio"
 	"github.com/xray-tools/xray/internal/texttab"
@@ -27,10 +28,8 @@ import (
 
 // ctl is one run of xray ctl.
 type ctl struct {
-	*app
-	recordingFlags
+	launch.Plan
 	session.StyleFlags
-	output string
 	last   time.Duration
 	reset  bool
 	format string
@@ -65,7 +64,7 @@ var ctlCommands = []ctlCommand{
 }
 
 func (a *app) ctlCommand() *cobra.Command {
-	c := &ctl{app: a, format: "text"}
+	c := &ctl{Plan: launch.Plan{Streams: &a.Streams}, format: "text"}
 	var chosen ctlCommand
 	cmd := &cobra.Command{
 		Use:   "ctl [PID COMMAND] [flags]",
@@ -103,7 +102,7 @@ Commands:
 			c.args = args[2:]
 			err = chosen.run(c, cmd.Context())
 			if chosen.name == "start" && errors.Is(err, recorder.ErrNoRecorder) && c.process.PID != 0 {
-				if c.process, _, err = a.reach(cmd.Context(), args[0], "", 0, 0); err != nil {
+				if c.process, _, err = c.Reach(cmd.Context(), args[0]); err != nil {
 					return err
 				}
 				err = chosen.run(c, cmd.Context())
@@ -112,9 +111,9 @@ Commands:
 		},
 	}
 	f := cmd.Flags()
-	c.recordingFlags.add(f)
+	c.Plan.AddFlags(f)
 	c.StyleFlags.AddFlags(f)
-	f.StringVarP(&c.output, "output", "o", "", "write to `FILE`")
+	f.StringVarP(&c.Output, "output", "o", "", "write to `FILE`")
 	cli.AddDuration(f, &c.last, "last", "write only the last `TIME` (default everything in the rings)")
 	f.BoolVar(&c.reset, "reset", false, "reset the counters")
 	cli.AddChoice(f, &c.format, "format", "f", "output `FORMAT`; json is the recorder's own response", "text", "json")
@@ -296,32 +295,26 @@ func describeMode(s *recorder.Status) string {
 }
 
 func (c *ctl) start(ctx context.Context) error {
-	what, err := c.recording()
-	if err != nil {
+	if err := c.Check(); err != nil {
 		return err
 	}
-	if c.output == "" {
-		if c.limit > 0 {
+	if c.Output == "" {
+		if c.Limit > 0 {
 			return cli.Usagef("--limit requires -o")
 		}
 		var s recorder.Status
-		return c.do(ctx, &s, what.StartCommand(false), func(w io.Writer) error {
+		return c.do(ctx, &s, c.StartCommand(false), func(w io.Writer) error {
 			if s.ObservedStream {
 				return line("recording into the trace of xray record")(w)
 			}
 			return line("recording into the rings; `xray ctl %s snapshot -o FILE` writes what they hold", c.process.Target())(w)
 		})
 	}
-	data, file, err := startStream(&c.recordingFlags, c.output, func(command string, file *os.File) ([]byte, error) {
-		return c.process.Do(ctx, nil, command, file)
-	})
+	data, err := c.StartFile(ctx, c.process)
 	if err != nil {
 		return err
 	}
-	if err := file.Close(); err != nil {
-		return err
-	}
-	return c.say(data, fmt.Sprintf("recording into %s; `xray ctl %s stop` ends it", c.output, c.process.Target()))
+	return c.say(data, fmt.Sprintf("recording into %s; `xray ctl %s stop` ends it", c.Output, c.process.Target()))
 }
 
 func (c *ctl) stop(ctx context.Context) error { return c.do(ctx, nil, "stop", line("stopped")) }
@@ -331,13 +324,13 @@ func (c *ctl) mode(ctx context.Context) error {
 		return cli.Usagef("mode: choose one of %s", strings.Join(ctlModes, ", "))
 	}
 	mode := recorder.Mode(c.args[0])
-	if c.prune > 0 && mode != recorder.Prune {
+	if c.Threshold > 0 && mode != recorder.Prune {
 		return cli.Usagef("--prune cannot be used with mode %s", mode)
 	}
-	if c.depth > 0 && mode != recorder.Prune && mode != recorder.Record {
+	if c.Depth > 0 && mode != recorder.Prune && mode != recorder.Record {
 		return cli.Usagef("--depth cannot be used with mode %s", mode)
 	}
-	what := recorder.Recording{Mode: mode, Threshold: c.prune, Depth: c.depth}
+	what := recorder.Recording{Mode: mode, Threshold: c.Threshold, Depth: c.Depth}
 	return c.do(ctx, nil, what.ModeCommand(), line("mode %s", mode))
 }
 
@@ -350,25 +343,9 @@ func (c *ctl) threshold(ctx context.Context) error {
 }
 
 func (c *ctl) choose(ctx context.Context) error {
-	filter, err := c.filter(c.app)
+	data, text, err := c.Choose(ctx, c.process)
 	if err != nil {
 		return err
-	}
-	objects, err := c.process.Objects(ctx)
-	if err != nil {
-		return err
-	}
-	paths := objectPaths(objects)
-	data, kept, err := sendFilter(ctx, c.process, filter, paths)
-	if err != nil {
-		return err
-	}
-	text := "all functions are recorded"
-	if !filter.All() {
-		text = label.Count(uint64(kept), "function is", "functions are") + " recorded"
-	}
-	if kept == 0 && filter.Func != nil {
-		text += session.Sledless(paths, filter.Func)
 	}
 	return c.say(data, text)
 }
@@ -386,7 +363,7 @@ func (c *ctl) rescan(ctx context.Context) error {
 // snapshot asks the recorder to write a trace of its rings. The file gets its name when it is
 // complete.
 func (c *ctl) snapshot(ctx context.Context) error {
-	if c.output == "" || c.output == "-" {
+	if c.Output == "" || c.Output == "-" {
 		return cli.Usagef("snapshot requires -o FILE")
 	}
 	var answer struct {
@@ -401,7 +378,7 @@ func (c *ctl) snapshot(ctx context.Context) error {
 	var data []byte
 	var events uint64
 	var noEvents string
-	err := fileio.Replace(c.output, recorder.Create, func(file *os.File) (err error) {
+	err := fileio.Replace(c.Output, recorder.Create, func(file *os.File) (err error) {
 		if data, err = c.process.Do(ctx, &answer, command, file); err != nil {
 			return err
 		}
@@ -411,7 +388,7 @@ func (c *ctl) snapshot(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	text := fmt.Sprintf("%s records, %s in %s", label.Grouped(answer.Records), label.Bytes(uint64(answer.Bytes)), c.output)
+	text := fmt.Sprintf("%s records, %s in %s", label.Grouped(answer.Records), label.Bytes(uint64(answer.Bytes)), c.Output)
 	if answer.Torn > 0 {
 		text += fmt.Sprintf("; %s overwritten during the snapshot: use larger rings", label.Count(uint64(answer.Torn), "of the oldest pieces was", "of the oldest pieces were"))
 	}
@@ -421,7 +398,7 @@ func (c *ctl) snapshot(ctx context.Context) error {
 	if noEvents != "" {
 		text += "; no scheduler events: " + noEvents
 	}
-	text += "; next: xray account " + c.output
+	text += "; next: xray account " + c.Output
 	return c.say(data, text)
 }
 
@@ -447,7 +424,7 @@ func (c *ctl) counters(ctx context.Context) error {
 		return err
 	}
 	if c.format == "json" {
-		return c.WriteText(c.output, line("%s", bytes.TrimSpace(answer)))
+		return c.WriteText(c.Output, line("%s", bytes.TrimSpace(answer)))
 	}
 	counters, err := parseCounters(body)
 	if err != nil {
@@ -463,7 +440,7 @@ func (c *ctl) counters(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	opts := c.Options(&c.Streams)
+	opts := c.DebugFlags.Options(c.Streams)
 	opts.Style = symbolize.Style(c.Style)
 	// If the file of an object is gone or was rebuilt, show the number of the object.
 	names, _, err := symbolize.LoadRecorded(objects, nil, nil, symbolize.Search{Options: opts, Dirs: c.DirsFor(c.process.PID)})
@@ -471,7 +448,7 @@ func (c *ctl) counters(ctx context.Context) error {
 		return err
 	}
 	defer names.Close()
-	return c.WriteText(c.output, func(w io.Writer) error { return writeCounters(w, counters, names) })
+	return c.WriteText(c.Output, func(w io.Writer) error { return writeCounters(w, counters, names) })
 }
 
 // parseCounters decodes the counters of the recorder: their number, and for each one the

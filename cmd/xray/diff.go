@@ -19,9 +19,9 @@ import (
 
 // Exit statuses of diff --gate.
 const (
-	exitGate         = exitStatus(3)
-	exitUndecided    = exitStatus(4)
-	exitInconclusive = exitStatus(5)
+	exitGate         = cli.ExitStatus(3)
+	exitUndecided    = cli.ExitStatus(4)
+	exitInconclusive = cli.ExitStatus(5)
 )
 
 // diffing is one run of diff.
@@ -32,7 +32,7 @@ type diffing struct {
 	maps      session.MapPair
 	root      string
 	gateTexts []string
-	minShare  cli.Share
+	minShare  float64
 	top       int
 	seed      uint64
 	caveats   session.SharedCaveats
@@ -110,7 +110,7 @@ func (d *diffing) run(cmd *cobra.Command, args []string) error {
 			}
 		}
 	}
-	found, err := comparison.Report(diff.ReportOptions{Seed: d.seed, MinShare: float64(d.minShare)})
+	found, err := comparison.Report(diff.ReportOptions{Seed: d.seed, MinShare: d.minShare})
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/cmd/xray/internal/launch"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/explain/why"
 	"github.com/xray-tools/xray/reader"
@@ -27,7 +28,7 @@ type excluding struct {
 	output    session.Output
 	waits     waitFlags
 	cost      costFlags
-	budget    cli.Share
+	budget    float64
 	keep      string
 	baselines []string
 	ring      int64
@@ -118,7 +119,7 @@ func (c *excluding) run(s *session.Session) error {
 }
 
 func (c *excluding) options(s *session.Session) (exclude.Options, string, error) {
-	opts := exclude.Options{Clock: s.Clock, Sizes: recordSizes(s.Trace), Budget: float64(c.budget)}
+	opts := exclude.Options{Clock: s.Clock, Sizes: recordSizes(s.Trace), Budget: c.budget}
 	keep, err := session.Regexp("keep", c.keep)
 	if err != nil {
 		return opts, "", err
@@ -132,7 +133,7 @@ func (c *excluding) options(s *session.Session) (exclude.Options, string, error)
 	}
 	opts.Always = symbolize.AlwaysInstrumented(s.Names)
 	if all := symbolize.IDs(s.Names); len(all) > 0 && !slices.ContainsFunc(all, func(id reader.FuncID) bool { return !opts.Always(id) }) {
-		s.Note(func() string { return "warning: no function can be excluded, because " + marksText })
+		s.Note(func() string { return "warning: no function can be excluded, because " + launch.MarksText })
 	}
 	var source string
 	opts.Cost, source, err = c.cost.measured(s)
@@ -181,7 +182,7 @@ func writeExcludingFilter(s *session.Session, w io.Writer, plan *exclude.Plan) (
 	if err != nil {
 		return nil, err
 	}
-	paths := objectPaths(objects)
+	paths := launch.ObjectPaths(objects)
 	filter := &recorder.Filter{}
 	if len(paths) > 0 && len(addresses) == 0 {
 		filter.Except = make(map[string]map[reader.FuncID]bool)

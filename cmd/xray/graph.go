@@ -22,7 +22,7 @@ type graphFlags struct {
 	edgeLabel, edgeColor     string
 	vertexLabel, vertexColor string
 	nameLimit                int
-	minShare                 cli.Share
+	minShare                 float64
 	top                      int
 	exact                    bool
 	output                   session.Output
@@ -191,7 +191,7 @@ func (c *graphing) run(s *session.Session) error {
 	}
 	found := sink.Report(s.Clock)
 	if c.trims() {
-		found = found.Trim(float64(c.minShare), c.top)
+		found = found.Trim(c.minShare, c.top)
 	}
 	if c.output.IsReport() {
 		return s.Report(&c.output, run, func(names symbolize.Names) []report.Node { return found.Body(names, view) })

@@ -88,7 +88,7 @@ func (c *graphDiffing) run(cmd *cobra.Command, args []string) error {
 	}
 	diff := graph.Compare(sides[0], sides[1])
 	if c.trims() {
-		diff = diff.Trim(float64(c.minShare), c.top)
+		diff = diff.Trim(c.minShare, c.top)
 	}
 	doc := &report.Doc{Kind: cmd.Name(), Clock: diff.Clock(), Caveats: caveats.List(len(args))}
 	if c.output.IsReport() {

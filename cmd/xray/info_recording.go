@@ -378,7 +378,7 @@ func profileWords(r *reader.Recording) string {
 	for i := range r.Profiles {
 		paths += int(pathsOf(&r.Profiles[i]))
 	}
-	return fmt.Sprintf("%s, %s, %s", label.Count(summed(r), "call", "calls"), label.Count(uint64(paths), "path", "paths"), label.Count(uint64(len(r.Profiles)), "thread", "threads"))
+	return fmt.Sprintf("%s, %s, %s", label.Count(survey.Summed(r), "call", "calls"), label.Count(uint64(paths), "path", "paths"), label.Count(uint64(len(r.Profiles)), "thread", "threads"))
 }
 
 // maxInfoCounts bounds the table of counts for people.

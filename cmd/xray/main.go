@@ -60,11 +60,6 @@ type app struct {
 	started bool
 }
 
-// exitStatus is the exit status of a program that xray ran. xray exits with the same one.
-type exitStatus int
-
-func (s exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
-
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	a := &app{Streams: cli.Streams{Stdin: stdin, Stdout: cli.Text{Raw: stdout}, Stderr: cli.Text{Raw: stderr}}}
 	if strings.HasPrefix(filepath.Base(args[0]), "llvm-xray") {
@@ -87,7 +82,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 
 // status prints err and returns its exit status.
 func (a *app) status(err error) int {
-	var theirs exitStatus
+	var theirs cli.ExitStatus
 	switch {
 	case errors.As(err, &theirs):
 		return int(theirs)

@@ -163,7 +163,7 @@ func readBudgeted(t *testing.T, path string) (map[string]tracedCalls, *reader.Re
 		t.Fatal(err)
 	}
 	defer opened.Close()
-	_, stats, err := calls.Run(calls.Source(trace), calls.Options{}, func() ignoreCalls { return ignoreCalls{} })
+	_, stats, err := calls.Run(calls.Source(trace), calls.Options{}, calls.NewDiscard)
 	// A thread may be killed while it writes the last block.
 	lost := trace.Losses().Samples()
 	torn := !trace.Recording(0).Process.Complete && len(lost) == 1 && lost[0].Cause == reader.TruncatedFile

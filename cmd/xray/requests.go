@@ -26,7 +26,7 @@ type requestTracing struct {
 	class, pause, slow  string
 	key                 string
 	top, exemplars      int
-	minShare            cli.Share
+	minShare            float64
 }
 
 func (a *app) requestsCommand() *cobra.Command {
@@ -83,7 +83,7 @@ func (c *requestTracing) run(s *session.Session) error {
 	if err != nil {
 		return err
 	}
-	view := requests.View{Rows: c.top, MinShare: float64(c.minShare), Threads: s.ThreadNames()}
+	view := requests.View{Rows: c.top, MinShare: c.minShare, Threads: s.ThreadNames()}
 	if view.Base, err = s.Start(); err != nil {
 		return err
 	}

@@ -1,16 +1,14 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/cmd/xray/internal/launch"
 	"github.com/xray-tools/xray/recorder"
 )
 
@@ -46,14 +44,14 @@ func (a *app) runtimeInstallCommand() *cobra.Command {
 		Example: "  xray runtime install /opt/xray",
 		Args:    cli.Operands("one DIRECTORY", 1, false),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			l, err := a.buildRecorder(cmd.Context(), cc)
+			l, err := launch.Build(cmd.Context(), &a.Streams, cc)
 			if err != nil {
 				return err
 			}
 			return l.Install(args[0])
 		},
 	}
-	addCompiler(cmd, &cc)
+	launch.AddCompiler(cmd.Flags(), &cc)
 	return cmd
 }
 
@@ -62,7 +60,7 @@ func (a *app) runtimeFlagsCommand() *cobra.Command {
 		cc, prefix            string
 		gcc                   bool
 		onlyCompile, onlyLink bool
-		libcalls              callFlag
+		libcalls              launch.Libcalls
 	)
 	cmd := &cobra.Command{
 		Use:   "flags",
@@ -83,7 +81,7 @@ print flags for GCC, which uses a different kind of instrumentation.`,
 				l, err = recorder.Installed(prefix)
 			} else {
 				// The recorder may be compiled by another compiler.
-				l, err = a.buildRecorder(cmd.Context(), "")
+				l, err = launch.Build(cmd.Context(), &a.Streams, "")
 			}
 			if err != nil {
 				return err
@@ -94,7 +92,7 @@ print flags for GCC, which uses a different kind of instrumentation.`,
 					return err
 				}
 			}
-			sets, err := libcalls.sets()
+			sets, err := libcalls.Sets()
 			if err != nil {
 				return err
 			}
@@ -112,34 +110,12 @@ print flags for GCC, which uses a different kind of instrumentation.`,
 			})
 		},
 	}
-	addCompiler(cmd, &cc)
+	launch.AddCompiler(cmd.Flags(), &cc)
 	f := cmd.Flags()
 	f.BoolVar(&gcc, "gcc", false, "print flags for GCC")
 	f.BoolVar(&onlyCompile, "compile", false, "print only compiler flags")
 	f.BoolVar(&onlyLink, "link", false, "print only linker flags")
-	libcalls.add(f)
+	libcalls.AddFlag(f)
 	f.StringVar(&prefix, "prefix", "", "use the recorder installed in `DIRECTORY`")
 	return cmd
-}
-
-// buildRecorder compiles the recorder unless it is in the cache. On a terminal it says why that
-// takes a moment. If it is interrupted, it leaves no files behind.
-func (a *app) buildRecorder(ctx context.Context, cc string) (recorder.Library, error) {
-	ctx, stop := untilInterrupted(ctx)
-	defer stop()
-	if cli.IsTerminal(a.Stderr.Raw) {
-		message := time.AfterFunc(300*time.Millisecond, func() {
-			fmt.Fprintln(a.Stderr, "xray: compiling the recorder; this happens only once")
-		})
-		defer message.Stop()
-	}
-	l, err := recorder.Build(ctx, cc)
-	if err != nil && ctx.Err() != nil {
-		return l, errors.New("interrupted while compiling the recorder")
-	}
-	return l, err
-}
-
-func addCompiler(cmd *cobra.Command, cc *string) {
-	cmd.Flags().StringVar(cc, "cc", "", "use the C compiler `COMMAND` (default $CC, or else the first compiler found)")
 }

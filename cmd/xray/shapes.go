@@ -18,7 +18,7 @@ type shaping struct {
 	output    session.Output
 	root      string
 	rootDepth int
-	rare      cli.Share
+	rare      float64
 	opts      shapes.Options
 	top       int
 }
@@ -80,6 +80,6 @@ func (c *shaping) run(s *session.Session) error {
 	}
 	found := sink.Report(s.Clock)
 	return s.Report(&c.output, run, func(names symbolize.Names) []report.Node {
-		return found.Body(names, shapes.View{Top: c.top, Rare: float64(c.rare)})
+		return found.Body(names, shapes.View{Top: c.top, Rare: c.rare})
 	})
 }

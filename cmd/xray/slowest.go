@@ -27,7 +27,7 @@ type slowestRun struct {
 	which     lockFlags
 	top       int
 	perThread bool
-	minShare  cli.Share
+	minShare  float64
 }
 
 func newSlowest() slowestRun {
@@ -85,7 +85,7 @@ func (c *slowestRun) run(s *session.Session) error {
 	return s.Report(&c.output, run, func(names symbolize.Names) []report.Node { return slow.Body(names, c.view()) })
 }
 
-func (c *slowestRun) view() slowest.View { return slowest.View{MinShare: float64(c.minShare)} }
+func (c *slowestRun) view() slowest.View { return slowest.View{MinShare: c.minShare} }
 
 // find runs the analysis.
 func (c *slowestRun) find(s *session.Session, root func(reader.FuncID) bool) (*slowest.Report, *session.Run, error) {

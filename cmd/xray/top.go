@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/xray-tools/xray/cmd/xray/internal/browse"
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/cmd/xray/internal/launch"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/cmd/xray/internal/top"
 	"github.com/xray-tools/xray/cmd/xray/internal/tui"
@@ -28,17 +30,15 @@ import (
 
 // topping is one run of top.
 type topping struct {
-	*app
-	recordingFlags
+	launch.Plan
 	output      session.Output
 	pid, wait   string
 	interval    time.Duration
 	duration    time.Duration
-	budget      cli.Share
+	budget      float64
 	once, batch bool
 	sort        string
 	top         int
-	ring        int64
 
 	process *recorder.Process
 	program string
@@ -67,7 +67,9 @@ func (l *liveNames) Func(id reader.FuncID) (symbolize.Symbol, bool) {
 }
 
 func (a *app) topCommand() *cobra.Command {
-	t := &topping{app: a, interval: time.Second, budget: 0.03, sort: "self", ring: 4 << 20}
+	t := &topping{
+		Plan: launch.Plan{Streams: &a.Streams, Options: recorder.Options{Ring: 4 << 20}}, interval: time.Second, budget: 0.03, sort: "self",
+	}
 	cmd := &cobra.Command{
 		Use:   "top {PID | -p PID | --wait-for NAME}",
 		Short: "Show live call rates and latency of a running process",
@@ -102,9 +104,9 @@ For scripts, use --once or --batch to write tables.`,
 	f.BoolVar(&t.batch, "batch", false, "write a table for each interval")
 	addBrowserSort(f, &t.sort)
 	cli.AddTop(f, &t.top, "functions of each table")
-	cli.AddSize(f, &t.ring, "ring", "give each thread a ring buffer of `SIZE`; ignored if the process already has a recorder")
-	t.addFilter(f)
-	addCompiler(cmd, &t.cc)
+	cli.AddSize(f, &t.Ring, "ring", "give each thread a ring buffer of `SIZE`; ignored if the process already has a recorder")
+	t.Selection.AddFlags(f)
+	launch.AddCompiler(f, &t.Compiler)
 	t.output.AddFlags(f)
 	cli.CompleteColumns(cmd, "sort", tui.Columns(), false)
 	cli.Spellings(f, map[string]string{"func-filter": "func"})
@@ -129,26 +131,21 @@ func (t *topping) check(args []string) error {
 		return cli.Usagef("--interval: must be at least 10ms")
 	case t.once && t.batch:
 		return cli.Usagef("use only one of --once and --batch")
-	case t.ring > 0 && t.ring < leastRing:
-		return cli.Usagef("--ring: must be at least %dK, not %d bytes", leastRing>>10, t.ring)
 	case !t.once && !t.batch && (t.output.Path != "" && t.output.Path != "-" || t.output.Format != "" && t.output.Format != "text"):
 		return cli.Usagef("--output and --format require --once or --batch")
 	case t.batch && t.output.Format == "html":
 		return cli.Usagef("--batch cannot write HTML: use --once, or --format csv or json")
 	}
-	if _, err := t.filter(t.app); err != nil {
-		return err
-	}
-	return checkBrowserSort(t.sort)
+	return cmp.Or(launch.CheckRing(t.Ring), t.Check(), checkBrowserSort(t.sort))
 }
 
 func (t *topping) run(ctx context.Context) (err error) {
 	if !t.once && !t.batch {
-		if err := t.needTerminal(insteadOfTop); err != nil {
+		if err := needTerminal(t.Streams, insteadOfTop); err != nil {
 			return err
 		}
 	}
-	ctx, stop := untilInterrupted(ctx)
+	ctx, stop := launch.UntilInterrupted(ctx)
 	defer stop()
 	if t.duration > 0 {
 		var cancel context.CancelFunc
@@ -168,9 +165,9 @@ func (t *topping) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer live.Close()
-	sampler := top.NewSampler(live, t, wallClock{}, top.Options{Interval: t.interval, Budget: float64(t.budget), Others: t.others})
+	sampler := top.NewSampler(live, t, wallClock{}, top.Options{Interval: t.interval, Budget: t.budget, Others: t.others})
 	defer func() {
-		if closeErr := sampler.Close(context.WithoutCancel(ctx)); !isGone(t.process) {
+		if closeErr := sampler.Close(context.WithoutCancel(ctx)); !launch.IsGone(t.process) {
 			err = errors.Join(err, closeErr)
 		}
 	}()
@@ -191,14 +188,14 @@ func (t *topping) attachTo(ctx context.Context) error {
 			t.pid = strconv.Itoa(pid)
 			break
 		}
-		sleep(ctx, 200*time.Millisecond)
+		launch.Sleep(ctx, 200*time.Millisecond)
 	}
 	if ctx.Err() != nil {
 		return nil
 	}
-	p, status, err := t.reach(ctx, t.pid, t.cc, t.ring, 0)
+	p, status, err := t.Reach(ctx, t.pid)
 	if err == nil {
-		err = needRings(p, &status)
+		err = launch.NeedRings(p, &status)
 	}
 	if err == nil && status.Windows != nil {
 		err = fmt.Errorf("%s is being recorded in windows, but top needs all calls. For details, run xray ctl %s status", p, p.Target())
@@ -226,7 +223,7 @@ func (t *topping) openLive(ctx context.Context) (*recorder.Live, error) {
 
 // describe reads the names of the functions of a process.
 func (t *topping) describe(trace *reader.Trace) (recorder.Roots, error) {
-	opened, err := symbolize.Open(trace, nil, symbolize.Search{Options: t.Options(&t.Streams), Dirs: t.DirsFor(t.process.PID)})
+	opened, err := symbolize.Open(trace, nil, symbolize.Search{Options: t.DebugFlags.Options(t.Streams), Dirs: t.DirsFor(t.process.PID)})
 	if err != nil {
 		return recorder.Roots{}, err
 	}
@@ -243,7 +240,7 @@ func (t *topping) describe(trace *reader.Trace) (recorder.Roots, error) {
 
 // Start implements [top.Process].
 func (t *topping) Start(ctx context.Context) (err error) {
-	t.stop, err = t.holdRings(ctx, t.app, t.process)
+	t.stop, err = t.HoldRings(ctx, t.process)
 	return err
 }
 
@@ -262,7 +259,7 @@ func (wallClock) Now() time.Time { return time.Now() }
 
 func (wallClock) Sleep(ctx context.Context, d time.Duration) {
 	if d > 0 {
-		sleep(ctx, d)
+		launch.Sleep(ctx, d)
 	}
 }
 
@@ -270,7 +267,7 @@ func (wallClock) Sleep(ctx context.Context, d time.Duration) {
 func (t *topping) next(ctx context.Context, sampler *top.Sampler) (*tui.Data, *top.Interval, error) {
 	i, err := sampler.Next(ctx)
 	if err != nil {
-		if isGone(t.process) {
+		if launch.IsGone(t.process) {
 			err = fmt.Errorf("%s has ended", t.process)
 		}
 		return nil, nil, err
@@ -305,7 +302,7 @@ func (t *topping) session(i *top.Interval) (*session.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := session.New(&t.Streams, "top", trace, &t.names)
+	s := session.New(t.Streams, "top", trace, &t.names)
 	s.Code, s.TableMemory, s.MaxPaths = t.code, session.DefaultTableMemory, 1<<20
 	s.Silence()
 	return s, nil
@@ -382,7 +379,7 @@ func (t *topping) screen(ctx context.Context, sampler *top.Sampler) error {
 		}
 	})
 	m := tui.New(&tui.Data{Title: fmt.Sprintf("%s %d: recording", t.program, t.process.PID), Observed: 1, OffCPU: true}, t.sort)
-	err := t.browse(ctx, m, updates, insteadOfTop)
+	err := showBrowser(ctx, m, updates, insteadOfTop)
 	cancel()
 	engine.Wait()
 	return err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/cmd/xray/internal/launch"
 	"github.com/xray-tools/xray/cmd/xray/internal/top"
 	"github.com/xray-tools/xray/cmd/xray/internal/tui"
 	"github.com/xray-tools/xray/reader"
@@ -55,7 +56,7 @@ func (t *topping) each(ctx context.Context, sampler *top.Sampler, write func([]b
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return nil
-		case err != nil && n > 1 && isGone(t.process):
+		case err != nil && n > 1 && launch.IsGone(t.process):
 			t.Say("%v", err)
 			return nil
 		case err != nil:

@@ -11,6 +11,7 @@ import (
 
 	"github.com/xray-tools/xray/cmd/xray/internal/browse"
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/cmd/xray/internal/launch"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/cmd/xray/internal/tui"
 	"github.com/xray-tools/xray/reader"
@@ -39,7 +40,7 @@ their call trees, and source code. Press ? for the keys.`,
 			source.AddRoots(f)
 		},
 		check: func() error {
-			return errors.Join(checkBrowserSort(sort), a.needTerminal("xray account and xray stack write text"))
+			return errors.Join(checkBrowserSort(sort), needTerminal(&a.Streams, "xray account and xray stack write text"))
 		},
 		run: func(s *session.Session) error {
 			names := s.ShownNames(&session.Output{Format: "text"})
@@ -57,7 +58,7 @@ their call trees, and source code. Press ? for the keys.`,
 				return browse.Slowest(s, names, fn, width)
 			}
 			d.Source = func(fn reader.FuncID, _ int) ([]string, error) { return browse.Source(sources, names, fn) }
-			return a.browse(context.Background(), tui.New(d, sort), nil, insteadOfTUI)
+			return showBrowser(context.Background(), tui.New(d, sort), nil, insteadOfTUI)
 		},
 	})
 	cli.CompleteColumns(cmd, "sort", tui.Columns(), false)
@@ -77,21 +78,21 @@ func checkBrowserSort(sort string) error {
 
 // needTerminal returns an error if there is no terminal to show something in. instead says what to
 // do without one.
-func (a *app) needTerminal(instead string) error {
-	if !cli.IsTerminal(a.Stdout.Raw) {
+func needTerminal(streams *cli.Streams, instead string) error {
+	if !cli.IsTerminal(streams.Stdout.Raw) {
 		return cli.Usagef("standard output is not a terminal: %s", instead)
 	}
 	return nil
 }
 
-// browse shows a model in the terminal until the user leaves it, or a signal ends xray. instead says
+// showBrowser shows a model in the terminal until the user leaves it, or a signal ends xray. instead says
 // what to do without a terminal.
-func (a *app) browse(ctx context.Context, m *tui.Model, updates <-chan tui.Update, instead string) error {
+func showBrowser(ctx context.Context, m *tui.Model, updates <-chan tui.Update, instead string) error {
 	screen, err := tui.Open()
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, instead)
 	}
-	ctx, stop := untilInterrupted(ctx)
+	ctx, stop := launch.UntilInterrupted(ctx)
 	wait := tui.Run(ctx, screen, m, updates)
 	stop() // now a signal ends xray at once
 	wait()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/cmd/xray/internal/launch"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/cmd/xray/internal/watch"
 	"github.com/xray-tools/xray/reader"
@@ -27,22 +29,16 @@ import (
 
 // watching is one run of watch.
 type watching struct {
-	*app
-	recordingFlags
+	launch.Plan
 	pid, wait string
 	roots     []string
 	over      string
-	output    string
 	limits    watch.Limits
 	margin    time.Duration
 	every     time.Duration
 	duration  time.Duration
 	begun     func() // called when the first process is watched, to end after duration; or nil
 	exec      string
-	memory    int64
-	ring      int64
-	budget    cli.Share
-	quiet     bool
 
 	root     *regexp.Regexp
 	options  watch.Options
@@ -60,8 +56,9 @@ type watching struct {
 
 func (a *app) watchCommand() *cobra.Command {
 	w := &watching{
-		app: a, over: "auto", limits: watch.Limits{Keep: 100, Usual: 20, Disk: 1 << 30},
-		margin: time.Millisecond, memory: 256 << 20, ring: 4 << 20, known: make(map[int]bool),
+		Plan: launch.Plan{Streams: &a.Streams, Options: recorder.Options{Memory: 256 << 20, Ring: 4 << 20}},
+		over: "auto", limits: watch.Limits{Keep: 100, Usual: 20, Disk: 1 << 30},
+		margin: time.Millisecond, known: make(map[int]bool),
 	}
 	cmd := &cobra.Command{
 		Use:   "watch {-p PID | --wait-for NAME | [--] PROGRAM [ARGUMENT...]} --root REGEXP -o FILE",
@@ -100,7 +97,7 @@ that have the recorder in them.`,
 	f.StringVar(&w.wait, "wait-for", "", "wait for a process whose program is called `NAME` and watch it; when it exits, wait for the next one")
 	f.StringArrayVar(&w.roots, "root", nil, "select the outermost calls of functions that match `REGEXP`; repeatable")
 	f.StringVar(&w.over, "over", w.over, "treat calls as slow by `RULE`: longer than a time (20ms) or a percentile of recent calls (p99.9); auto selects the longest calls, about four per minute")
-	f.StringVarP(&w.output, "output", "o", "", "write traces to the directory `FILE`")
+	f.StringVarP(&w.Output, "output", "o", "", "write traces to the directory `FILE`")
 	cli.AddCount(f, &w.limits.Keep, "traces", "", 0, "keep the traces of the `N` slowest calls; 0 keeps all")
 	f.BoolVar(&w.limits.Latest, "latest", false, "with --traces, keep the latest slow calls instead of the slowest")
 	cli.AddCount(f, &w.limits.Usual, "sample", "", 0, "also keep `N` traces of calls that are not slow, for comparison")
@@ -108,17 +105,17 @@ that have the recorder in them.`,
 	cli.AddDuration(f, &w.every, "every", "write at most one trace every `TIME`")
 	cli.AddDuration(f, &w.margin, "margin", "include `TIME` before and after the slow call")
 	f.StringVar(&w.exec, "exec", "", "for each slow call, run the shell command `COMMAND` with the path of its trace")
-	cli.AddSize(f, &w.memory, "memory", "keep at most `SIZE` of records in the rings of all threads together, and as much outside the process, for long calls")
-	cli.AddSize(f, &w.ring, "ring", "give each thread a ring buffer of `SIZE`; ignored if the process already has a recorder")
+	cli.AddSize(f, &w.Memory, "memory", "keep at most `SIZE` of records in the rings of all threads together, and as much outside the process, for long calls")
+	cli.AddSize(f, &w.Ring, "ring", "give each thread a ring buffer of `SIZE`; ignored if the process already has a recorder")
 	cli.AddDuration(f, &w.duration, "duration", "stop after `TIME`")
-	cli.AddDuration(f, &w.prune, "prune", "drop calls shorter than `TIME` (for example 5us) unless they contain a longer call")
-	cli.AddCount(f, &w.depth, "depth", "", 0, "record only calls at most `N` deep; 1 is the outermost, 0 is no limit")
-	w.addWindow(f)
-	cli.AddBudget(f, &w.budget, "limit the overhead to about `PERCENT` of the process's CPU time: record all calls of --root and the most informative others")
-	w.addFilter(f)
-	w.addLibcalls(f)
-	addCompiler(cmd, &w.cc)
-	f.BoolVarP(&w.quiet, "quiet", "q", false, "print only errors")
+	w.AddPrune(f)
+	w.AddDepth(f)
+	w.AddWindow(f)
+	cli.AddBudget(f, &w.Budget, "limit the overhead to about `PERCENT` of the process's CPU time: record all calls of --root and the most informative others")
+	w.Selection.AddFlags(f)
+	w.AddLibcalls(f)
+	launch.AddCompiler(f, &w.Compiler)
+	f.BoolVarP(&w.Quiet, "quiet", "q", false, "print only errors")
 	cli.Spellings(f, map[string]string{"threshold": "prune", "func-filter": "func"})
 	return cmd
 }
@@ -137,28 +134,19 @@ func (w *watching) check(args []string) error {
 		return cli.Usagef("use only one of PROGRAM, -p and --wait-for")
 	case len(w.roots) == 0:
 		return cli.Usagef("pass --root, a regular expression for the functions whose slow calls to watch for, such as '^handleRequest'")
-	case w.output == "":
+	case w.Output == "":
 		return cli.Usagef("pass the directory for the traces with -o")
-	case w.ring > 0 && w.ring < leastRing:
-		return cli.Usagef("--ring: must be at least %[2]dK, not %[1]d bytes", w.ring, leastRing>>10)
-	case w.memory < recorder.LeastMemory:
-		return cli.Usagef("--memory: must be at least %dM, not %d bytes", recorder.LeastMemory>>20, w.memory)
-	case w.budget > 0 && w.depth > 0:
+	case w.Memory < recorder.LeastMemory:
+		return cli.Usagef("--memory: must be at least %dM, not %d bytes", recorder.LeastMemory>>20, w.Memory)
+	case w.Budget > 0 && w.Depth > 0:
 		return cli.Usagef("--budget cannot be used with --depth")
-	case w.budget > 0 && w.window.Every > 0:
+	case w.Budget > 0 && w.Every > 0:
 		return cli.Usagef("--window cannot be used with --budget: the budget needs call counts from outside the windows")
 	}
-	w.within = w.budget
-	if _, err := w.recording(); err != nil {
+	err := cmp.Or(launch.CheckRing(w.Ring), w.Check())
+	if err != nil {
 		return err
 	}
-	if _, err := w.filter(w.app); err != nil {
-		return err
-	}
-	if _, err := w.callSets(); err != nil {
-		return err
-	}
-	var err error
 	for _, root := range w.roots {
 		if _, err = regexp.Compile(root); err != nil {
 			return cli.Usagef("--root: %w", err)
@@ -180,13 +168,13 @@ func (w *watching) check(args []string) error {
 }
 
 func (w *watching) run(ctx context.Context, args []string) (err error) {
-	_, missing := os.Stat(w.output)
-	if w.folder, err = watch.OpenFolder(w.output, w.limits); err != nil {
+	_, missing := os.Stat(w.Output)
+	if w.folder, err = watch.OpenFolder(w.Output, w.limits); err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil && !w.isWatched() && errors.Is(missing, fs.ErrNotExist) {
-			_ = os.Remove(w.output) // only if it is empty
+			_ = os.Remove(w.Output) // only if it is empty
 		}
 	}()
 	if w.exec != "" {
@@ -204,7 +192,7 @@ func (w *watching) run(ctx context.Context, args []string) (err error) {
 	if len(args) > 0 {
 		return w.program(ctx, args)
 	}
-	ctx, stop := untilInterrupted(ctx)
+	ctx, stop := launch.UntilInterrupted(ctx)
 	defer stop()
 	if w.pid != "" {
 		err = w.family(ctx, w.pid)
@@ -221,7 +209,7 @@ func (w *watching) run(ctx context.Context, args []string) (err error) {
 func (w *watching) named(ctx context.Context) error {
 	w.say("waiting for a process called %s", w.wait)
 	const often, rarely = 200 * time.Millisecond, time.Second
-	for said, pause := "", often; ctx.Err() == nil; sleep(ctx, pause) {
+	for said, pause := "", often; ctx.Err() == nil; launch.Sleep(ctx, pause) {
 		pause = often
 		pid, err := recorder.FindProgram(w.wait, func(pid int) bool { return w.isKnown(pid) })
 		if err != nil {
@@ -243,64 +231,43 @@ func (w *watching) named(ctx context.Context) error {
 	return nil
 }
 
-func sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
-}
-
 // program runs a program and watches it.
 func (w *watching) program(ctx context.Context, args []string) error {
-	path, err := exec.LookPath(args[0])
-	if err != nil {
-		return w.cannotRun(err)
-	}
-	program, err := recorder.Inspect(path)
-	if err != nil {
-		return err
-	}
-	l := &launch{cmd: exec.Command(path, args[1:]...)}
-	l.cmd.Args[0] = args[0]
-	l.cmd.Stdin, l.cmd.Stdout, l.cmd.Stderr = w.Stdin, w.Stdout.Raw, w.Stderr.Raw
-	options := recorder.Options{Ring: w.ring, Memory: w.memory, Idle: true, Quiet: w.quiet, Await: os.Getpid()}
-	if l.cmd.Env, err = w.preload(ctx, l, program, &recordFlags{recordingFlags: w.recordingFlags}, &options); err != nil {
-		return err
-	}
-	w.libcalls = "" // the program and its children have them
-	l.cmd.Env = append(l.cmd.Env, options.Environment())
+	idle := w.Plan
+	idle.Recording, idle.Idle, idle.Await = recorder.Recording{}, true, os.Getpid()
+	idle.Output = ""
+	w.Libcalls = "" // the program and its children have them
 	watched, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ended := make(chan error, 1)
-	l.onStart = func(pid int) {
+	status, err := idle.Run(ctx, args, func(pid int) {
 		w.awaits = pid
 		go func() {
 			err := w.family(watched, fmt.Sprint(pid))
 			w.release(ctx, pid)
 			if err != nil && watched.Err() == nil && (w.isWatched() || isRunning(pid)) {
 				w.Say("%v", err) // now, because the program may run for a long time
-				err = exitStatus(1)
+				err = cli.ExitStatus(1)
 			}
 			ended <- err
 		}()
-	}
-	status, err := l.run(ctx)
+	})
 	if err != nil {
-		return w.cannotRun(err)
+		return err
 	}
 	cancel()
 	err = <-ended
 	if w.isWatched() {
 		w.summary()
-	} else if !errors.As(err, new(exitStatus)) {
+	} else if !errors.As(err, new(cli.ExitStatus)) {
 		w.Say("the program ended before xray could watch it")
-		err = exitStatus(1)
+		err = cli.ExitStatus(1)
 	}
 	if err != nil && status == 0 {
 		return err
 	}
 	if status != 0 {
-		return exitStatus(status)
+		return cli.ExitStatus(status)
 	}
 	return nil
 }
@@ -324,7 +291,7 @@ func (w *watching) family(ctx context.Context, target string) error {
 	children.Go(func() {
 		for ctx.Err() == nil {
 			w.children(ctx, p.PID, &children)
-			sleep(ctx, time.Second)
+			launch.Sleep(ctx, time.Second)
 		}
 	})
 	defer cancel()
@@ -332,12 +299,12 @@ func (w *watching) family(ctx context.Context, target string) error {
 		return w.process(ctx, p)
 	}
 	for {
-		image := imageOf(p.PID)
+		image := launch.ImageOf(p.PID)
 		if p, err = w.instrumented(ctx, p); err != nil || p == nil {
 			return err
 		}
 		// A shell may execute the program at this moment.
-		if err := w.process(ctx, p); err == nil || ctx.Err() != nil || isGone(p) || imageOf(p.PID) == image {
+		if err := w.process(ctx, p); err == nil || ctx.Err() != nil || launch.IsGone(p) || launch.ImageOf(p.PID) == image {
 			return err
 		}
 		if p, err = w.reachable(ctx, target); err != nil || p == nil {
@@ -346,22 +313,12 @@ func (w *watching) family(ctx context.Context, target string) error {
 	}
 }
 
-// imageOf returns the file that a process executes, or "" if that is unknown.
-func imageOf(pid int) string {
-	path, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
-	return path
-}
-
-// isGone reports whether a process has ended, or is about to: then it has no memory, but still looks alive for
-// a moment.
-func isGone(p *recorder.Process) bool { return !p.Alive() || p.PID != 0 && imageOf(p.PID) == "" }
-
 // instrumented waits until a program that has no function to record, such as a shell, executes one that has.
 // It returns nil if the process has ended.
 func (w *watching) instrumented(ctx context.Context, p *recorder.Process) (*recorder.Process, error) {
 	const patience = 2 * time.Second
 	var found error
-	for began, told := time.Now(), false; ; sleep(ctx, 100*time.Millisecond) {
+	for began, told := time.Now(), false; ; launch.Sleep(ctx, 100*time.Millisecond) {
 		none := recorder.CheckInstrumented(p.PID)
 		switch {
 		case ctx.Err() != nil || !p.Alive():
@@ -387,7 +344,7 @@ func (w *watching) reachable(ctx context.Context, target string) (*recorder.Proc
 	// A program that watch has started may be a shell that is about to execute another program.
 	attaches := w.pid != "" || w.wait != ""
 	const patience, executing = 10 * time.Second, time.Second
-	for began := time.Now(); ; sleep(ctx, 5*time.Millisecond) {
+	for began := time.Now(); ; launch.Sleep(ctx, 5*time.Millisecond) {
 		p, err := recorder.Dial(target)
 		if err != nil {
 			return nil, err
@@ -404,7 +361,7 @@ func (w *watching) reachable(ctx context.Context, target string) (*recorder.Proc
 				w.setKnown(p.PID)
 				return nil, err
 			}
-			p, _, err := w.reach(ctx, target, w.cc, w.ring, w.memory)
+			p, _, err := w.Reach(ctx, target)
 			return p, err
 		case none && waited > patience, !none && (attaches || waited > executing):
 			return nil, err
@@ -418,7 +375,7 @@ func (w *watching) reachable(ctx context.Context, target string) (*recorder.Proc
 func (w *watching) checkRoot(ctx context.Context, pid int) error {
 	const patience, often = time.Second, 100 * time.Millisecond
 	checked := make(map[string]bool)
-	for began := time.Now(); ; sleep(ctx, often) {
+	for began := time.Now(); ; launch.Sleep(ctx, often) {
 		files, all := recorder.InstrumentedFiles(pid)
 		if !all || len(files) == 0 || ctx.Err() != nil {
 			return ctx.Err()
@@ -440,7 +397,7 @@ func (w *watching) checkRoot(ctx context.Context, pid int) error {
 
 // mayHaveRoot reports whether --root selects a function of a file, or whether that is unknown.
 func (w *watching) mayHaveRoot(path string) bool {
-	table, err := symbolize.Load(path, w.Options(&w.Streams))
+	table, err := symbolize.Load(path, w.DebugFlags.Options(w.Streams))
 	if err != nil {
 		return true
 	}
@@ -525,39 +482,37 @@ func (w *watching) process(ctx context.Context, p *recorder.Process) (err error)
 	if _, err := p.Do(ctx, &status, "status"); err != nil {
 		return err
 	}
-	if err := needRings(p, &status); err != nil {
+	if err := launch.NeedRings(p, &status); err != nil {
 		return err
 	}
-	if status.Recording && w.window.Every > 0 {
+	if status.Recording && w.Every > 0 {
 		return fmt.Errorf("--window does not apply: %s is already being recorded. For details, run xray ctl %s status", p, p.Target())
 	}
-	if status.Recording && w.within > 0 && !status.Limited {
+	if status.Recording && w.Budget > 0 && !status.Limited {
 		return fmt.Errorf("--budget does not apply: %s is already being recorded without a budget. For details, run xray ctl %s status", p, p.Target())
 	}
 	if status.Recording && status.Limited && status.Observed {
 		return fmt.Errorf("%s is being recorded within a budget by xray record, which leaves out calls: it cannot be watched. See xray ctl %s status", p, p.Target())
 	}
-	if status.Recording && status.Limited && w.within == 0 {
+	if status.Recording && status.Limited && w.Budget == 0 {
 		return fmt.Errorf("%s is being recorded within a budget: watch it with --budget", p)
 	}
-	if !w.quiet {
-		w.warnOfMarks(w.prune, w.budget, status.Exe)
-	}
+	w.WarnOfMarks(status.Exe)
 	if !status.Recording {
-		end, err := w.holdRings(ctx, w.app, p)
+		end, err := w.HoldRings(ctx, p)
 		if err != nil {
 			return err
 		}
 		defer end()
 	}
 	names := make(map[reader.FuncID]string)
-	live, err := recorder.OpenLive(ctx, p, w.memory, func(t *reader.Trace) (recorder.Roots, error) { return w.choose(t, names, p.PID) })
+	live, err := recorder.OpenLive(ctx, p, w.Memory, func(t *reader.Trace) (recorder.Roots, error) { return w.choose(t, names, p.PID) })
 	if err != nil {
 		return err
 	}
 	defer live.Close()
-	if w.within > 0 {
-		if err := live.Limit(ctx, float64(w.within)); err != nil {
+	if w.Budget > 0 {
+		if err := live.Limit(ctx, w.Budget); err != nil {
 			return err
 		}
 	}
@@ -570,9 +525,9 @@ func (w *watching) process(ctx context.Context, p *recorder.Process) (err error)
 	if w.options.Longest {
 		what = "the longest calls of " + w.options.Root
 	}
-	w.say("watching %s (%s): traces of %s go to %s", p, filepath.Base(status.Exe), what, w.output)
+	w.say("watching %s (%s): traces of %s go to %s", p, filepath.Base(status.Exe), what, w.Output)
 	err = watcher.Run(ctx)
-	if isGone(p) || ctx.Err() != nil {
+	if launch.IsGone(p) || ctx.Err() != nil {
 		err = nil // the end of a process looks like an error of reading
 	}
 	watcher.Finish(context.WithoutCancel(ctx))
@@ -592,7 +547,7 @@ func (w *watching) release(ctx context.Context, pid int) {
 
 // choose returns the functions of a process that --root selects, and adds their names.
 func (w *watching) choose(t *reader.Trace, names map[reader.FuncID]string, pid int) (r recorder.Roots, err error) {
-	opened, err := symbolize.Open(t, nil, symbolize.Search{Options: w.Options(&w.Streams), Dirs: w.DirsFor(pid)})
+	opened, err := symbolize.Open(t, nil, symbolize.Search{Options: w.DebugFlags.Options(w.Streams), Dirs: w.DirsFor(pid)})
 	if err != nil {
 		return r, err
 	}
@@ -611,7 +566,7 @@ func (w *watching) choose(t *reader.Trace, names map[reader.FuncID]string, pid i
 		}
 	}
 	if r.Is == nil {
-		return r, w.noRoot(objectPaths(objects))
+		return r, w.noRoot(launch.ObjectPaths(objects))
 	}
 	if find := opened.TailCalls(); find != nil {
 		tails := find()
@@ -643,7 +598,7 @@ func targets(tails *symbolize.TailCalls, roots []bool) (found []reader.FuncID) {
 
 // say prints a line about the run.
 func (w *watching) say(format string, args ...any) {
-	if !w.quiet {
+	if !w.Quiet {
 		w.Say(format, args...)
 	}
 }
@@ -734,6 +689,6 @@ func (w *watching) summary() {
 	}
 	w.say("%s", strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ", "))
 	if s.Traces > 0 {
-		w.say("xray why %s explains them", w.output)
+		w.say("xray why %s explains them", w.Output)
 	}
 }

@@ -27,7 +27,7 @@ type explaining struct {
 	root, slow, usual string
 	arg               string
 	depth, rootDepth  int
-	minShare          cli.Share
+	minShare          float64
 	exemplars         int
 	paths             bool
 	seed              uint64
@@ -178,7 +178,7 @@ func (w *explaining) options(s *session.Session) (why.Options, error) {
 	w.watched(s)
 	opts := why.Options{
 		Seed: w.seed, Clock: s.Clock, From: s.Scope.From, To: s.Scope.To,
-		PathDepth: w.depth, MaxPaths: s.MaxPaths, MinShare: float64(w.minShare), RootLabel: w.root, RootDepth: w.rootDepth,
+		PathDepth: w.depth, MaxPaths: s.MaxPaths, MinShare: w.minShare, RootLabel: w.root, RootDepth: w.rootDepth,
 		Processes: processes(s),
 	}
 	opts.Windows = func(file int) []reader.RecordedWindow {

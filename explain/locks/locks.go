@@ -125,7 +125,7 @@ func Analyze(t *reader.Trace, opts Options) (*Report, *calls.Stats, error) {
 		// The last pass can run only once, so decide before it which paths it folds.
 		budget = calls.NewPathBudget(opts.MaxPaths)
 		run := calls.Options{Shards: opts.Shards, Paths: true, Code: opts.Code, Budget: budget, Memory: opts.Memory}
-		if _, _, err := calls.Run(calls.Source(t), run, func() discard { return discard{} }); err != nil {
+		if _, _, err := calls.Run(calls.Source(t), run, calls.NewDiscard); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -141,12 +141,6 @@ func Analyze(t *reader.Trace, opts Options) (*Report, *calls.Stats, error) {
 	s.end()
 	return s.report(), stats, nil
 }
-
-// discard is a sink that ignores all calls.
-type discard struct{}
-
-func (discard) Calls(*calls.Batch) error { return nil }
-func (discard) Merge(discard)            {}
 
 // finder collects the functions that are called.
 type finder struct {

@@ -39,6 +39,21 @@ var recorderLosses = map[string]struct{ one, many, text, remedy string }{
 	"unlisted-thread": {"thread", "threads", "not in the trace's list of threads and their names", "No action needed: their records are in the trace."},
 }
 
+// Summed returns the number of calls that have only sums.
+func Summed(recording *reader.Recording) uint64 {
+	var n uint64
+	for _, c := range recording.Counters {
+		n += c.Calls
+	}
+	for i := range recording.Profiles {
+		for j := range recording.Profiles[i].Paths {
+			p := &recording.Profiles[i].Paths[j]
+			n += p.Count + p.Open
+		}
+	}
+	return n
+}
+
 // RecordsLost is the number of records that are missing according to the recorder.
 func RecordsLost(r *reader.Recording) uint64 {
 	var n uint64

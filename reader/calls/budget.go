@@ -40,10 +40,17 @@ const candidates = 3
 
 var errPathBudget = errors.New("more call paths than the budget allows")
 
-// discard is a sink for calls that are no longer needed.
-type discard struct{}
+// Discard is an analysis that ignores all calls.
+type Discard struct{}
 
-func (discard) Calls(*Batch) error { return nil }
+// Calls implements [Sink].
+func (Discard) Calls(*Batch) error { return nil }
+
+// Merge implements [Analysis].
+func (Discard) Merge(Discard) {}
+
+// NewDiscard returns a Discard.
+func NewDiscard() Discard { return Discard{} }
 
 // choosePaths finds the heaviest paths, in a pass on one goroutine: which paths are weighed and
 // dropped depends on the order in which they occur.

@@ -127,7 +127,7 @@ func (l *limits) check(s *shard) error {
 	if s.paths != nil {
 		s.paths.Freeze()
 	}
-	s.sink, s.discards = discard{}, true
+	s.sink, s.discards = Discard{}, true
 	return nil
 }
 

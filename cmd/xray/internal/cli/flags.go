@@ -53,30 +53,32 @@ func AddSlow(f *pflag.FlagSet, rule *string) {
 	f.StringVar(rule, "slow", *rule, "treat calls as slow by `RULE`: above a percentile (p99), top:100, or >5ms")
 }
 
-// Share is the value of a flag that takes a percentage. It is a fraction from 0 to 1.
-type Share float64
-
-// AddShare adds a flag that takes a percentage, with or without a percent sign; *p is its
-// default.
-func AddShare(f *pflag.FlagSet, p *Share, name, usage string) { f.Var(p, name, usage) }
+// AddShare adds a flag that takes a percentage, with or without a percent sign; *p is its default, a
+// fraction from 0 to 1.
+func AddShare(f *pflag.FlagSet, p *float64, name, usage string) { f.Var((*share)(p), name, usage) }
 
 // AddBudget adds --budget, a percentage of the CPU time that recording may take.
-func AddBudget(f *pflag.FlagSet, p *Share, usage string) { f.Var(budget{p}, "budget", usage) }
+func AddBudget(f *pflag.FlagSet, p *float64, usage string) {
+	f.Var(budget{(*share)(p)}, "budget", usage)
+}
+
+// share is a flag that takes a percentage.
+type share float64
 
 // budget is a share that is more than 0.
-type budget struct{ *Share }
+type budget struct{ *share }
 
 // Set implements pflag.Value.
 func (b budget) Set(text string) error {
-	err := b.Share.Set(text)
-	if err == nil && *b.Share == 0 {
+	err := b.share.Set(text)
+	if err == nil && *b.share == 0 {
 		return Usagef("must be more than 0%%")
 	}
 	return err
 }
 
 // String implements pflag.Value.
-func (s *Share) String() string {
+func (s *share) String() string {
 	if *s == 0 {
 		return ""
 	}
@@ -84,15 +86,15 @@ func (s *Share) String() string {
 }
 
 // Type implements pflag.Value.
-func (s *Share) Type() string { return "share" }
+func (s *share) Type() string { return "share" }
 
 // Set implements pflag.Value.
-func (s *Share) Set(text string) error {
+func (s *share) Set(text string) error {
 	v, err := strconv.ParseFloat(strings.TrimSuffix(text, "%"), 64)
 	if err != nil || !(v >= 0 && v <= 100) {
 		return Usagef("must be a percentage: 1%% or 0.1%%")
 	}
-	*s = Share(v / 100)
+	*s = share(v / 100)
 	return nil
 }
 
@@ -196,41 +198,43 @@ func ParseDuration(s string) (time.Duration, error) {
 	return t, nil
 }
 
-// Window is the value of a flag that takes a part of the time: Length of every Every.
-type Window struct{ Length, Every time.Duration }
+// window is a flag that takes a part of the time: length of every.
+type window struct{ length, every *time.Duration }
 
 // AddWindow adds a flag that takes a part of the time, as 1s/60s. It has no default.
-func AddWindow(f *pflag.FlagSet, p *Window, name, usage string) { f.Var(p, name, usage) }
+func AddWindow(f *pflag.FlagSet, length, every *time.Duration, name, usage string) {
+	f.Var(&window{length, every}, name, usage)
+}
 
 // String implements pflag.Value.
-func (w *Window) String() string {
-	if *w == (Window{}) {
+func (w *window) String() string {
+	if w.every == nil || *w.every == 0 {
 		return ""
 	}
-	return w.Length.String() + "/" + w.Every.String()
+	return w.length.String() + "/" + w.every.String()
 }
 
 // Type implements pflag.Value.
-func (w *Window) Type() string { return "window" }
+func (w *window) Type() string { return "window" }
 
 // Set implements pflag.Value.
-func (w *Window) Set(s string) error {
-	length, every, ok := strings.Cut(s, "/")
+func (w *window) Set(s string) error {
+	first, period, ok := strings.Cut(s, "/")
 	if !ok {
 		return Usagef("%q is not a window: write 1s/60s to record 1 second of every minute", s)
 	}
-	v := Window{}
-	var err error
-	if v.Length, err = ParseDuration(length); err == nil {
-		v.Every, err = ParseDuration(every)
-	}
-	switch {
-	case err != nil:
+	length, err := ParseDuration(first)
+	if err != nil {
 		return err
-	case v.Length == 0 || v.Length >= v.Every:
+	}
+	every, err := ParseDuration(period)
+	if err != nil {
+		return err
+	}
+	if length == 0 || length >= every {
 		return Usagef("%q: the window must be longer than 0 and shorter than the period", s)
 	}
-	*w = v
+	*w.length, *w.every = length, every
 	return nil
 }
 

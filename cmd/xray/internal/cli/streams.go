@@ -43,3 +43,8 @@ func Usage(err error) error { return UsageError{err} }
 
 // Unwrap returns the wrapped error, which is not a usage error.
 func (e UsageError) Unwrap() error { return e.error }
+
+// ExitStatus is the exit status of a program that xray ran. xray exits with the same one.
+type ExitStatus int
+
+func (s ExitStatus) Error() string { return fmt.Sprintf("exit status %d", int(s)) }

@@ -184,7 +184,7 @@ func analyze[S calls.Analysis[S]](s *session.Session, opts calls.Options, order 
 		}
 		return nil
 	}
-	_, _, err = calls.Run(calls.InOrder(s.Trace, order), opts, func() session.Streamed { return session.Streamed{Sink: discard{}} })
+	_, _, err = calls.Run(calls.InOrder(s.Trace, order), opts, calls.NewDiscard)
 	return sink, err
 }
 
@@ -196,11 +196,6 @@ func recordOrder(s *session.Session) reader.Order {
 	}
 	return reader.FileOrder
 }
-
-// discard is a sink that ignores all calls.
-type discard struct{}
-
-func (discard) Calls(*calls.Batch) error { return nil }
 
 // openStack formats the open calls of a thread, the innermost first.
 func openStack(names symbolize.Names, u *calls.Unmatched, indent string) string {

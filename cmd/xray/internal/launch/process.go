@@ -1,4 +1,4 @@
-package main
+package launch
 
 import (
 	"context"
@@ -12,30 +12,28 @@ import (
 	"github.com/xray-tools/xray/report/label"
 )
 
-// recordProcess records a running process.
-func (a *app) recordProcess(ctx context.Context, r *recordFlags) error {
+// Process records a running process, until d has passed or the process or the user ends it. 0 is no limit.
+func (plan *Plan) Process(ctx context.Context, target string, d time.Duration) error {
 	// An interrupt ends the recording, but not before the recording has started.
-	ctx, stop := untilInterrupted(ctx)
+	ctx, stop := UntilInterrupted(ctx)
 	defer stop()
-	p, status, err := a.reach(ctx, r.pid, r.cc, 0, 0)
+	p, status, err := plan.Reach(ctx, target)
 	if err != nil {
 		return err
 	}
 	if status.Mode != recorder.Off {
 		return fmt.Errorf("%s is already being recorded: run xray ctl %s status for details, or xray ctl %[2]s stop to end it", p, p.Target())
 	}
-	filter, known, err := r.applyFilter(ctx, a, p)
+	filter, known, err := plan.applyFilter(ctx, p)
 	if err != nil {
 		return err
 	}
-	if !r.quiet {
-		a.warnOfMarks(r.prune, r.within, status.Exe)
-	}
-	path := recorder.ExpandTemplate(r.output, status.PID, filepath.Base(status.Exe))
+	plan.WarnOfMarks(status.Exe)
+	path := recorder.ExpandTemplate(plan.Output, status.PID, filepath.Base(status.Exe))
 	// The recording ends with the process, however that ends.
 	var held *recorder.Held
-	image := imageOf(p.PID)
-	_, file, err := startStream(&r.recordingFlags, path, func(command string, file *os.File) (data []byte, err error) {
+	image := ImageOf(p.PID)
+	_, file, err := plan.startStream(path, func(command string, file *os.File) (data []byte, err error) {
 		data, held, err = p.Hold(ctx, command, file)
 		return data, err
 	})
@@ -43,41 +41,38 @@ func (a *app) recordProcess(ctx context.Context, r *recordFlags) error {
 		return err
 	}
 	defer held.Close()
-	if err := r.checkPatched(ctx, a, p); err != nil {
+	if err := plan.checkPatched(ctx, p); err != nil {
 		_, _ = p.Do(context.WithoutCancel(ctx), nil, "stop")
 		return errors.Join(err, file.Close(), os.Remove(path))
 	}
 	var limiter *recorder.Limiter
-	if r.within > 0 {
+	if plan.Budget > 0 {
 		recorder.StepBack()
-		if limiter, err = recorder.NewLimiter(ctx, p, float64(r.within)); err != nil {
+		if limiter, err = recorder.NewLimiter(ctx, p, plan.Budget); err != nil {
 			_, _ = p.Do(context.WithoutCancel(ctx), nil, "stop")
 			return errors.Join(err, file.Close(), os.Remove(path))
 		}
 	}
 	var follower *schedFollower
-	if r.sched != "" {
-		options := recorder.SchedOptions{PID: status.PID, Trace: path}
-		if options.Interrupts, err = r.sched.interrupts(); err == nil {
-			follower, err = a.startFollower(options)
-		}
-		if err != nil {
+	if plan.Sched {
+		options := recorder.SchedOptions{PID: status.PID, Trace: path, Interrupts: plan.Interrupts}
+		if follower, err = plan.startFollower(options); err != nil {
 			return err
 		}
 	}
 	if !filter.All() {
-		go a.followObjects(ctx, p, filter, known)
+		go plan.followObjects(ctx, p, filter, known)
 	}
-	if !r.quiet {
-		fmt.Fprintf(a.Stderr, "xray: recording process %d into %s; press Ctrl-C to stop\n", status.PID, path)
+	if !plan.Quiet {
+		fmt.Fprintf(plan.Stderr, "xray: recording process %d into %s; press Ctrl-C to stop\n", status.PID, path)
 	}
-	isOver := wait(ctx, p, held, limiter, r.duration)
+	isOver := wait(ctx, p, held, limiter, d)
 	if limiter != nil {
 		limiter.Stop()
 	}
 	if isOver {
-		if why := whyOver(p, image); why != "" && !r.quiet {
-			a.Say("%s", why)
+		if why := whyOver(p, image); why != "" && !plan.Quiet {
+			plan.Say("%s", why)
 		}
 	} else {
 		// The context may be done. The recording must end anyway.
@@ -97,23 +92,23 @@ func (a *app) recordProcess(ctx context.Context, r *recordFlags) error {
 			return err
 		}
 	}
-	report, err := readRecorded([]string{path})
+	report, err := Read([]string{path})
 	if err != nil {
 		return err
 	}
-	if !r.quiet {
-		fmt.Fprintf(a.Stderr, "xray: %s\n", report.summary(status.Functions > 0))
+	if !plan.Quiet {
+		fmt.Fprintf(plan.Stderr, "xray: %s\n", report.Summary(status.Functions > 0))
 	}
 	return nil
 }
 
 // checkPatched returns an error if the recorder had to refuse all objects of a process that has begun to
 // record. It notes functions of libc that are not recorded everywhere.
-func (r *recordingFlags) checkPatched(ctx context.Context, a *app, p *recorder.Process) error {
+func (plan *Plan) checkPatched(ctx context.Context, p *recorder.Process) error {
 	var status recorder.Status
 	_, err := p.Do(ctx, &status, "status")
 	if err == nil && status.LibcallsLeft > 0 {
-		a.Say("%s: calls of %s of the C library are recorded only in part: some object also uses their addresses. To record all, start the program with xray record --libcalls",
+		plan.Say("%s: calls of %s of the C library are recorded only in part: some object also uses their addresses. To record all, start the program with xray record --libcalls",
 			p, label.Count(uint64(status.LibcallsLeft), "function", "functions"))
 	}
 	if err != nil || len(status.Refused) == 0 || status.Patched > 0 || status.Windows != nil {
@@ -122,17 +117,21 @@ func (r *recordingFlags) checkPatched(ctx context.Context, a *app, p *recorder.P
 	return fmt.Errorf("%s: no function can be recorded: %s: %s", p, status.Refused[0].Path, status.Refused[0].Why)
 }
 
-// reach finds the recorder of a process, and loads it into a process that was not prepared, with
-// rings of this size, or of the default size for 0.
-func (a *app) reach(ctx context.Context, target, cc string, ring, memory int64) (p *recorder.Process, status recorder.Status, err error) {
-	p, waited, err := a.find(ctx, target, &status)
+// Reach finds the recorder of a process, and loads it into a process that was not prepared, with
+// rings and memory as planned, or of the default sizes for 0.
+func (plan *Plan) Reach(ctx context.Context, target string) (p *recorder.Process, status recorder.Status, err error) {
+	p, waited, err := plan.find(ctx, target, &status)
 	if !errors.Is(err, recorder.ErrNoRecorder) || p == nil || p.PID == 0 {
 		return p, status, err
 	}
 	if waited > 0 {
 		return p, status, fmt.Errorf("%w after %v. The process began with the recorder, and may still load its objects: try again", err, waited.Round(time.Second))
 	}
-	if p, err = a.attach(ctx, target, cc, ring, memory); err == nil {
+	library, err := Build(ctx, plan.Streams, plan.Compiler)
+	if err == nil {
+		p, err = recorder.Attach(ctx, target, library, plan.Ring, plan.Memory)
+	}
+	if err == nil {
 		_, err = p.Do(ctx, &status, "status")
 	}
 	return p, status, err
@@ -140,9 +139,9 @@ func (a *app) reach(ctx context.Context, target, cc string, ring, memory int64) 
 
 // find finds the recorder of a process. If the process has just started with the recorder, find waits until
 // that listens, for a few seconds. It returns how long it waited in vain, or 0.
-func (a *app) find(ctx context.Context, target string, status *recorder.Status) (*recorder.Process, time.Duration, error) {
+func (plan *Plan) find(ctx context.Context, target string, status *recorder.Status) (*recorder.Process, time.Duration, error) {
 	const patience, short, often = 5 * time.Second, 500 * time.Millisecond, 5 * time.Millisecond
-	for began, told := time.Now(), false; ; sleep(ctx, often) {
+	for began, told := time.Now(), false; ; Sleep(ctx, often) {
 		p, err := recorder.Dial(target)
 		if err != nil {
 			return nil, 0, err
@@ -156,45 +155,36 @@ func (a *app) find(ctx context.Context, target string, status *recorder.Status) 
 			return p, waited, err
 		case waited > short && !told:
 			told = true
-			a.Say("waiting for %s to start", p)
+			plan.Say("waiting for %s to start", p)
 		}
 	}
 }
 
-// attach loads the recorder into a process without one.
-func (a *app) attach(ctx context.Context, target, cc string, ring, memory int64) (*recorder.Process, error) {
-	library, err := a.buildRecorder(ctx, cc)
-	if err != nil {
-		return nil, err
-	}
-	return recorder.Attach(ctx, target, library, ring, memory)
-}
-
 // applyFilter tells a process to record the functions that the flags choose, in the objects that
 // are loaded now.
-func (r *recordingFlags) applyFilter(ctx context.Context, a *app, p *recorder.Process) (*recorder.Filter, []string, error) {
-	filter, err := r.filter(a)
+func (plan *Plan) applyFilter(ctx context.Context, p *recorder.Process) (*recorder.Filter, []string, error) {
+	filter, err := plan.filter(plan.Streams)
 	if err != nil {
 		return nil, nil, err
 	}
-	if filter.Chosen, err = r.loadCalls(ctx, a, p); err != nil {
+	if filter.Chosen, err = plan.loadCalls(ctx, p); err != nil {
 		return nil, nil, err
 	}
 	objects, err := p.Objects(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	known := objectPaths(objects)
-	return filter, known, a.chooseIn(ctx, p, filter, nil, known)
+	known := ObjectPaths(objects)
+	return filter, known, plan.chooseIn(ctx, p, filter, nil, known)
 }
 
 // loadCalls loads the objects that record functions of libc into a process, and returns their paths.
-func (r *recordingFlags) loadCalls(ctx context.Context, a *app, p *recorder.Process) (paths []string, err error) {
-	sets, err := r.callSets()
+func (plan *Plan) loadCalls(ctx context.Context, p *recorder.Process) (paths []string, err error) {
+	sets, err := plan.Libcalls.Sets()
 	if err != nil || len(sets) == 0 {
 		return nil, err
 	}
-	library, err := a.buildRecorder(ctx, r.cc)
+	library, err := Build(ctx, plan.Streams, plan.Compiler)
 	if err != nil {
 		return nil, err
 	}
@@ -206,11 +196,7 @@ func (r *recordingFlags) loadCalls(ctx context.Context, a *app, p *recorder.Proc
 
 // startStream tells a process to record into a new file. It returns the recorder's answer and the
 // file. It replaces an existing file.
-func startStream(r *recordingFlags, path string, start func(command string, file *os.File) ([]byte, error)) ([]byte, *os.File, error) {
-	what, err := r.recording()
-	if err != nil {
-		return nil, nil, err
-	}
+func (plan *Plan) startStream(path string, start func(command string, file *os.File) ([]byte, error)) ([]byte, *os.File, error) {
 	if err := removeOld(recorder.EscapeTemplate(path)); err != nil {
 		return nil, nil, err
 	}
@@ -218,13 +204,25 @@ func startStream(r *recordingFlags, path string, start func(command string, file
 	if err != nil {
 		return nil, nil, err
 	}
-	data, err := start(what.StartCommand(true), file)
+	data, err := start(plan.StartCommand(true), file)
 	if err != nil {
 		file.Close()
 		os.Remove(path)
 		return nil, nil, err
 	}
 	return data, file, nil
+}
+
+// StartFile tells a process to record into the planned file, until the process ends or is told to stop.
+// It returns the recorder's answer.
+func (plan *Plan) StartFile(ctx context.Context, p *recorder.Process) ([]byte, error) {
+	data, file, err := plan.startStream(plan.Output, func(command string, file *os.File) ([]byte, error) {
+		return p.Do(ctx, nil, command, file)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return data, file.Close()
 }
 
 // wait waits until ctx is done, the recording or the process is over, the duration has passed, or the
@@ -277,44 +275,40 @@ func whyOver(p *recorder.Process, image string) string {
 		if hasEnded(p) {
 			return ""
 		}
-		if now := imageOf(p.PID); now != image && now != "" {
+		if now := ImageOf(p.PID); now != image && now != "" {
 			return fmt.Sprintf("%s executes %s, so the recording has ended", p, now)
 		}
 	}
 	return fmt.Sprintf("something else has ended the recording of %s, such as xray ctl, or the process executes its program again", p)
 }
 
-// needRings returns an error if a process records into a file.
-func needRings(p *recorder.Process, status *recorder.Status) error {
+// NeedRings returns an error if a process records into a file.
+func NeedRings(p *recorder.Process, status *recorder.Status) error {
 	if status.Recording && (status.Stream != nil || status.ObservedStream) {
 		return fmt.Errorf("%s is being recorded into a file, so it has no ring buffers to read. End that recording first. For details, run xray ctl %s status", p, p.Target())
 	}
 	return nil
 }
 
-// holdRings has a process record into its rings. The recording ends when end is called, or when this
+// HoldRings has a process record into its rings. The recording ends when end is called, or when this
 // process ends.
-func (r *recordingFlags) holdRings(ctx context.Context, a *app, p *recorder.Process) (end func(), err error) {
-	filter, known, err := r.applyFilter(ctx, a, p)
+func (plan *Plan) HoldRings(ctx context.Context, p *recorder.Process) (end func(), err error) {
+	filter, known, err := plan.applyFilter(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	what, err := r.recording()
+	_, held, err := p.Hold(ctx, plan.StartCommand(false))
 	if err != nil {
 		return nil, err
 	}
-	_, held, err := p.Hold(ctx, what.StartCommand(false))
-	if err != nil {
-		return nil, err
-	}
-	if err := r.checkPatched(ctx, a, p); err != nil {
+	if err := plan.checkPatched(ctx, p); err != nil {
 		_, _ = p.Do(context.WithoutCancel(ctx), nil, "stop")
 		held.Close()
 		return nil, err
 	}
 	following, unfollow := context.WithCancel(ctx)
 	if !filter.All() {
-		go a.followObjects(following, p, filter, known)
+		go plan.followObjects(following, p, filter, known)
 	}
 	return func() {
 		unfollow()
@@ -322,3 +316,13 @@ func (r *recordingFlags) holdRings(ctx context.Context, a *app, p *recorder.Proc
 		held.Close()
 	}, nil
 }
+
+// ImageOf returns the file that a process executes, or "" if that is unknown.
+func ImageOf(pid int) string {
+	path, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+	return path
+}
+
+// IsGone reports whether a process has ended, or is about to: then it has no memory, but still looks alive for
+// a moment.
+func IsGone(p *recorder.Process) bool { return !p.Alive() || p.PID != 0 && ImageOf(p.PID) == "" }

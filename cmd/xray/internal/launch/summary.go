@@ -1,4 +1,4 @@
-package main
+package launch
 
 import (
 	"cmp"
@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
+	"github.com/xray-tools/xray/explain/survey"
 	"github.com/xray-tools/xray/internal/texttab"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
@@ -21,10 +22,10 @@ import (
 	"github.com/xray-tools/xray/report/label"
 )
 
-// recorded is the result of a recording.
-type recorded struct {
+// Recorded is the result of a recording.
+type Recorded struct {
 	paths      []string
-	bytes      int64
+	Bytes      int64
 	calls      uint64
 	threads    int
 	functions  uint64            // that could have been recorded
@@ -47,9 +48,9 @@ type recorded struct {
 // ownTrace opens traces of this recording, with any number of threads.
 var ownTrace = reader.Options{MaxThreads: math.MaxInt32}
 
-// readRecorded reads the traces of a recording.
-func readRecorded(paths []string) (*recorded, error) {
-	r := &recorded{lost: make(map[string]uint64), leftOff: make(map[leftOff]uint32)}
+// Read reads the traces of a recording.
+func Read(paths []string) (*Recorded, error) {
+	r := &Recorded{lost: make(map[string]uint64), leftOff: make(map[leftOff]uint32)}
 	for _, path := range paths {
 		recording, err := recordingOf(path)
 		switch {
@@ -80,7 +81,7 @@ type leftOff struct {
 	counted   bool
 }
 
-func (r *recorded) add(path string, recording *reader.Recording) {
+func (r *Recorded) add(path string, recording *reader.Recording) {
 	r.paths = append(r.paths, path)
 	r.mode = recording.Process.Mode
 	for _, l := range recording.Losses {
@@ -114,26 +115,17 @@ func (r *recorded) add(path string, recording *reader.Recording) {
 		}
 	}
 	r.functions += uint64(len(recording.Addresses))
-	r.calls += summed(recording)
+	r.calls += survey.Summed(recording)
 }
 
-// summed returns the number of calls that have only sums.
-func summed(recording *reader.Recording) uint64 {
-	var n uint64
-	for _, c := range recording.Counters {
-		n += c.Calls
-	}
-	for i := range recording.Profiles {
-		for j := range recording.Profiles[i].Paths {
-			p := &recording.Profiles[i].Paths[j]
-			n += p.Count + p.Open
-		}
-	}
-	return n
+// Count reads traces of any recorder, and counts their calls.
+func Count(paths ...string) (*Recorded, error) {
+	r := &Recorded{paths: paths, lost: make(map[string]uint64)}
+	return r, r.count()
 }
 
 // count reads all of the traces and counts their calls.
-func (r *recorded) count() (err error) {
+func (r *Recorded) count() (err error) {
 	t, err := reader.Open(ownTrace, r.paths...)
 	if err != nil {
 		return err
@@ -141,12 +133,12 @@ func (r *recorded) count() (err error) {
 	defer func() { err = errors.Join(err, t.Close()) }()
 	for i := range r.paths {
 		if _, stored := t.Packed(i); stored > 0 {
-			r.bytes += stored
+			r.Bytes += stored
 		} else {
-			r.bytes += t.Size(i)
+			r.Bytes += t.Size(i)
 		}
 	}
-	_, stats, err := calls.Run(calls.Source(t), calls.Options{}, func() ignoreCalls { return ignoreCalls{} })
+	_, stats, err := calls.Run(calls.Source(t), calls.Options{}, calls.NewDiscard)
 	if err != nil {
 		return err
 	}
@@ -158,19 +150,12 @@ func (r *recorded) count() (err error) {
 	return nil
 }
 
-// ignoreCalls is an analysis for callers that need only the number of calls.
-type ignoreCalls struct{}
-
-func (ignoreCalls) Calls(*calls.Batch) error { return nil }
-
-func (ignoreCalls) Merge(ignoreCalls) {}
-
 // maxListed limits the files that a summary names.
 const maxListed = 5
 
-// summary returns a line about the traces and the next step. sleds reports whether the program is
+// Summary returns a line about the traces and the next step. sleds reports whether the program is
 // known to be instrumented.
-func (r *recorded) summary(sleds bool) string {
+func (r *Recorded) Summary(sleds bool) string {
 	switch {
 	case r.unreadable != nil && len(r.paths) == 0:
 		return r.unreadable.Error()
@@ -183,13 +168,13 @@ func (r *recorded) summary(sleds bool) string {
 	case len(r.paths) == 0:
 		return "nothing was recorded: the program exited before the recorder was ready"
 	}
-	files := strings.Join(nearNames(r.paths), " ")
+	files := strings.Join(NearNames(r.paths), " ")
 	if n := len(r.paths); n > maxListed {
-		if files = globOf(nearNames(r.paths)); files == "" {
-			files = fmt.Sprintf("%s ... (%d files)", strings.Join(nearNames(r.paths[:maxListed]), " "), n)
+		if files = globOf(NearNames(r.paths)); files == "" {
+			files = fmt.Sprintf("%s ... (%d files)", strings.Join(NearNames(r.paths[:maxListed]), " "), n)
 		}
 	}
-	parts := []string{fmt.Sprintf("%s, %s in %s", r.what(), label.Bytes(uint64(r.bytes)), files)}
+	parts := []string{fmt.Sprintf("%s, %s in %s", r.What(), label.Bytes(uint64(r.Bytes)), files)}
 	parts = append(parts, r.warnings()...)
 	next := "account"
 	if r.calls == 0 {
@@ -223,8 +208,8 @@ func globOf(names []string) string {
 	return ""
 }
 
-// nearNames shortens the paths of files in the working directory.
-func nearNames(paths []string) []string {
+// NearNames shortens the paths of files in the working directory.
+func NearNames(paths []string) []string {
 	near := slices.Clone(paths)
 	dir, err := os.Getwd()
 	if err != nil {
@@ -291,7 +276,8 @@ func (c *recordingCost) text(calls uint64) string {
 	return "recording " + much + " the CPU time (limit the overhead with --budget 3%)"
 }
 
-func (r *recorded) what() string {
+// What says how many calls there are.
+func (r *Recorded) What() string {
 	calls := label.Count(r.calls, "call", "calls")
 	if r.missing > 0 {
 		about := ""
@@ -312,7 +298,7 @@ func (r *recorded) what() string {
 	return fmt.Sprintf("%s of %s", calls, label.Count(uint64(r.threads), "thread", "threads"))
 }
 
-func (r *recorded) warnings() []string {
+func (r *Recorded) warnings() []string {
 	var parts []string
 	if r.functions == 0 && r.refusals == nil {
 		parts = append(parts, recorder.ErrNotInstrumented.Error())
@@ -370,7 +356,7 @@ func memoryText(m *reader.Memory) string {
 }
 
 // stillRunning returns a note about processes that still run.
-func (r *recorded) stillRunning() string {
+func (r *Recorded) stillRunning() string {
 	who, traces := "process %d is still running: its trace is complete when it exits", []string(nil)
 	for _, p := range r.running {
 		if p.Trace != "" {
@@ -384,7 +370,7 @@ func (r *recorded) stillRunning() string {
 	sortPaths(traces)
 	text := fmt.Sprintf(who, n)
 	if len(traces) > 0 {
-		text += " (" + strings.Join(nearNames(traces[:min(len(traces), maxListed)]), " ") + ")"
+		text += " (" + strings.Join(NearNames(traces[:min(len(traces), maxListed)]), " ") + ")"
 	}
 	return text
 }

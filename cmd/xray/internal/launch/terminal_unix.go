@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package launch
 
 import (
 	"os"
@@ -20,3 +20,6 @@ func inForeground() bool {
 	group, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP)
 	return err == nil && group == syscall.Getpgrp()
 }
+
+// newSession keeps the signals of a terminal from a process.
+func newSession() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }

@@ -1,4 +1,4 @@
-package main
+package launch
 
 import (
 	"context"
@@ -7,23 +7,24 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
+
+	"github.com/xray-tools/xray/recorder"
 )
 
-// recordPiped records a program and writes its trace to standard output when it has ended. What the
+// Piped records a program and writes its trace to standard output when it has ended. What the
 // program writes there goes to standard error, as with perf record -o -.
-func (a *app) recordPiped(ctx context.Context, r *recordFlags, args []string) (err error) {
-	if err := a.RefuseTerminal("-", "a trace"); err != nil {
+func (plan *Plan) Piped(ctx context.Context, args []string) (err error) {
+	if err := plan.RefuseTerminal("-", "a trace"); err != nil {
 		return err
 	}
 	dir, err := os.MkdirTemp("", "xray-record-")
 	if err != nil {
 		return err
 	}
-	r.output = filepath.Join(strings.ReplaceAll(dir, "%", "%%"), "%e.%p.xray")
-	r.piped, r.quiet = true, true // the summary would name a temporary file
-	status := a.recordProgram(ctx, r, args)
-	kept, err := a.passOn(dir, r.running)
+	plan.Output = filepath.Join(recorder.EscapeTemplate(dir), "%e.%p.xray")
+	plan.Quiet = true // the summary would name a temporary file
+	running, status := plan.program(ctx, args, plan.Stderr.Raw)
+	kept, err := passOn(plan.Stdout.Raw, dir, running)
 	if !kept {
 		err = errors.Join(err, os.RemoveAll(dir))
 	}
@@ -33,9 +34,9 @@ func (a *app) recordPiped(ctx context.Context, r *recordFlags, args []string) (e
 	return status
 }
 
-// passOn writes the only trace of a folder to standard output. It reports whether there are traces
-// that it could not write.
-func (a *app) passOn(dir string, running bool) (kept bool, err error) {
+// passOn writes the only trace of a folder to out. It reports whether there are traces that it could
+// not write.
+func passOn(out io.Writer, dir string, running bool) (kept bool, err error) {
 	traces, err := filepath.Glob(filepath.Join(dir, "*"))
 	switch {
 	case err != nil || len(traces) == 0:
@@ -50,7 +51,7 @@ func (a *app) passOn(dir string, running bool) (kept bool, err error) {
 		return true, err
 	}
 	defer f.Close()
-	if _, err := io.Copy(a.Stdout.Raw, f); err != nil {
+	if _, err := io.Copy(out, f); err != nil {
 		return true, fmt.Errorf("%w: the trace is in %s", err, traces[0])
 	}
 	return false, nil

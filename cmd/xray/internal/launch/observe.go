@@ -1,4 +1,4 @@
-package main
+package launch
 
 import (
 	"bufio"
@@ -13,34 +13,25 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/spf13/cobra"
-
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/recorder"
 )
 
-// observeCommand is the [partner] that writes traces for record. It runs until the last
-// recorded process has ended.
+// Observe is the [partner] that writes traces for record. It runs until the last recorded process
+// has ended.
 //
 // It answers with the word "listening". If it cannot record scheduler events although it was
 // asked to, the reason follows. Then it reads the lines "started PID", with the process of the
 // program, and "settle". It answers the latter with a line of JSON, a [recorder.Observed].
-func (a *app) observeCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "observe", Hidden: true, Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			outliveRecord()
-			return a.observe(cmd.Context(), a.Stdin, a.Stdout)
-		},
-	}
-}
-
-func (a *app) observe(ctx context.Context, in io.Reader, out io.Writer) error {
-	lines := bufio.NewScanner(in)
+func Observe(ctx context.Context, streams *cli.Streams) error {
+	outliveRecord()
+	out := streams.Stdout
+	lines := bufio.NewScanner(streams.Stdin)
 	var given observing
 	if err := readOptions(lines, &given); err != nil {
 		return err
 	}
-	options, err := given.recorder(a)
+	options, err := given.recorder(streams)
 	if err != nil {
 		return err
 	}
@@ -82,7 +73,7 @@ func (a *app) observe(ctx context.Context, in io.Reader, out io.Writer) error {
 			patience = time.After(terminationDelay)
 		case <-patience:
 			observer.HandOver()
-			return exitStatus(128 + int(syscall.SIGTERM))
+			return cli.ExitStatus(128 + int(syscall.SIGTERM))
 		case <-check.C:
 		}
 	}
@@ -93,16 +84,12 @@ func (a *app) observe(ctx context.Context, in io.Reader, out io.Writer) error {
 // observing is what the observer is told: its options, and the flags that select functions.
 type observing struct {
 	recorder.ObserverOptions
-	Func     string   `json:"func"`
-	Exclude  string   `json:"exclude"`
-	Symbols  []string `json:"symbols"`
-	Libcalls []string `json:"libcalls"` // objects of --libcalls
+	Selection
+	Libcalls []string // objects of --libcalls
 }
 
-func (o *observing) recorder(a *app) (recorder.ObserverOptions, error) {
-	flags := recordingFlags{function: o.Func, exclude: o.Exclude}
-	flags.Symbols = o.Symbols
-	filter, err := flags.filter(a)
+func (o *observing) recorder(streams *cli.Streams) (recorder.ObserverOptions, error) {
+	filter, err := o.filter(streams)
 	if err == nil && !filter.All() {
 		filter.Chosen = o.Libcalls
 		o.Filter = filter
@@ -142,7 +129,7 @@ type observer struct {
 
 // startObserver starts the process that writes the traces, and waits until programs can
 // find it.
-func (a *app) startObserver(options observing) (*observer, error) {
+func startObserver(options observing) (*observer, error) {
 	p, err := newPartner("observe")
 	if err != nil {
 		return nil, err

@@ -1,38 +1,32 @@
-package main
+package launch
 
 import (
 	"bufio"
 	"context"
 	"fmt"
 
-	"github.com/spf13/cobra"
-
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/recorder"
 )
 
-// followCommand is the [partner] that reads the scheduler's events for record -p. It answers
-// with the word "following". When its input ends, it appends the events to the trace.
-func (a *app) followCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "follow-sched", Hidden: true, Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			outliveRecord()
-			in := bufio.NewScanner(a.Stdin)
-			var options recorder.SchedOptions
-			if err := readOptions(in, &options); err != nil {
-				return err
-			}
-			f, err := recorder.FollowSched(options)
-			if err != nil {
-				ready(a.Stdout, "following", err.Error())
-				return nil
-			}
-			ready(a.Stdout, "following", "")
-			for in.Scan() {
-			}
-			return f.Finish(context.Background())
-		},
+// FollowSched is the [partner] that reads the scheduler's events for record -p. It answers with the word
+// "following". When its input ends, it appends the events to the trace.
+func FollowSched(streams *cli.Streams) error {
+	outliveRecord()
+	in := bufio.NewScanner(streams.Stdin)
+	var options recorder.SchedOptions
+	if err := readOptions(in, &options); err != nil {
+		return err
 	}
+	f, err := recorder.FollowSched(options)
+	if err != nil {
+		ready(streams.Stdout, "following", err.Error())
+		return nil
+	}
+	ready(streams.Stdout, "following", "")
+	for in.Scan() {
+	}
+	return f.Finish(context.Background())
 }
 
 // schedFollower is the process that reads the scheduler's events for record -p.
@@ -40,12 +34,12 @@ type schedFollower struct{ *partner }
 
 // startFollower starts the process and waits until it reads events. If it cannot, it reports the
 // reason and returns nil.
-func (a *app) startFollower(options recorder.SchedOptions) (*schedFollower, error) {
+func (plan *Plan) startFollower(options recorder.SchedOptions) (*schedFollower, error) {
 	p, err := newPartner("follow-sched")
 	if err != nil {
 		return nil, err
 	}
-	p.cmd.Stderr = a.Stderr.Raw
+	p.cmd.Stderr = plan.Stderr.Raw
 	if err := p.cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -55,7 +49,7 @@ func (a *app) startFollower(options recorder.SchedOptions) (*schedFollower, erro
 		return nil, fmt.Errorf("cannot start the process that reads scheduler events: %w", err)
 	}
 	if why != "" {
-		a.warnOfSched(why)
+		plan.warnOfSched(why)
 		return nil, f.finish()
 	}
 	return f, nil

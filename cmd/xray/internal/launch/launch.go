@@ -1,0 +1,182 @@
+// Package launch records programs and running processes. It starts a program with the recorder, or finds
+// the recorder of a process or brings it there, tells it what to record, and says at the end what was
+// recorded. The commands record, watch, top and ctl share it.
+//
+// The way of a recording: flags fill a [Plan]. [Plan.Program] starts the observer, a process of this program
+// that writes the traces, and then the program, whose recorder finds the options in its environment.
+// [Plan.Process] sends them to the control socket of a process instead.
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/cmd/xray/internal/session"
+	"github.com/xray-tools/xray/recorder"
+)
+
+// Plan says what to record, and how. Flags fill it.
+type Plan struct {
+	*cli.Streams
+	recorder.Options
+	Selection
+	Libcalls Libcalls
+	Compiler string // for the recorder; "" for the first that is found
+
+	count, profile, noLibcalls bool
+}
+
+// Selection selects the functions to record.
+type Selection struct {
+	Func, Exclude string // regular expressions, or ""
+	session.DebugFlags
+}
+
+// AddFlags adds the flags that say what to record.
+func (plan *Plan) AddFlags(f *pflag.FlagSet) {
+	plan.AddPrune(f)
+	f.BoolVar(&plan.count, "count", false, "count calls per function instead of recording individual calls")
+	f.BoolVar(&plan.profile, "profile", false, "record a call-path profile instead of individual calls")
+	plan.AddDepth(f)
+	cli.AddSize(f, &plan.Limit, "limit", "stop writing after `SIZE` (for example 500M or 2G)")
+	plan.AddWindow(f)
+	plan.Selection.AddFlags(f)
+}
+
+// AddPrune adds --prune.
+func (plan *Plan) AddPrune(f *pflag.FlagSet) {
+	cli.AddDuration(f, &plan.Threshold, "prune", "drop calls shorter than `TIME` (for example 5us) unless they contain a longer call")
+}
+
+// AddDepth adds --depth.
+func (plan *Plan) AddDepth(f *pflag.FlagSet) {
+	cli.AddCount(f, &plan.Depth, "depth", "", 0, "record only calls at most `N` deep; 1 is the outermost, 0 is no limit")
+}
+
+// AddWindow adds --window.
+func (plan *Plan) AddWindow(f *pflag.FlagSet) {
+	cli.AddWindow(f, &plan.Window, &plan.Every, "window", "record in windows, `TIME/TIME`: 1s/60s records 1 second of every minute")
+}
+
+// AddLibcalls adds --libcalls and --no-libcalls.
+func (plan *Plan) AddLibcalls(f *pflag.FlagSet) {
+	plan.Libcalls.AddFlag(f)
+	f.BoolVar(&plan.noLibcalls, "no-libcalls", false, "do not record C library calls, which is the default")
+}
+
+// AddCompiler adds --cc.
+func AddCompiler(f *pflag.FlagSet, cc *string) {
+	f.StringVar(cc, "cc", "", "use the C compiler `COMMAND` (default $CC, or else the first compiler found)")
+}
+
+// AddFlags adds the flags that select functions.
+func (s *Selection) AddFlags(f *pflag.FlagSet) {
+	f.StringVar(&s.Func, "func", "", "record only functions that match `REGEXP`")
+	f.StringVar(&s.Exclude, "exclude", "", "do not record functions that match `REGEXP`")
+	s.AddDirs(f)
+}
+
+// Libcalls is the value of --libcalls, which selects sets of libc functions. "" selects none.
+type Libcalls string
+
+// AddFlag adds the flag.
+func (c *Libcalls) AddFlag(f *pflag.FlagSet) {
+	f.StringVar((*string)(c), "libcalls", "", "also record C library calls; `LIST` selects the sets locks, io, sleep, alloc, copy, or all (default "+recorder.DefaultCallSets+")")
+	f.Lookup("libcalls").NoOptDefVal = recorder.DefaultCallSets
+}
+
+// Sets returns the sets of libc functions.
+func (c Libcalls) Sets() ([]recorder.CallSet, error) {
+	if c == "" {
+		return nil, nil
+	}
+	sets, err := recorder.ParseCallSets(string(c))
+	if err != nil {
+		return nil, cli.Usagef("--libcalls: %w", err)
+	}
+	return sets, nil
+}
+
+// Check sets the mode, and rejects flags that contradict each other.
+func (plan *Plan) Check() error {
+	var chosen []string
+	choose := func(is bool, flag string, mode recorder.Mode) {
+		if is {
+			chosen = append(chosen, flag)
+			plan.Mode = mode
+		}
+	}
+	choose(plan.Threshold > 0, "--prune", recorder.Prune)
+	choose(plan.count, "--count", recorder.Count)
+	choose(plan.profile, "--profile", recorder.Profile)
+	switch {
+	case len(chosen) > 1:
+		return cli.Usagef("choose one of %s", strings.Join(chosen, " and "))
+	case plan.Depth > 0 && plan.Sums():
+		return cli.Usagef("--depth cannot be used with %s, which records no individual calls", chosen[0])
+	case plan.Every > 0 && (plan.Depth > 0 || plan.profile):
+		return cli.Usagef("--window cannot be used with --depth or --profile: when a window begins, the recorder does not know which calls are open")
+	case plan.noLibcalls && plan.Libcalls != "":
+		return cli.Usagef("--libcalls cannot be used with --no-libcalls")
+	}
+	if err := plan.CheckWindows(); err != nil {
+		return cli.Usagef("--window: %w", err)
+	}
+	if _, err := plan.filter(plan.Streams); err != nil {
+		return err
+	}
+	_, err := plan.Libcalls.Sets()
+	return err
+}
+
+// Sums reports whether to record sums instead of calls.
+func (plan *Plan) Sums() bool { return plan.count || plan.profile }
+
+// selects reports whether flags select functions.
+func (s *Selection) selects() bool { return s.Func != "" || s.Exclude != "" }
+
+// filter compiles the selection.
+func (s *Selection) filter(streams *cli.Streams) (*recorder.Filter, error) {
+	f := &recorder.Filter{Names: s.Options(streams)}
+	var err error
+	if f.Func, err = session.Regexp("func", s.Func); err != nil {
+		return nil, err
+	}
+	f.Exclude, err = session.Regexp("exclude", s.Exclude)
+	return f, err
+}
+
+// LeastRing is the size of two chunks: the one being written and a complete one.
+const LeastRing = 128 << 10
+
+// CheckRing returns an error if a size is too small for --ring.
+func CheckRing(size int64) error {
+	if size > 0 && size < LeastRing {
+		return cli.Usagef("--ring: must be at least %dK, not %d bytes", LeastRing>>10, size)
+	}
+	return nil
+}
+
+// Build compiles the recorder unless it is in the cache. On a terminal it says why that
+// takes a moment. If it is interrupted, it leaves no files behind.
+func Build(ctx context.Context, streams *cli.Streams, cc string) (recorder.Library, error) {
+	ctx, stop := UntilInterrupted(ctx)
+	defer stop()
+	if cli.IsTerminal(streams.Stderr.Raw) {
+		message := time.AfterFunc(300*time.Millisecond, func() {
+			fmt.Fprintln(streams.Stderr, "xray: compiling the recorder; this happens only once")
+		})
+		defer message.Stop()
+	}
+	l, err := recorder.Build(ctx, cc)
+	if err != nil && ctx.Err() != nil {
+		return l, errors.New("interrupted while compiling the recorder")
+	}
+	return l, err
+}
