@@ -47,7 +47,7 @@ func (r *Report) table(names symbolize.Names, v View) *report.TableNode {
 		report.Thread("thread", func(row *Row) reader.Thread { return row.Thread }).When(r.PerThread),
 		report.Count("count", func(row *Row) uint64 { return row.Count }),
 	}
-	estimated := func(row *Row) bool { return row.Unrecorded.Estimated+row.Unrecorded.Error > 0 }
+	estimated := func(row *Row) bool { return row.Unrecorded.IsEstimate() }
 	columns = append(columns,
 		report.Count("all_calls", (*Row).AllCalls).Titled("all calls").About(estimated).When(r.Limited),
 		report.Count("margin", (*Row).margin).Titled("±").Missing(func(row *Row) bool { return !estimated(row) }).When(r.Limited),

@@ -86,6 +86,9 @@ func (u *Unrecorded) merge(o *Unrecorded) {
 // Calls returns an estimate of the number of calls.
 func (u *Unrecorded) Calls() uint64 { return u.Counted + u.Estimated }
 
+// IsEstimate reports whether Calls is more than a count.
+func (u *Unrecorded) IsEstimate() bool { return u.Estimated+u.Error > 0 }
+
 // AllCalls returns an estimate of the number of calls, including unrecorded calls.
 func (row *Row) AllCalls() uint64 { return row.Count + row.Unrecorded.Calls() }
 
@@ -95,6 +98,9 @@ func (row *Row) AllTotal() quantile.Sum {
 	t.AddSum(row.Unrecorded.Total)
 	return t
 }
+
+// Margins returns halves of the 95% confidence intervals of AllCalls and AllTotal.
+func (row *Row) Margins() (calls, total uint64) { return row.margin(), row.totalMargin() }
 
 // totalMargin is like margin, for the total time.
 func (row *Row) totalMargin() uint64 { return uint64(min(2*row.Unrecorded.TotalError, 1<<62)) }

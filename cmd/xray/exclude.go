@@ -94,6 +94,10 @@ func (c *excluding) run(s *session.Session) error {
 		return err
 	}
 	run.PrunedIn = "Calls and cost"
+	if s.Limited() {
+		// What a budget left out cost nothing in this recording, from whose cost exclude predicts.
+		run.Caveats = append(run.Caveats, "The prediction does not include calls that a budget left out: use a recording without --budget.")
+	}
 	addTimes(s, &opts)
 	if len(c.baselines) > 0 {
 		view.CostSource = "from the baseline"

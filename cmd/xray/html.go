@@ -16,7 +16,6 @@ import (
 	"github.com/xray-tools/xray/convert"
 	"github.com/xray-tools/xray/convert/html"
 	"github.com/xray-tools/xray/internal/quantile"
-	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report/label"
 	"github.com/xray-tools/xray/symbolize"
@@ -103,13 +102,13 @@ func (p *page) record(s *session.Session) (*html.Recording, *session.Run, error)
 	}
 	off := s.OffCPU()
 	all, sums, err := session.Analyze(s, s.Scope, calls.Options{Nested: true, OffCPU: off}, func() *allCalls {
-		return &allCalls{functions: account.New(account.Options{OffCPU: off != nil})}
+		return &allCalls{Analysis: account.New(account.Options{OffCPU: off != nil})}
 	})
 	if err != nil {
 		return nil, nil, err
 	}
 	opts.OffCPU = off != nil
-	opts.Functions = functionsOf(all.functions.Report(s.Clock.Frequency))
+	opts.Functions, opts.Limited = functionsOf(all.Report(s.Clock.Frequency)), sums.Limited
 	scope := s.Scope
 	if p.most > 0 {
 		var note string
@@ -132,35 +131,19 @@ func (p *page) record(s *session.Session) (*html.Recording, *session.Run, error)
 
 // allCalls sums up all calls of a trace, including those that a page has no room for.
 type allCalls struct {
+	*account.Analysis
 	durations convert.LengthCounts
-	functions *account.Analysis
 }
-
-// Held implements [calls.Holder].
-func (a *allCalls) Held() int64 { return a.functions.Held() }
 
 // Calls implements [calls.Sink].
 func (a *allCalls) Calls(b *calls.Batch) error {
-	return errors.Join(a.durations.Calls(b), a.functions.Calls(b))
-}
-
-// Sums implements [calls.SumSink].
-func (a *allCalls) Sums(s *calls.Sums) error { return a.functions.Sums(s) }
-
-// Count implements [session.CountSink].
-func (a *allCalls) Count(th reader.Thread, index int, fn reader.FuncID, calls uint64) {
-	a.functions.Count(th, index, fn, calls)
-}
-
-// Pruned implements [session.PrunedSink].
-func (a *allCalls) Pruned(th reader.Thread, index int, fn reader.FuncID, calls, ticks uint64) {
-	a.functions.Pruned(th, index, fn, calls, ticks)
+	return errors.Join(a.durations.Calls(b), a.Analysis.Calls(b))
 }
 
 // Merge implements [calls.Analysis].
 func (a *allCalls) Merge(other *allCalls) {
 	a.durations.Merge(&other.durations)
-	a.functions.Merge(other.functions)
+	a.Analysis.Merge(other.Analysis)
 }
 
 // functionsOf returns the sums of account for functions.
@@ -178,8 +161,10 @@ func functionsOf(r *account.Report) []html.Function {
 		functions[i] = html.Function{
 			ID: row.Func, Count: row.Count, Open: row.Open, Counted: row.Untimed, Pruned: row.Pruned, Total: time(row.Total), Self: time(row.Self),
 			Blocked: time(row.SelfOff.Blocked), Queued: time(row.SelfOff.Queued), Min: nanos(row.Min), P50: nanos(row.P50), P90: nanos(row.P90), P99: nanos(row.P99), P999: nanos(row.P999), Max: nanos(row.Max),
-			Octaves: row.Octaves,
+			Octaves: row.Octaves, AllCalls: row.AllCalls(), AllTotal: time(row.AllTotal()), Estimated: row.Unrecorded.IsEstimate(), Timeless: row.Unrecorded.Timeless,
 		}
+		functions[i].CallsMargin, functions[i].TotalMargin = row.Margins()
+		functions[i].TotalMargin = nanos(functions[i].TotalMargin)
 	}
 	return functions
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/xray-tools/xray/internal/test/browser"
 	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/internal/tracetext"
+	"github.com/xray-tools/xray/internal/tracewrite"
+	"github.com/xray-tools/xray/reader"
 )
 
 // settled is a JavaScript function that waits until the page shows the current selection and has
@@ -289,6 +291,62 @@ func TestHTMLOfLongestCalls(t *testing.T) {
 		if partial != strings.Contains(shown.Summary, "the longest ") {
 			t.Errorf("%v: wrong summary: %q", chosen, shown.Summary)
 		}
+	}
+}
+
+// Of a recording within a budget, a page estimates calls and total times as account does.
+func TestHTMLOfBudget(t *testing.T) {
+	t.Parallel()
+	testenv.Need(t, "chromium")
+	trace, err := tracetext.Parse("xray fdr frequency=1000000000 free=5852594d46445231\nthread 0 tsc=1000\n" +
+		"metadata 1 `{\"pid\":700,\"recorder\":\"1\",\"mode\":\"record\",\"complete\":true}`\n" +
+		"thread 701 pid=700 tsc=1000\nenter 1 +0\nenter 2 +10\nexit 2 +5000\nexit 1 +10000\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	trace = tracewrite.AppendBudget(trace, &reader.Budget{Share: 30_000, From: 1000, To: 20_000, Functions: []reader.BudgetFunction{
+		{Func: 2, Counted: 40, Estimated: 1960, Error: 25, Mean: 3000, MeanError: 100}, {Func: 3, Counted: 7, Mean: 20}, {Func: 4, Estimated: 9, Error: 3},
+	}}, 1000)
+	file := filepath.Join(t.TempDir(), "trace.xray")
+	if err := os.WriteFile(file, trace, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	type estimates struct {
+		Calls  float64 `json:"all_calls"`
+		Margin float64 `json:"margin"`
+		Total  float64 `json:"all_total_ns"`
+		About  float64 `json:"total_margin_ns"`
+	}
+	var report struct {
+		Functions []struct {
+			Function string
+			estimates
+		}
+	}
+	if err := json.Unmarshal([]byte(produce(t, "account", "-f", "json", file)), &report); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]estimates{}
+	for _, f := range report.Functions {
+		want[f.Function] = f.estimates
+	}
+	page := openHTML(t, htmlOf(t, "", file), "#tab=functions")
+	var got map[string]estimates
+	page.Eval(`Object.fromEntries(meta.functions.map(f => [f.name, {all_calls: f.all.allCalls, margin: f.all.callsMargin,
+		all_total_ns: f.all.timeless ? 0 : f.all.allTotal, total_margin_ns: f.all.totalMargin}]))`, &got)
+	if diff := cmp.Diff(want, got); diff != "" || len(want) != 4 {
+		t.Errorf("account (-) and page (+):\n%s", diff)
+	}
+	var rows, function string
+	page.Eval(`Array.from(document.querySelectorAll("#functions .space .row")).filter(r => !r.hidden).map(r => Array.from(r.children, c => c.textContent).join(" ")).join("|")`, &rows)
+	page.Eval(`(async () => { pickFunction(meta.functions.findIndex(f => f.name === "#2")); await settled(); return $("function").innerText; })()`, &function)
+	for _, row := range []string{"#2 1 5.000 µs 5.000 µs 33.3 % 5.000 µs ~2,001 ~6.005 ms", "#3 0 0 ns - - - 7 ~140 ns", "#4 0 0 ns - - - ~9 -"} {
+		if !strings.Contains(rows, row) {
+			t.Errorf("no row %q in %s", row, rows)
+		}
+	}
+	if !strings.Contains(function, "~2,001") || !strings.Contains(function, "all total") {
+		t.Errorf("function: got %s", function)
 	}
 }
 

@@ -20,6 +20,12 @@ type Function struct {
 	// Statistics of the durations of the calls that ended, except Counted and Pruned.
 	Min, P50, P90, P99, P999, Max uint64
 	Octaves                       []uint64 // number of these calls, by the bit length of their duration in ticks
+	// AllCalls and AllTotal estimate calls and total time with what a recording within a budget left
+	// out, which nothing else includes. The margins are halves of their 95% confidence intervals.
+	// Estimated says that AllCalls is an estimate, and Timeless that the total time of some calls is
+	// unknown. They are shown only with Options.Limited.
+	AllCalls, AllTotal, CallsMargin, TotalMargin uint64
+	Estimated, Timeless                          bool
 }
 
 // octave has the shortest and the longest duration of a bit length.
@@ -47,7 +53,7 @@ func (o *Options) octaves() []octave {
 const maxExact = 1 << 53
 
 // addTo packs the sums of a function.
-func (f *Function) addTo(p *packer) {
+func (f *Function) addTo(p *packer, limited bool) {
 	for _, v := range []uint64{f.Count, f.Open, f.Counted, f.Pruned, f.Total, f.Self, f.Blocked, f.Queued, f.Min, f.P50, f.P90, f.P99, f.P999, f.Max} {
 		p.add(min(v, maxExact))
 	}
@@ -59,5 +65,13 @@ func (f *Function) addTo(p *packer) {
 	p.add(uint64(len(f.Octaves) - first))
 	for _, n := range f.Octaves[first:] {
 		p.add(min(n, maxExact))
+	}
+	if limited {
+		for _, v := range []uint64{f.AllCalls, f.CallsMargin, f.AllTotal, f.TotalMargin} {
+			p.add(min(v, maxExact))
+		}
+		for _, is := range []bool{f.Estimated, f.Timeless} {
+			p.add(map[bool]uint64{true: 1}[is])
+		}
 	}
 }

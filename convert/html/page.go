@@ -56,6 +56,7 @@ type meta struct {
 	Left      uint64         `json:"left"`    // calls that are not in the columns
 	Octaves   []octave       `json:"octaves"` // null if functions have no sums
 	OffCPU    bool           `json:"offCPU"`
+	Limited   bool           `json:"limited"` // functions have estimates of calls that are missing
 	Functions []metaFunction `json:"functions"`
 	Threads   []metaThread   `json:"threads"`
 	Events    []metaEvent    `json:"events"`
@@ -88,7 +89,7 @@ const maxEnds = 8
 func (r *Recording) Write(w io.Writer, names symbolize.Names) error {
 	m := meta{
 		Unit: reader.Clock{Frequency: r.opts.Frequency}.Unit(), Notes: append([]string{}, r.opts.Notes...),
-		Left: min(r.opts.Left, maxExact), Octaves: r.opts.octaves(), OffCPU: r.opts.OffCPU,
+		Left: min(r.opts.Left, maxExact), Octaves: r.opts.octaves(), OffCPU: r.opts.OffCPU, Limited: r.opts.Limited,
 		Functions: []metaFunction{}, Threads: []metaThread{}, Events: []metaEvent{},
 	}
 	if r.opts.Epoch != 0 {
@@ -147,7 +148,7 @@ func (r *Recording) Write(w io.Writer, names symbolize.Names) error {
 		sums[number(f.ID)] = f
 	}
 	for n := range m.Functions {
-		cmp.Or(sums[uint64(n)], &Function{}).addTo(columns["sums"])
+		cmp.Or(sums[uint64(n)], &Function{}).addTo(columns["sums"], m.Limited)
 	}
 	events, dropped := r.sorted()
 	for _, e := range events {

@@ -25,6 +25,8 @@ type Options struct {
 	Left uint64
 	// OffCPU says that off-CPU times are known. The page shows them as events.
 	OffCPU bool
+	// Limited says that Functions estimate what a recording within a budget left out.
+	Limited bool
 	// Functions, if not nil, are the sums of all selected calls, including those that are
 	// not in the page. Without them, the page adds up its own calls.
 	Functions []Function

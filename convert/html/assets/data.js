@@ -55,6 +55,7 @@ async function loadSums() {
 		meta.counted += counted;
 		const first = next(), n = next();
 		for (let k = first; k < first + n; k++) f.all.bins.push({from: meta.octaves[k][0], to: meta.octaves[k][1], n: next()});
+		if (meta.limited) [f.all.allCalls, f.all.callsMargin, f.all.allTotal, f.all.totalMargin, f.all.estimated, f.all.timeless] = Array.from({length: 6}, next);
 	}
 }
 

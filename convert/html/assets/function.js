@@ -1,6 +1,6 @@
 // The view of one function: its durations, its slowest calls with their trees, and its source.
 function startFunctions() {
-	const sorts = {name: "function", calls: "calls", total: "total", self: "self", max: "longest"};
+	const sorts = {name: "function", calls: "calls", total: "total", self: "self", max: "longest", ...(meta.limited ? {allCalls: "all calls", allTotal: "all total"} : {})};
 	const by = {name: "self", down: true};
 	const titles = Object.entries(sorts).map(([name, title]) => heading(title, name === "name" ? "name" : "number", () => {
 		Object.assign(by, by.name === name ? {down: !by.down} : {name, down: name !== "name"});
@@ -11,8 +11,8 @@ function startFunctions() {
 	$("functions").append(bar);
 	const rows = remembered(() => JSON.stringify([state.thread, state.selection, state.query, by]), () => {
 		const {functions} = functionSums(), wanted = matching(), rank = ranks();
-		const all = functions.map((_, f) => f).filter(f => functions[f].calls > 0 && (!wanted || wanted[f]));
-		all.sort((a, b) => (by.name === "name" ? 0 : functions[a][by.name] - functions[b][by.name]) || rank[a] - rank[b]);
+		const all = functions.map((_, f) => f).filter(f => (functions[f].allCalls || functions[f].calls) > 0 && (!wanted || wanted[f]));
+		all.sort((a, b) => (by.name === "name" ? 0 : (functions[a][by.name] || 0) - (functions[b][by.name] || 0)) || rank[a] - rank[b]);
 		return by.down ? all.reverse() : all;
 	});
 	const table = virtualTable($("functions"), {
@@ -23,7 +23,8 @@ function startFunctions() {
 			const share = cell(showShare(s, time), "number narrow share");
 			share.style.setProperty("--share", (time > 0 ? 100 * s.self / time : 0) + "%");
 			row.replaceChildren(functionCell(f), cell(showCount(s.calls), "number"), cell(showTotal(s), "number"),
-				cell(showSelf(s), "number"), share, cell(s.timed === 0 ? "-" : showTime(s.max), "number"));
+				cell(showSelf(s), "number"), share, cell(s.timed === 0 ? "-" : showTime(s.max), "number"),
+				...(meta.limited ? [showAllCalls(s), showAllTotal(s)].map(text => cell(text, "number")) : []));
 		},
 		press: k => change({func: rows()[k]}),
 		key: (e, k) => {
@@ -48,6 +49,11 @@ function startFunctions() {
 const showTotal = s => s.counted && s.counted === s.calls ? "-" : showTime(s.total);
 const showSelf = s => s.timed === 0 && !s.open ? "-" : showTime(s.self);
 const showShare = (s, time) => showSelf(s) === "-" ? "-" : percent(s.self, time);
+
+// showAllCalls and showAllTotal format estimates that include calls which the recording left out. They
+// are of the whole recording.
+const showAllCalls = s => s.allCalls === undefined ? "-" : (s.estimated ? "~" : "") + showCount(s.allCalls);
+const showAllTotal = s => s.allCalls === undefined || s.timeless ? "-" : (s.allCalls > s.calls - s.open ? "~" : "") + showTime(s.allTotal);
 
 // chosenCalls returns the calls of a function in the selected threads and time.
 function chosenCalls(f) {
@@ -130,6 +136,8 @@ function showFunction(parent, f) {
 		if (all && all.pruned) left.append(element("p", {class: "faint"}, `${showCount(all.pruned)} dropped by the recorder: included only in the number of calls and the total time`));
 		if (all && all.counted) left.append(element("p", {class: "faint"}, `${showCount(all.counted)} only counted: included only in the number of calls`));
 	}
+	if (all && meta.limited) left.append(plainTable(["all calls", "±", "all total", "±"],
+		[[showAllCalls(all), showCount(all.callsMargin), showAllTotal(all), all.timeless ? "-" : showTime(all.totalMargin)]]));
 	// If the page has all calls, they are more precise than octaves.
 	if (n) left.append(element("h3", {}, "durations"), histogram(f, all && n !== whole.length ? all.bins : histogramOf(whole)));
 	const around = neighbours(indices), part = meta.left ? " (calls in the page)" : "";

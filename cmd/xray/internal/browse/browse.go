@@ -24,7 +24,8 @@ import (
 )
 
 // sums are the analyses of one pass. With a window, ended has the whole calls that ended in it, and
-// the others have only the times in the window.
+// the others have only the times in the window. They take no estimates of calls that a budget left out:
+// the view leads from functions to calls, and its notes say how many are missing.
 type sums struct {
 	clip    *clipper // nil without a window
 	ended   *account.Analysis
