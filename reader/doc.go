@@ -14,6 +14,7 @@
 //   - [Trace.Blocks] is a loop on one goroutine, in an [Order] of choice.
 //   - [Trace.EachByTime] merges all threads by time, and processes each window of the
 //     merge on several goroutines.
+//   - [Trace.EachAbreast] yields whole blocks, of the thread that is furthest behind.
 //   - [Trace.Records] shows the records of a file as they are, damaged or not.
 //
 // Passes must not run at the same time. The trace owns everything that a pass yields. Use it only

@@ -71,6 +71,11 @@ func (c *cutter) add(w *Window, i uint32) {
 // right after it. The result stays the same if it is written to a basic log or YAML and
 // sorted again, because events with equal times keep the order of the file.
 func (t *Trace) windows(p *pass, edit func(*Block) *Block, get func() *Window, fn func(*Window, []int) error) error {
+	return t.inLanes(p, func(lanes []lane) error { return mergeLanes(p, lanes, edit, get, fn) })
+}
+
+// inLanes calls run with the threads of all files. It reports errors of mapped files.
+func (t *Trace) inLanes(p *pass, run func([]lane) error) error {
 	var lanes []lane
 	for _, f := range t.files {
 		err := f.in.guard(f.name, func() error {
@@ -82,12 +87,12 @@ func (t *Trace) windows(p *pass, edit func(*Block) *Block, get func() *Window, f
 			return err
 		}
 	}
-	run := func() error { return mergeLanes(p, lanes, edit, get, fn) }
+	guarded := func() error { return run(lanes) }
 	for _, f := range t.files {
-		inner := run
-		run = func() error { return f.in.guard(f.name, inner) }
+		inner := guarded
+		guarded = func() error { return f.in.guard(f.name, inner) }
 	}
-	return run()
+	return guarded()
 }
 
 func mergeLanes(p *pass, lanes []lane, edit func(*Block) *Block, get func() *Window, fn func(*Window, []int) error) error {

@@ -1,9 +1,9 @@
 // Package locks analyzes the calls of lock functions: which threads waited for which lock,
 // which threads held it at that time, and in which order locks are taken.
 //
-// [Analyze] makes several passes over a trace: the first finds the functions, the last
-// visits the calls of all threads in time order. If call paths are limited, passes in
-// between decide which paths to keep.
+// [Analyze] makes two passes over a trace: the first finds the functions, the second
+// visits the calls of all threads in time order. If there are more call paths than the limit, the
+// first one is repeated to decide which paths to keep.
 //
 // # Terms
 //
@@ -27,7 +27,6 @@
 package locks
 
 import (
-	"math"
 	"runtime"
 
 	"github.com/xray-tools/xray/reader"
@@ -111,28 +110,24 @@ func Analyze(t *reader.Trace, opts Options) (*Report, *calls.Stats, error) {
 	if opts.Limit <= 0 {
 		opts.Limit = DefaultLimit
 	}
-	found, stats, err := calls.Run(calls.Source(t), calls.Options{Shards: opts.Shards, Unmatched: opts.Unmatched, Code: opts.Code, Short: opts.Short, Memory: opts.Memory}, newFinder)
+	run := calls.Options{Shards: opts.Shards, Unmatched: opts.Unmatched, Code: opts.Code, Short: opts.Short, Memory: opts.Memory}
+	if opts.MaxPaths > 0 {
+		// The last pass can run only once, so decide before it which paths it folds.
+		run.Paths, run.Budget = true, calls.NewPathBudget(opts.MaxPaths)
+	}
+	found, stats, err := calls.Run(calls.Source(t), run, newFinder)
 	if err != nil {
 		return nil, nil, err
 	}
+	stats.Folded, stats.FoldedSelf, stats.FoldedInProfile = 0, 0, 0
 	s := newSweep(&opts, found)
 	s.findHoles(t)
 	if s.first, s.last = stats.First, stats.Last; !s.any(Lock, TryLock) {
 		return s.report(), stats, nil
 	}
-	var budget *calls.PathBudget
-	if opts.MaxPaths > 0 {
-		// The last pass can run only once, so decide before it which paths it folds.
-		budget = calls.NewPathBudget(opts.MaxPaths)
-		run := calls.Options{Shards: opts.Shards, Paths: true, Code: opts.Code, Budget: budget, Memory: opts.Memory}
-		if _, _, err := calls.Run(calls.Source(t), run, calls.NewDiscard); err != nil {
-			return nil, nil, err
-		}
-	}
 	r := &recognizer{sweep: s}
 	s.woke = r.wokeIn
-	src := byTime{trace: t, shards: opts.Shards, after: r.sweepWindow}
-	_, last, err := calls.Run(src, calls.Options{Shards: 1, Paths: true, Opens: true, Code: opts.Code, Budget: budget, Memory: opts.Memory}, func() *recognizer { return r })
+	_, last, err := calls.Run(abreast{t, r.sweepTo}, calls.Options{Shards: 1, Paths: true, Opens: true, Code: opts.Code, Budget: run.Budget, Memory: opts.Memory}, func() *recognizer { return r })
 	if err != nil {
 		return nil, nil, err
 	}
@@ -144,7 +139,7 @@ func Analyze(t *reader.Trace, opts Options) (*Report, *calls.Stats, error) {
 
 // finder collects the functions that are called.
 type finder struct {
-	seen  [1 << 14]bool // saves look-ups of small IDs
+	seen  [smallIDs]bool // saves look-ups in the map
 	funcs map[reader.FuncID]bool
 }
 
@@ -172,75 +167,13 @@ func (f *finder) Merge(o *finder) {
 	}
 }
 
-// byTime is a source that yields a trace window by window, and the events of a window
-// thread by thread. All events after a window are in later windows.
-type byTime struct {
-	trace  *reader.Trace
-	shards int
-	after  func()
+// abreast is a source whose threads advance together.
+type abreast struct {
+	trace   *reader.Trace
+	reached func(tsc uint64)
 }
 
 // Each implements calls.Source, on one goroutine.
-func (s byTime) Each(_ int, fn func(int, *reader.Block) error) error {
-	var steady steady
-	done := func(w *reader.Window) error {
-		args := w.Args
-		for from := 0; from < len(w.Events); {
-			owner, to := w.Owners[from], from
-			for to < len(w.Events) && w.Owners[to] == owner {
-				to++
-			}
-			b := reader.Block{Thread: w.Threads[owner], Index: int(owner), Offset: -1, Events: w.Events[from:to]}
-			n := 0
-			for ; n < len(args) && args[n].Event < to; n++ {
-				args[n].Event -= from
-			}
-			b.Args, args = args[:n], args[n:]
-			if err := fn(0, &b); err != nil {
-				return err
-			}
-			from = to
-		}
-		s.after()
-		return nil
-	}
-	return s.trace.EachByTime(s.shards, steady.edit, func(int, *reader.Window) {}, done)
-}
-
-// steady makes the time of threads continue where their clocks step back, as package calls
-// does, so windows and calls agree on times.
-type steady struct{ threads []*steadyThread }
-
-type steadyThread struct {
-	offset, last uint64
-	block        reader.Block
-}
-
-func (s *steady) edit(b *reader.Block) *reader.Block {
-	for len(s.threads) <= b.Index {
-		s.threads = append(s.threads, new(steadyThread))
-	}
-	t := s.threads[b.Index]
-	straight := t.offset == 0
-	last := t.last
-	for i := 0; i < len(b.Events) && straight; i++ {
-		straight = b.Events[i].TSC >= last
-		last = b.Events[i].TSC
-	}
-	if straight {
-		t.last = last
-		return b
-	}
-	events := append(t.block.Events[:0], b.Events...)
-	t.block = *b
-	t.block.Events = events
-	for i := range events {
-		now := events[i].TSC + min(t.offset, math.MaxUint64-events[i].TSC)
-		if now < t.last {
-			t.offset += t.last - now
-			now = t.last
-		}
-		events[i].TSC, t.last = now, now
-	}
-	return &t.block
+func (s abreast) Each(_ int, fn func(int, *reader.Block) error) error {
+	return s.trace.EachAbreast(func(b *reader.Block) error { return fn(0, b) }, s.reached)
 }

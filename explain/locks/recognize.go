@@ -49,6 +49,7 @@ type selfTime struct {
 type recognizer struct {
 	*sweep
 	ops     []op
+	enough  int // ops to sweep at once
 	threads []*reading
 	scopes  []calls.PathID // by call path: who wants the lock that the last function takes
 }
@@ -389,15 +390,27 @@ func (r *recognizer) finish() {
 			r.emit(th, *th.tail)
 		}
 	}
-	r.sweepWindow()
+	r.sweepBefore(func(*op) bool { return true })
 }
 
-// sweepWindow passes all ops so far to the sweep, in time order.
-func (r *recognizer) sweepWindow() {
-	slices.SortStableFunc(r.ops, func(a, b op) int { return cmp.Compare(a.time, b.time) })
-	for i := range r.ops {
-		r.do(&r.ops[i])
+// sweepTo passes the ops before a time to the sweep, in time order. No later op is before that time.
+// It waits until there are many, because it sorts those that it keeps once more.
+func (r *recognizer) sweepTo(tsc uint64) {
+	if len(r.ops) >= r.enough {
+		r.sweepBefore(func(o *op) bool { return o.time < tsc })
+		r.enough = 2*len(r.ops) + leastOps
 	}
-	clear(r.ops)
-	r.ops = r.ops[:0]
+}
+
+// leastOps is the least number of ops that are worth sorting.
+const leastOps = 256
+
+// sweepBefore passes the first ops to the sweep, in time order, and keeps the others.
+func (r *recognizer) sweepBefore(before func(*op) bool) {
+	slices.SortStableFunc(r.ops, func(a, b op) int { return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.thread, b.thread)) })
+	n := 0
+	for ; n < len(r.ops) && before(&r.ops[n]); n++ {
+		r.do(&r.ops[n])
+	}
+	r.ops = slices.Delete(r.ops, 0, n)
 }

@@ -39,9 +39,10 @@ type classIn struct {
 // sweep processes what threads do to locks, in time order.
 type sweep struct {
 	opts        *Options
-	functions   map[reader.FuncID]Function
-	unlocks     map[string]bool // classes whose Unlock functions are called
-	first, last uint64          // of the trace
+	functions   map[reader.FuncID]*Function
+	small       [smallIDs]*Function // functions with small IDs
+	unlocks     map[string]bool     // classes whose Unlock functions are called
+	first, last uint64              // of the trace
 	locks       map[key]*lock
 	list        []*lock // by their first operation
 	dropped     bool    // there were more locks than the limit
@@ -149,7 +150,7 @@ const (
 
 func newSweep(opts *Options, f *finder) *sweep {
 	s := &sweep{
-		opts: opts, functions: make(map[reader.FuncID]Function), unlocks: make(map[string]bool), locks: make(map[key]*lock),
+		opts: opts, functions: make(map[reader.FuncID]*Function), unlocks: make(map[string]bool), locks: make(map[key]*lock),
 		free: make(map[reader.FuncID]*quantile.Sample), edges: make(map[edgeKey]*Edge), missing: make(map[classIn]bool),
 	}
 	if opts.Wakers != nil {
@@ -157,14 +158,30 @@ func newSweep(opts *Options, f *finder) *sweep {
 	}
 	for fn := range f.funcs {
 		if described := opts.Function(fn); described != (Function{}) {
-			s.functions[fn] = described
+			s.functions[fn] = &described
 			s.unlocks[described.Class] = s.unlocks[described.Class] || described.Role == Unlock
 		}
+	}
+	for fn := range s.small {
+		s.small[fn] = cmp.Or(s.functions[reader.FuncID(fn)], &other)
 	}
 	return s
 }
 
-func (s *sweep) function(fn reader.FuncID) Function { return s.functions[fn] }
+// smallIDs is the number of functions that need no look-up in a map.
+const smallIDs = 1 << 14
+
+var other Function // has nothing to do with locks
+
+func (s *sweep) function(fn reader.FuncID) *Function {
+	if uint32(fn) < smallIDs {
+		return s.small[fn]
+	}
+	if f := s.functions[fn]; f != nil {
+		return f
+	}
+	return &other
+}
 
 // any reports whether functions of the roles are called.
 func (s *sweep) any(roles ...Role) bool {
