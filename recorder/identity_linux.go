@@ -1,6 +1,7 @@
 package recorder
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xray-tools/xray/recorder/proc"
+	"github.com/xray-tools/xray/recorder/ring"
 )
 
 // A number names a process only in one PID namespace, and only until the process has ended. So an arena
@@ -58,10 +60,31 @@ func (a *arenaObserver) isOther(pid int) bool {
 	if pid == os.Getpid() || proc.StartTime(pid) < a.began {
 		return true
 	}
-	m := mappings{inodes: make(map[uint64]bool)}
 	maps, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/maps")
-	m.add(maps)
-	return err == nil && !m.inodes[a.inode]
+	return err == nil && !hasArena(maps, a.inode)
+}
+
+// hasArena reports whether the contents of /proc/PID/maps have an arena with this inode.
+func hasArena(maps []byte, inode uint64) bool {
+	for line := range bytes.Lines(maps) {
+		if !bytes.Contains(line, []byte("/memfd:"+ring.ArenaName)) {
+			continue
+		}
+		// address, permissions, offset, device, inode, path
+		if fields := bytes.Fields(line); len(fields) > 5 && string(fields[4]) == strconv.FormatUint(inode, 10) {
+			return true
+		}
+	}
+	return false
+}
+
+// inodeOf returns the inode of a file, or 0.
+func inodeOf(fd int) uint64 {
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil {
+		return 0
+	}
+	return st.Ino
 }
 
 // ended reports whether the process has ended.

@@ -42,9 +42,6 @@ type Observer struct {
 	selections selections
 	left       leftPrograms
 	naming     sync.WaitGroup
-
-	mapping  sync.Mutex // protects mappings
-	mappings mappings
 }
 
 // Listen begins to listen for programs, at the address [ObserverOptions.Address].
@@ -143,7 +140,12 @@ func (ob *Observer) handshake(v *visitor, inner int) error {
 	}
 	ao := &arenaObserver{observer: ob, Arena: a, bell: newBell(a.Word32(ring.ArenaBellAt)), pid: int(v.Pid), inner: inner}
 	ao.began, ao.inode, ao.execution = proc.StartTime(ao.pid), inodeOf(a.FD), executionOf(ao.pid)
-	memory := a.FD
+	memory, err := a.Share()
+	if err != nil {
+		ao.bell.end()
+		return errors.Join(err, a.Close())
+	}
+	defer unix.Close(memory)
 	if ao.joining, err = unix.FcntlInt(uintptr(v.handle), unix.F_DUPFD_CLOEXEC, 0); err != nil {
 		ao.bell.end()
 		return errors.Join(err, a.Close())
@@ -252,7 +254,9 @@ type arenaObserver struct {
 // replaced notes that a process has executed another program. The observer must be locked.
 func (a *arenaObserver) replaced(pid int) {
 	a.gone = append(a.gone, pid)
-	a.bell.wake()
+	if pid == a.pid || slices.ContainsFunc(a.running, func(p ObservedProcess) bool { return p.PID == pid }) {
+		a.bell.wake()
+	}
 }
 
 // isReplaced reports whether a process has executed another program since look began.
@@ -269,8 +273,6 @@ const (
 	budgetSleep, idleSleep = 50 * time.Millisecond, 100 * time.Millisecond
 	// lookInterval is the interval at which processes are checked while there is work.
 	lookInterval = 20 * time.Millisecond
-	// childDelay is how long to wait for a child to appear if no other process is there.
-	childDelay = 200 * time.Millisecond
 )
 
 // run serves the processes until none has the arena mapped, or the observer leaves.
@@ -303,11 +305,12 @@ func (a *arenaObserver) serve() {
 	if a.budget != nil {
 		shortest, longest = budgetSleep, idleSleep
 	}
-	sleep, looked, alone := shortest, time.Time{}, time.Time{}
+	sleep, looked := shortest, time.Time{}
 	for {
 		a.Beat()
+		shared := a.IsShared() // a process may have no entry yet, as a forked child that has recorded nothing
 		work := a.consume()
-		if !work || time.Since(looked) > lookInterval {
+		if !work || !shared || time.Since(looked) > lookInterval {
 			a.look()
 			looked = time.Now()
 		}
@@ -315,18 +318,8 @@ func (a *arenaObserver) serve() {
 			a.handOver()
 			return
 		}
-		if a.empty() && !a.awaited() {
-			if alone.IsZero() {
-				alone = time.Now()
-			}
-			if time.Since(alone) > childDelay {
-				if mapped, known := a.observer.mapped(a, alone.Add(childDelay)); known && !mapped {
-					return
-				}
-			}
-			sleep = childDelay / 4
-		} else {
-			alone = time.Time{}
+		if a.empty() && !shared {
+			return
 		}
 		if work {
 			sleep = shortest
@@ -368,11 +361,6 @@ func (a *arenaObserver) abandon(err error) {
 		p.trace.err = cmp.Or(p.trace.err, err)
 		a.observer.end(p, r)
 	}
-}
-
-// awaited reports whether the process that the arena was created for has not appeared yet.
-func (a *arenaObserver) awaited() bool {
-	return a.joining >= 0 && a.Processes() == 0 && !hasEnded(a.joining)
 }
 
 func (a *arenaObserver) empty() bool {

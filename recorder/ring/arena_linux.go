@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 	"sync/atomic"
 	"unsafe"
 
@@ -74,6 +75,26 @@ func NewArena(o *ArenaOptions, size int64) (*Arena, error) {
 	}
 	unix.Close(fd)
 	return nil, fmt.Errorf("cannot map memory to share with the program: %w", err)
+}
+
+// Share returns a descriptor of the memory for a program, which the caller closes. The arena is shared until no
+// process has this descriptor or a mapping of it: both keep the open file, and that has a lock.
+func (a *Arena) Share() (int, error) {
+	fd, err := unix.Open("/proc/self/fd/"+strconv.Itoa(a.FD), unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err == nil {
+		if err = unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB); err != nil {
+			unix.Close(fd)
+		}
+	}
+	if err != nil {
+		return -1, fmt.Errorf("cannot share memory with the program: %w", err)
+	}
+	return fd, nil
+}
+
+// IsShared reports whether a process shares the arena, or can still do so.
+func (a *Arena) IsShared() bool {
+	return unix.Flock(a.FD, unix.LOCK_EX|unix.LOCK_NB) == unix.EWOULDBLOCK
 }
 
 func (a *Arena) format(o *ArenaOptions) {
