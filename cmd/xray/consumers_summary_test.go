@@ -4,22 +4,17 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/xray-tools/xray/internal/test/engines"
 )
 
-// The query of docs/summaries.md merges summaries in DuckDB to what summarize gives.
+// fleet/duckdb.sql merges summaries in DuckDB to what summarize gives.
 func TestMergeInSQL(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "summaries.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "fleet", "duckdb.sql"))
 	if err != nil {
 		t.Fatal(err)
-	}
-	m := regexp.MustCompile("(?ms)^```sql\n(.*?)^```$").FindSubmatch(text)
-	if m == nil {
-		t.Fatal("no query")
 	}
 	testdata, dir, out := filepath.Join("..", "..", "testdata"), t.TempDir(), t.TempDir()
 	for i, trace := range []string{"kvserver-fdr.xray", "kvserver-basic.xray", "kvserver-recorded.xray"} {
@@ -27,7 +22,7 @@ func TestMergeInSQL(t *testing.T) {
 		produce(t, "summarize", "-m", filepath.Join(testdata, "kvserver"), "--host", "h", "-o", to, filepath.Join(testdata, trace))
 	}
 	merged := filepath.Join(out, "merged.parquet")
-	query := strings.NewReplacer("summaries/*.parquet", filepath.Join(dir, "*.parquet"), "merged.parquet", merged).Replace(string(m[1]))
+	query := strings.NewReplacer("summaries/*.parquet", filepath.Join(dir, "*.parquet"), "merged.parquet", merged).Replace(string(text))
 	engines.Query(t, engines.DuckDB, query)
 	files := map[string][]byte{}
 	for name, from := range map[string]string{"ours": dir, "DuckDB's": merged} {

@@ -22,7 +22,7 @@ import (
 
 // TestLLVMDifferential compares llvm-xray with this program in its place, over recorded traces,
 // the samples of $XRAY_CORPUS, and random traces, with many combinations of options. Output and
-// exit status must be equal, or differ as docs/llvm-xray.md explains. A documented difference
+// exit status must be equal, or differ as docs/dev/llvm-xray.md explains. A documented difference
 // that no run shows is an error, too. Without XRAY_SOAK=1, the command lines are divided among
 // the traces of the corpus and the random ones.
 func TestLLVMDifferential(t *testing.T) {
@@ -78,9 +78,9 @@ func TestLLVMDifferential(t *testing.T) {
 	t.Logf("%d runs; differences met: %v", total, hits)
 }
 
-// documented checks that docs/llvm-xray.md and the list of differences have the same anchors.
+// documented checks that docs/dev/llvm-xray.md and the list of differences have the same anchors.
 func documented(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "llvm-xray.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "dev", "llvm-xray.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func documented(t *testing.T) {
 	slices.Sort(listed)
 	slices.Sort(tested)
 	if diff := cmp.Diff(listed, tested); diff != "" {
-		t.Errorf("differences in docs/llvm-xray.md and in the test (-listed +tested):\n%s", diff)
+		t.Errorf("differences in docs/dev/llvm-xray.md and in the test (-listed +tested):\n%s", diff)
 	}
 }
 

@@ -21,7 +21,7 @@ var recorderMetadata = regexp.MustCompile(`(?m)^  - \{ type: 0, func-id: 0, func
 // U+FFFD.
 var notUTF8 = regexp.MustCompile(`(?m)(, data: "(?:[^\\"]|\\.)*?)(?:\x{FFFD}|\\x[89A-F][0-9A-F]).*" \}$`)
 
-// difference is an entry of docs/llvm-xray.md.
+// difference is an entry of docs/dev/llvm-xray.md.
 type difference struct {
 	anchor string
 	// corpus: only files of $XRAY_CORPUS show this difference.

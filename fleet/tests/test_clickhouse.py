@@ -1,4 +1,4 @@
-"""Runs the SQL for ClickHouse in docs/fleet.md in chDB, which is ClickHouse's engine."""
+"""Runs the SQL for ClickHouse in clickhouse.sql in chDB, which is ClickHouse's engine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from chdb import session
 
 XRAY = os.environ["XRAY"]
 ROOT = Path(__file__).parent.parent.parent
-PAGE = ROOT / "docs" / "fleet.md"
+SQL = ROOT / "fleet" / "clickhouse.sql"
 
 
 def xray(*args: object) -> str:
@@ -24,9 +24,9 @@ def xray(*args: object) -> str:
 
 
 def statements() -> List[str]:
-    """Returns the SQL statements of the page, in order."""
-    section = PAGE.read_text().split("## ClickHouse", 1)[1].split("\n## ", 1)[0]
-    return [s.strip() for block in re.findall(r"```sql\n(.*?)```", section, re.S) for s in block.split(";\n") if s.strip()]
+    """Returns the SQL statements of the file, in order."""
+    text = re.sub(r"^--.*\n", "", SQL.read_text(), flags=re.M)
+    return [s.strip() for s in text.split(";\n") if s.strip()]
 
 
 class ClickHouseTest(unittest.TestCase):

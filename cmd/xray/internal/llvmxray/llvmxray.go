@@ -1,7 +1,7 @@
 // Package llvmxray implements the program under the name llvm-xray: the same analyses with
 // LLVM's command lines, output and rules. An exit that matches no entry ends the run unless
 // --keep-going is given, and sibling calls are deduced only on request. If llvm-xray gives a
-// wrong result, this package prints the right one in the same format. docs/llvm-xray.md lists
+// wrong result, this package prints the right one in the same format. docs/dev/llvm-xray.md lists
 // all differences.
 package llvmxray
 
