@@ -144,6 +144,12 @@ func (r *Recording) Foreign() bool {
 	return r.Process.PID == 0 && r.Process.Exe == "" && (len(r.Functions) > 0 || len(r.Profiles) > 0 && len(r.Objects) == 0)
 }
 
+// IsEnd reports whether a trace has only the last calls of the recording, like traces of rings.
+// Its sums of pruned calls still cover the whole recording.
+func (r *Recording) IsEnd() bool {
+	return slices.ContainsFunc(r.Threads, func(t ThreadInfo) bool { return t.Overwritten > 0 })
+}
+
 // Whole reports whether the trace has all records since the recording began: exits without an entry are of
 // calls that were open then.
 func (r *Recording) Whole() bool {

@@ -21,7 +21,7 @@ func addTimes(s *session.Session, opts *exclude.Options) {
 	var cpu, chunks, fixed, writing, waiting float64 // ns
 	for i := range s.Trace.Files() {
 		r := s.Trace.Recording(i)
-		if r == nil || r.Process.CPUTo <= r.Process.CPUFrom || session.IsEnd(r) {
+		if r == nil || r.Process.CPUTo <= r.Process.CPUFrom || r.IsEnd() {
 			return
 		}
 		p := &r.Process

@@ -38,7 +38,7 @@ func (o *infoOutput) file(i int) []report.Node {
 	}
 	if !r.Foreign() {
 		facts = append(facts, recorderWords(r)...)
-		facts = append(facts, textFact[T]("windows", session.WindowWords(r, o.Stats.Last)))
+		facts = append(facts, textFact[T]("windows", survey.WindowWords(r, o.Stats.Last)))
 		for _, c := range r.ChangesSince(o.Stats.First) {
 			facts = append(facts, textFact[T]("changed", c.What+o.when(r, c.TSC)))
 		}
@@ -77,22 +77,20 @@ func recorderWords(r *reader.Recording) []report.Column[reader.Header] {
 
 // budgetWords describes the calls that a recording within a budget left out.
 func budgetWords(r *reader.Recording) string {
-	b := &r.Budget
-	if !b.Limited() {
+	var left survey.LeftOut
+	switch left.Add(&r.Budget); {
+	case left.Unknown > 0:
+		share := ""
+		if r.Budget.Share > 1 { // otherwise the process does not know it
+			share = survey.Budget(r.Budget.Share) + "; "
+		}
+		return share + "the number of missing calls is unknown: " + survey.UnknownLeftOut
+	case left.Known == 0:
 		return ""
 	}
-	if !b.Known() {
-		share := ""
-		if b.Share > 1 { // otherwise the process does not know it
-			share = fmt.Sprintf("%g%% of the CPU time; ", float64(b.Share)/1e4)
-		}
-		return share + "the number of missing calls is unknown: the trace was made before the end of the recording, or xray was killed"
-	}
-	counted, estimated := b.Calls()
-	text := fmt.Sprintf("%g%% of the CPU time; missing calls of %s: %s counted", float64(b.Share)/1e4,
-		label.Count(uint64(len(b.Functions)), "function", "functions"), label.Grouped(counted))
-	if estimated > 0 {
-		text += fmt.Sprintf(", about %s estimated", label.Grouped(estimated))
+	text := fmt.Sprintf("%s; missing calls of %s: %s counted", survey.Budget(left.Share), label.Count(left.Functions, "function", "functions"), label.Grouped(left.Counted))
+	if left.Estimated > 0 {
+		text += fmt.Sprintf(", about %s estimated", label.Grouped(left.Estimated))
 	}
 	return text
 }

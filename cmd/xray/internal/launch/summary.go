@@ -40,9 +40,8 @@ type Recorded struct {
 	running    []recorder.ObservedProcess
 	unreadable error
 	cost       recordingCost
-	estimated  bool   // the number of missing calls is an estimate
-	windows    int    // of the recording with the most
-	missing    uint64 // calls that were left out to stay within a budget
+	windows    int // of the recording with the most
+	budget     survey.LeftOut
 }
 
 // ownTrace opens traces of this recording, with any number of threads.
@@ -104,9 +103,7 @@ func (r *Recorded) add(path string, recording *reader.Recording) {
 		all.RingsGivenUp += m.RingsGivenUp
 		all.BytesGivenUp += m.BytesGivenUp
 	}
-	counted, estimated := recording.Budget.Calls()
-	r.missing += counted + estimated
-	r.estimated = r.estimated || estimated > 0
+	r.budget.Add(&recording.Budget)
 	r.waited += time.Duration(recording.Process.WaitedNS)
 	for _, o := range recording.Objects {
 		r.functions += uint64(o.Count)
@@ -234,7 +231,7 @@ type recordingCost struct {
 func (c *recordingCost) add(r *reader.Recording) {
 	p := &r.Process
 	mode := recorder.Mode(p.Mode)
-	if r.Budget.Limited() || session.IsEnd(r) || mode != recorder.Record && mode != recorder.Prune || p.CPUNS == 0 || p.Probe == 0 || r.Clock.Frequency == 0 {
+	if r.Budget.Limited() || r.IsEnd() || mode != recorder.Record && mode != recorder.Prune || p.CPUNS == 0 || p.Probe == 0 || r.Clock.Frequency == 0 {
 		c.unknown = true
 		return
 	}
@@ -279,12 +276,8 @@ func (c *recordingCost) text(calls uint64) string {
 // What says how many calls there are.
 func (r *Recorded) What() string {
 	calls := label.Count(r.calls, "call", "calls")
-	if r.missing > 0 {
-		about := ""
-		if r.estimated {
-			about = "about "
-		}
-		calls = fmt.Sprintf("%s of %s%s calls", label.Grouped(r.calls), about, label.Grouped(r.calls+r.missing))
+	if r.budget.Calls() > 0 {
+		calls = fmt.Sprintf("%s of %s calls", label.Grouped(r.calls), r.budget.With(r.calls))
 	}
 	if r.windows > 0 {
 		calls = label.Count(uint64(r.windows), "window", "windows") + ", " + calls

@@ -4,8 +4,6 @@ import (
 	"fmt"
 
 	"github.com/xray-tools/xray/reader"
-	"github.com/xray-tools/xray/reader/calls"
-	"github.com/xray-tools/xray/report/label"
 )
 
 // OffCPU returns the clock for calls.Options.OffCPU if the trace says when threads were off the
@@ -38,23 +36,4 @@ func (s *Session) NoOffCPU() string {
 		return fmt.Sprintf("%s has no off-CPU times: record it with `xray record`", file)
 	}
 	return ""
-}
-
-// offCPUCaveats returns caveats about the off-CPU times.
-func offCPUCaveats(stats *calls.Stats, clock reader.Clock) (list []string) {
-	if stats == nil {
-		return nil
-	}
-	if n := stats.Off.Unknown; n > 0 {
-		list = append(list, fmt.Sprintf("%s an unknown length because a seccomp filter was in place. That time counts as CPU time.",
-			label.Count(n, "off-CPU period has", "off-CPU periods have")))
-	}
-	if n := stats.Off.Unqueued; n > 0 {
-		list = append(list, fmt.Sprintf("For %s, the kernel did not say how long the thread was runnable. All of that time counts as blocked.",
-			label.Count(n, "off-CPU period", "off-CPU periods")))
-	}
-	if ticks := stats.Off.Recorder; ticks > 0 {
-		list = append(list, fmt.Sprintf("Threads waited %s for the recorder. This time counts neither as blocked nor as CPU time.", clock.Format(ticks)))
-	}
-	return list
 }

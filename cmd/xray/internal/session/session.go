@@ -20,6 +20,7 @@ import (
 	"sync"
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/explain/survey"
 	"github.com/xray-tools/xray/internal/remote"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
@@ -249,7 +250,7 @@ func (s *Session) Summary(stats *calls.Stats) {
 		parts = append(parts, fmt.Sprintf("%s: %s", label.Count(uint64(n), "loss", "losses"), strings.Join(causes, ", ")))
 	}
 	if stats != nil && stats.Calls == 0 {
-		if sums := s.OnlySums(); sums != "" {
+		if sums := survey.OnlySums(s.Trace); sums != "" {
 			parts = append(parts, sums)
 		}
 	}
@@ -272,24 +273,9 @@ func whole(t *reader.Trace) bool {
 	return true
 }
 
-// OnlySums says how the recorder summarized calls instead of recording them. It returns "" if
-// it recorded them.
-func (s *Session) OnlySums() string {
-	for i := range s.Trace.Files() {
-		switch r := s.Trace.Recording(i); {
-		case r == nil:
-		case len(r.Counters) > 0:
-			return "the recording has only call counts"
-		case len(r.Profiles) > 0:
-			return "the recording has only sums per call path"
-		}
-	}
-	return ""
-}
-
 // NoCalls returns an error if the recorder recorded sums instead of calls, and nil otherwise.
 func (s *Session) NoCalls() error {
-	if sums := s.OnlySums(); sums != "" {
+	if sums := survey.OnlySums(s.Trace); sums != "" {
 		return fmt.Errorf("%s, so there are no individual calls to compare: record the calls themselves", sums)
 	}
 	return nil

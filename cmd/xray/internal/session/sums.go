@@ -82,7 +82,7 @@ func (s *Session) addPruned(scope Scope, run *Run, sink PrunedSink) error {
 	}
 	for i := range s.Trace.Files() {
 		r := s.Trace.Recording(i)
-		if r == nil || len(r.Pruned.Functions) == 0 || IsEnd(r) {
+		if r == nil || len(r.Pruned.Functions) == 0 || r.IsEnd() {
 			continue
 		}
 		thread := reader.Thread{File: int32(i), Process: r.Process.PID}
@@ -128,7 +128,7 @@ func (s *Session) addBudget(scope Scope, run *Run, sink BudgetSink) bool {
 	added := false
 	for i := range s.Trace.Files() {
 		r := s.Trace.Recording(i)
-		if r == nil || !r.Budget.Limited() || IsEnd(r) {
+		if r == nil || !r.Budget.Limited() || r.IsEnd() {
 			continue
 		}
 		thread := reader.Thread{File: int32(i), Process: r.Process.PID}
@@ -151,10 +151,4 @@ func (s *Session) counted(scope Scope, fn reader.FuncID) (reader.FuncID, bool) {
 		fn = s.Alias(fn)
 	}
 	return fn, scope.Func == nil || scope.Func(fn)
-}
-
-// IsEnd reports whether a trace has only the last calls of the recording, like traces of rings.
-// Its sums of pruned calls still cover the whole recording.
-func IsEnd(r *reader.Recording) bool {
-	return slices.ContainsFunc(r.Threads, func(t reader.ThreadInfo) bool { return t.Overwritten > 0 })
 }
