@@ -37,7 +37,7 @@ fleet: ## test fleet/ on a Spark cluster of processes, with an S3 API; fetches 2
 
 soak: ## run tests at full length that test shortens, and hold the recorder's cost against bounds
 	@script/setup
-	XRAY_SOAK=1 $(GO) test -count=1 -timeout 60m ./recorder
+	XRAY_SOAK=1 $(GO) test -count=1 -timeout 60m ./recorder ./recorder/build
 	XRAY_SOAK=1 $(GO) test -count=1 -timeout 120m ./internal/test/harmless
 	XRAY_SOAK=1 $(GO) test -count=1 -timeout 60m -run 'TestWatchSoak|TestLLVMDifferential' ./cmd/xray
 	$(GO) run ./internal/test/benchrecorder -check

@@ -1,6 +1,6 @@
 //go:build linux && amd64
 
-package recorder
+package recorder_test
 
 import (
 	"bytes"
@@ -17,6 +17,7 @@ import (
 	"github.com/xray-tools/xray/internal/test/elftest"
 	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder/build"
 )
 
 // notes returns the marks and other events of a trace, in order.
@@ -93,7 +94,7 @@ func checkAPITraces(t *testing.T, dir string, pid int) {
 // without it.
 func TestAPI(t *testing.T) {
 	t.Parallel()
-	library, err := Build(context.Background(), "")
+	library, err := build.Runtime(context.Background(), "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
 //go:build linux && amd64
 
-package recorder
+package recorder_test
 
 import (
 	"bufio"
@@ -18,7 +18,10 @@ import (
 	"time"
 
 	"github.com/xray-tools/xray/internal/test/testenv"
+	"github.com/xray-tools/xray/recorder"
 	"github.com/xray-tools/xray/recorder/attach"
+	"github.com/xray-tools/xray/recorder/build"
+	"github.com/xray-tools/xray/recorder/client"
 	"github.com/xray-tools/xray/recorder/proc"
 )
 
@@ -70,26 +73,26 @@ func entriesIn(t *testing.T, dir string, pid int) int {
 }
 
 // recordAttached attaches to a process and records it for a moment.
-func recordAttached(t *testing.T, l Library, pid int) found {
+func recordAttached(t *testing.T, l build.Library, pid int) found {
 	t.Helper()
 	ctx := context.Background()
-	p, err := Attach(ctx, strconv.Itoa(pid), l, 1<<20, 64<<20)
+	p, err := client.Attach(ctx, strconv.Itoa(pid), l, 1<<20, 64<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "trace")
-	file, err := Create(path)
+	file, err := client.Create(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	_, held, err := p.Hold(ctx, (&Recording{Mode: Record}).StartCommand(true), file)
+	_, held, err := p.Hold(ctx, (&recorder.Recording{Mode: recorder.Record}).StartCommand(true), file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// On a busy machine, its threads may not run for long.
 	var s struct {
-		Status
+		client.Status
 		Memory struct{ Limit int }
 	}
 	for end := time.Now().Add(2 * time.Minute); s.Threads.Live == 0 && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
@@ -175,9 +178,9 @@ func TestAttachToContainer(t *testing.T) {
 			t.Errorf("calls %v", got.calls)
 		}
 	}
-	list, err := List(t.Context())
+	list, err := client.List(t.Context())
 	for _, pid := range pids {
-		if !slices.ContainsFunc(list, func(l Listening) bool { return l.PID == pid && l.Status != nil }) {
+		if !slices.ContainsFunc(list, func(l client.Listening) bool { return l.PID == pid && l.Status != nil }) {
 			t.Errorf("process %d is not in %+v, %v", pid, list, err)
 		}
 	}
@@ -223,7 +226,7 @@ func TestAttachRefuses(t *testing.T) {
 			if c.before != nil {
 				c.before(t, a.Process.Pid)
 			}
-			_, err := Attach(context.Background(), strconv.Itoa(a.Process.Pid), l, 0, 0)
+			_, err := client.Attach(context.Background(), strconv.Itoa(a.Process.Pid), l, 0, 0)
 			var failed *attach.FailedError
 			if err == nil || !strings.Contains(err.Error(), c.says) || errors.As(err, &failed) {
 				t.Errorf("%v", err)

@@ -1,6 +1,6 @@
 //go:build linux && amd64
 
-package recorder
+package recorder_test
 
 import (
 	"os"
@@ -13,6 +13,10 @@ import (
 
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/recorder/client"
+	"github.com/xray-tools/xray/recorder/live"
+	"github.com/xray-tools/xray/recorder/observe"
 	"github.com/xray-tools/xray/recorder/ring"
 	"github.com/xray-tools/xray/symbolize"
 )
@@ -107,7 +111,7 @@ func TestBudgetNeedsAnObserver(t *testing.T) {
 
 // An observer sends its commands over one connection, which is not closed in favor of other clients.
 func TestBudgetCommandsShareAConnection(t *testing.T) {
-	o := ObserverOptions{Session: uint64(time.Now().UnixNano()), Key: NewKey(), Output: filepath.Join(t.TempDir(), "%p"), Budget: 0.03}
+	o := observe.Options{Session: uint64(time.Now().UnixNano()), Key: observe.NewKey(), Output: filepath.Join(t.TempDir(), "%p"), Budget: 0.03}
 	ob, _ := startObserver(t, o)
 	t.Cleanup(func() { awaitIdle(ob) })
 	pid := startControlled(t, "mode=record,limited=1,control=1,observer="+o.Address()+",session="+strconv.FormatUint(o.Session, 10))
@@ -142,7 +146,7 @@ func TestBudgetCommandsShareAConnection(t *testing.T) {
 func startIdle(t *testing.T, cmd *exec.Cmd, ring int64, preload ...string) {
 	t.Helper()
 	l := library(t)
-	options := Options{Ring: ring, Idle: true}
+	options := recorder.Options{Ring: ring, Idle: true}
 	cmd.Env = append(os.Environ(), "LD_PRELOAD="+strings.Join(append([]string{l.Preload()}, preload...), ":"), options.Environment())
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -191,14 +195,14 @@ type liveCalls struct {
 func recordLive(t *testing.T, pid int, options string) (often liveCalls, path string) {
 	t.Helper()
 	ctx := t.Context()
-	p, err := Dial(strconv.Itoa(pid))
+	p, err := client.Dial(strconv.Itoa(pid))
 	if err != nil {
 		t.Fatal(err)
 	}
 	from := ring.ReadTSC() // the rings also have earlier records
 	mustAsk(t, pid, "start mode=record"+options)
 	var id reader.FuncID
-	live, err := OpenLive(ctx, p, 64<<20, func(trace *reader.Trace) (r Roots, err error) {
+	rings, err := live.Open(ctx, p, 64<<20, func(trace *reader.Trace) (r live.Roots, err error) {
 		opened, err := symbolize.Open(trace, nil, symbolize.Search{})
 		if err != nil {
 			return r, err
@@ -217,26 +221,26 @@ func recordLive(t *testing.T, pid int, options string) (often liveCalls, path st
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer live.Close()
+	defer rings.Close()
 	if options != "" {
-		if err := live.Limit(ctx, 0.03); err != nil {
+		if err := rings.Limit(ctx, 0.03); err != nil {
 			t.Fatal(err)
 		}
 	}
 	// The rings have calls and chunks of earlier recordings, which may be overwritten before they are read.
-	if _, err := live.Read(ctx, func(RootCall) {}); err != nil {
+	if _, err := rings.Read(ctx, func(live.RootCall) {}); err != nil {
 		t.Fatal(err)
 	}
 	roots := 0
 	for end := time.Now().Add(time.Second); time.Now().Before(end) || roots == 0; time.Sleep(time.Millisecond) {
-		s, err := live.Read(ctx, func(RootCall) { roots++ })
+		s, err := rings.Read(ctx, func(live.RootCall) { roots++ })
 		if err != nil {
 			t.Fatal(err)
 		}
 		often.lost += s.Lost
 	}
 	mustAsk(t, pid, "stop")
-	if _, err := live.Read(ctx, func(RootCall) {}); err != nil {
+	if _, err := rings.Read(ctx, func(live.RootCall) {}); err != nil {
 		t.Fatal(err)
 	}
 	path = filepath.Join(t.TempDir(), "live.xray")
@@ -245,7 +249,7 @@ func recordLive(t *testing.T, pid int, options string) (often liveCalls, path st
 		t.Fatal(err)
 	}
 	defer out.Close()
-	if err := live.WriteTrace(out, from, live.Newest(), func(*reader.Recording) {}); err != nil {
+	if err := rings.WriteTrace(out, from, rings.Newest(), func(*reader.Recording) {}); err != nil {
 		t.Fatal(err)
 	}
 	f := readTrace(t, path)

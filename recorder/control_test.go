@@ -1,6 +1,6 @@
 //go:build linux && amd64
 
-package recorder
+package recorder_test
 
 import (
 	"context"
@@ -24,6 +24,10 @@ import (
 	"github.com/xray-tools/xray/internal/test/elftest"
 	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/recorder/build"
+	"github.com/xray-tools/xray/recorder/client"
+	"github.com/xray-tools/xray/recorder/observe"
 	"github.com/xray-tools/xray/recorder/proc"
 )
 
@@ -32,13 +36,13 @@ import (
 func startControlled(t *testing.T, options string) (pid int) {
 	t.Helper()
 	testenv.Need(t, "clang-14")
-	library, err := Build(context.Background(), "")
+	library, err := build.Runtime(context.Background(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	program := elftest.Build(t, "clang-14", "out", "testdata/controlled.c", "-O1", "-pthread", "-fxray-instrument", "-fxray-instruction-threshold=1", "-fnoxray-link-deps")
 	cmd := exec.Command(program)
-	cmd.Env = append(os.Environ(), "LD_PRELOAD="+library.Preload(), EnvVar+"="+options)
+	cmd.Env = append(os.Environ(), "LD_PRELOAD="+library.Preload(), recorder.EnvVar+"="+options)
 	r := startPiped(t, cmd)
 	t.Cleanup(func() { r.end(t) })
 	if line := r.line(t); line != "ready" {
@@ -520,11 +524,11 @@ func TestControlModes(t *testing.T) {
 // complete.
 func TestControlHold(t *testing.T) {
 	pid := startControlled(t, "control=1,start=0")
-	p, err := Dial(strconv.Itoa(pid))
+	p, err := client.Dial(strconv.Itoa(pid))
 	if err != nil {
 		t.Fatal(err)
 	}
-	record := func() (*Held, string) {
+	record := func() (*client.Held, string) {
 		stream, path := createFile(t)
 		_, held, err := p.Hold(t.Context(), "start stream=1", stream)
 		if err != nil {
@@ -567,13 +571,13 @@ func TestControlHold(t *testing.T) {
 func TestTakenNames(t *testing.T) {
 	t.Parallel()
 	testenv.Need(t, "clang-14", "sh", "env")
-	library, err := Build(context.Background(), "")
+	library, err := build.Runtime(context.Background(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	program := elftest.Build(t, "clang-14", "out", "testdata/controlled.c", "-O1", "-pthread", "-fxray-instrument", "-fxray-instruction-threshold=1", "-fnoxray-link-deps")
 	// The shell's process becomes that of the program.
-	cmd := exec.Command("sh", "-c", `read go; exec env "$@"`, "sh", "LD_PRELOAD="+library.Preload(), EnvVar+"=control=1,start=0", program)
+	cmd := exec.Command("sh", "-c", `read go; exec env "$@"`, "sh", "LD_PRELOAD="+library.Preload(), recorder.EnvVar+"=control=1,start=0", program)
 	r := startPiped(t, cmd)
 	defer r.end(t)
 	pid := strconv.Itoa(cmd.Process.Pid)
@@ -611,16 +615,16 @@ func TestTakenNames(t *testing.T) {
 	if line := r.line(t); line != "ready" {
 		t.Fatalf("the program printed %q", line)
 	}
-	p, err := Dial(pid)
+	p, err := client.Dial(pid)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var status Status
+	var status client.Status
 	if _, err := p.Do(t.Context(), &status, "status"); err != nil || status.PID != cmd.Process.Pid {
 		t.Errorf("got status of %d, error %v", status.PID, err)
 	}
-	list, err := List(t.Context())
-	if err != nil || !slices.ContainsFunc(list, func(l Listening) bool { return l.PID == cmd.Process.Pid && l.Status != nil }) {
+	list, err := client.List(t.Context())
+	if err != nil || !slices.ContainsFunc(list, func(l client.Listening) bool { return l.PID == cmd.Process.Pid && l.Status != nil }) {
 		t.Errorf("the process is not listed: %v", err)
 	}
 	select {
@@ -635,7 +639,7 @@ func TestForeignObserver(t *testing.T) {
 	t.Parallel()
 	l := library(t)
 	program := buildProgram(t, "clang-22", "odd.c", "-O1")
-	o := ObserverOptions{Session: uint64(time.Now().UnixNano()), Key: NewKey()}
+	o := observe.Options{Session: uint64(time.Now().UnixNano()), Key: observe.NewKey()}
 	listener, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,6 @@
 //go:build linux && amd64
 
-package recorder
+package recorder_test
 
 import (
 	"bytes"
@@ -22,6 +22,8 @@ import (
 
 	"github.com/xray-tools/xray/internal/test/elftest"
 	"github.com/xray-tools/xray/internal/test/testenv"
+	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/recorder/build"
 	"github.com/xray-tools/xray/recorder/core"
 	"github.com/xray-tools/xray/recorder/ring"
 )
@@ -141,15 +143,15 @@ func firstDifference(a, b []byte) int {
 func crashProgram(t *testing.T, options string, flags ...string) (program string, env []string) {
 	t.Helper()
 	testenv.Need(t, "clang-14")
-	library, err := Build(context.Background(), "")
+	library, err := build.Runtime(context.Background(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	program = elftest.Build(t, "clang-14", "out", append([]string{
 		"testdata/crash.c", "-O1", "-pthread", "-fxray-instrument", "-fxray-instruction-threshold=1", "-fnoxray-link-deps",
 	}, flags...)...)
-	output := EscapeTemplate(filepath.Join(t.TempDir(), "x.xray"))
-	return program, []string{"LD_PRELOAD=" + library.Preload(), EnvVar + "=quiet=1,stream=0," + options + ",output=" + escapeOption(output)}
+	output := recorder.EscapeTemplate(filepath.Join(t.TempDir(), "x.xray"))
+	return program, []string{"LD_PRELOAD=" + library.Preload(), recorder.EnvVar + "=quiet=1,stream=0," + options + ",output=" + recorder.EscapeOption(output)}
 }
 
 // IDs of the functions in testdata/crash.c.
@@ -231,7 +233,7 @@ func TestCoreOfAStrippedProgram(t *testing.T) {
 
 func TestCoreOfALinkedProgram(t *testing.T) {
 	t.Parallel()
-	library, err := Build(context.Background(), "")
+	library, err := build.Runtime(context.Background(), "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
 //go:build linux && amd64
 
-package recorder
+package recorder_test
 
 import (
 	"bytes"
@@ -16,8 +16,12 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/xray-tools/xray/internal/test/testenv"
 	"golang.org/x/sys/unix"
+
+	"github.com/xray-tools/xray/internal/test/testenv"
+	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/recorder/build"
+	"github.com/xray-tools/xray/recorder/client"
 )
 
 // kernels are commands that run a program as on this kernel, and as on one before 6.9, where
@@ -34,7 +38,7 @@ func kernels(t *testing.T) map[string][]string {
 // nil.
 type variant struct {
 	program string
-	library *Library
+	library *build.Library
 }
 
 // variants builds a program both ways.
@@ -64,7 +68,7 @@ func TestClosedDescriptors(t *testing.T) {
 					args := slices.Concat(command, []string{f.program, what})
 					cmd := exec.Command(args[0], args[1:]...)
 					cmd.Dir = dir
-					cmd.Env = append(os.Environ(), EnvVar+"=control=1,output=trace")
+					cmd.Env = append(os.Environ(), recorder.EnvVar+"=control=1,output=trace")
 					if f.library != nil {
 						cmd.Env = append(cmd.Env, "LD_PRELOAD="+f.library.Preload())
 					}
@@ -134,7 +138,7 @@ func askAs(pid, user int, line string) string {
 			answers <- err.Error()
 			return
 		}
-		p, err := Dial(strconv.Itoa(pid))
+		p, err := client.Dial(strconv.Itoa(pid))
 		if err != nil {
 			answers <- err.Error()
 			return
@@ -158,7 +162,7 @@ func TestDroppedPrivileges(t *testing.T) {
 			t.Run(variant+"/"+what, func(t *testing.T) {
 				dir := t.TempDir()
 				cmd := exec.Command(f.program, what)
-				cmd.Env = append(os.Environ(), EnvVar+"=control=1,output="+dir+"/trace")
+				cmd.Env = append(os.Environ(), recorder.EnvVar+"=control=1,output="+dir+"/trace")
 				if f.library != nil {
 					cmd.Env = append(cmd.Env, "LD_PRELOAD="+f.library.Preload())
 				}

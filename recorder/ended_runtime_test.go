@@ -1,6 +1,6 @@
 //go:build linux && amd64
 
-package recorder
+package recorder_test
 
 import (
 	"bytes"
@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/recorder/observe"
 )
 
 // A limit of memory holds for all threads together, and each record is in the trace or counted. All threads that
@@ -42,10 +44,10 @@ func TestMemory(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			o := Options{Ring: c.ring, Memory: c.limit, NoOffCPU: true, Output: EscapeTemplate(t.TempDir()) + "/%p"}
-			settle := func() (*Observed, error) { return &Observed{}, nil }
+			o := recorder.Options{Ring: c.ring, Memory: c.limit, NoOffCPU: true, Output: recorder.EscapeTemplate(t.TempDir()) + "/%p"}
+			settle := func() (*observe.Result, error) { return &observe.Result{}, nil }
 			if c.observed {
-				ob := ObserverOptions{Session: uint64(time.Now().UnixNano()), Key: NewKey(), Output: o.Output, Rings: c.ring > 0}
+				ob := observe.Options{Session: uint64(time.Now().UnixNano()), Key: observe.NewKey(), Output: o.Output, Rings: c.ring > 0}
 				_, settle = startObserver(t, ob)
 				o.Observer, o.Session = ob.Address(), ob.Session
 			}

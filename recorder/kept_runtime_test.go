@@ -1,6 +1,6 @@
 //go:build linux && amd64
 
-package recorder
+package recorder_test
 
 import (
 	"bytes"
@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/recorder/build"
 	"github.com/xray-tools/xray/symbolize"
 )
 
@@ -37,12 +39,12 @@ func checkKept(t *testing.T, program, path string) {
 	}
 }
 
-func runKept(t *testing.T, l *Library, program, path, how string, env ...string) error {
+func runKept(t *testing.T, l *build.Library, program, path, how string, env ...string) error {
 	t.Helper()
 	var stderr bytes.Buffer
 	cmd := exec.Command(program, path, how)
 	cmd.Stderr = &stderr
-	cmd.Env = append(append(os.Environ(), EnvVar+"=start=0,budget=65536"), env...)
+	cmd.Env = append(append(os.Environ(), recorder.EnvVar+"=start=0,budget=65536"), env...)
 	if l != nil {
 		cmd.Env = append(cmd.Env, "LD_PRELOAD="+l.Preload())
 	}
@@ -79,11 +81,11 @@ func TestKeptSnapshotIsWrittenSoon(t *testing.T) {
 	l := library(t)
 	for _, c := range []struct {
 		name, program string
-		l             *Library
+		l             *build.Library
 		env           []string
 	}{
 		{"linked", buildLinked(t, "clang-22", l.Archive(), "kept.c", "-O1"), nil, nil},
-		{"control", buildProgram(t, "clang-22", "kept.c", "-O1", "-I"+l.Include()), &l, []string{EnvVar + "=start=0,budget=65536,control=1"}},
+		{"control", buildProgram(t, "clang-22", "kept.c", "-O1", "-I"+l.Include()), &l, []string{recorder.EnvVar + "=start=0,budget=65536,control=1"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -1,6 +1,6 @@
 //go:build linux && amd64
 
-package recorder
+package recorder_test
 
 import (
 	"maps"
@@ -15,6 +15,7 @@ import (
 	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/recorder/build"
 	"github.com/xray-tools/xray/symbolize"
 )
 
@@ -124,7 +125,7 @@ func divePaths() map[string]int {
 
 // checkLandings runs one scenario of the program and compares its calls. left is how many of them
 // exceptions or longjmp leave.
-func checkLandings(t *testing.T, preload *Library, program, options, what string, want map[string]int, left int) {
+func checkLandings(t *testing.T, preload *build.Library, program, options, what string, want map[string]int, left int) {
 	t.Helper()
 	plain, err := exec.Command(program, what).Output()
 	if err != nil {

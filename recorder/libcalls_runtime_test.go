@@ -1,6 +1,6 @@
 //go:build linux && amd64
 
-package recorder
+package recorder_test
 
 import (
 	"bytes"
@@ -20,6 +20,9 @@ import (
 	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/recorder/build"
+	"github.com/xray-tools/xray/recorder/client"
 	"github.com/xray-tools/xray/symbolize"
 )
 
@@ -117,11 +120,11 @@ type callRun struct {
 func callRuns(t *testing.T) map[string]callRun {
 	l := library(t)
 	var preloads []string
-	for _, s := range CallSets {
+	for _, s := range build.CallSets {
 		preloads = append(preloads, l.PreloadCalls(s)...)
 	}
 	linked := []string{"-O1", "-Wl,--whole-archive", l.Archive(), "-Wl,--no-whole-archive", "-ldl"}
-	wrapped := append(slices.Clone(linked), l.LinkCalls(CallSets...)...)
+	wrapped := append(slices.Clone(linked), l.LinkCalls(build.CallSets...)...)
 	return map[string]callRun{
 		"preloaded": {buildProgram(t, "clang-19", "libcalls.c", "-O1"), append([]string{l.Preload()}, preloads...)},
 		"linked":    {buildProgram(t, "clang-19", "libcalls.c", linked...), preloads},
@@ -146,7 +149,7 @@ func (r callRun) run(t *testing.T, options string, args ...string) *libcalls {
 	cmd := exec.Command(r.program, args...)
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
-	cmd.Env = append(os.Environ(), EnvVar+"=output="+escapeOption(dir)+"/%25p,"+options, "LD_PRELOAD="+strings.Join(r.preload, ":"))
+	cmd.Env = append(os.Environ(), recorder.EnvVar+"=output="+recorder.EscapeOption(dir)+"/%25p,"+options, "LD_PRELOAD="+strings.Join(r.preload, ":"))
 	recorded, err := cmd.Output()
 	if err != nil || errs.Len() > 0 {
 		t.Fatalf("%v\n%s%s", err, recorded, &errs)
@@ -329,7 +332,7 @@ func checkModes(t *testing.T, r callRun) {
 func checkPrunedCalls(t *testing.T, r callRun) {
 	dir := t.TempDir()
 	cmd := exec.Command(r.program, "alloc")
-	cmd.Env = append(os.Environ(), EnvVar+"=mode=prune,threshold=1000000000,output="+escapeOption(dir)+"/trace", "LD_PRELOAD="+strings.Join(r.preload, ":"))
+	cmd.Env = append(os.Environ(), recorder.EnvVar+"=mode=prune,threshold=1000000000,output="+recorder.EscapeOption(dir)+"/trace", "LD_PRELOAD="+strings.Join(r.preload, ":"))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -368,7 +371,7 @@ func TestNoLibcalls(t *testing.T) {
 func TestLibcallExports(t *testing.T) {
 	testenv.Need(t, "gcc")
 	l := library(t)
-	for _, s := range CallSets {
+	for _, s := range build.CallSets {
 		names := elftest.Exports(t, l.PreloadCalls(s)[0])
 		if len(names) < 6 || len(names) > 200 {
 			t.Errorf("%s: wrong exports: %v", s, names)
@@ -445,13 +448,13 @@ func TestLibcallsThatAreOff(t *testing.T) {
 
 func TestParseCallSets(t *testing.T) {
 	for list, want := range map[string]string{
-		DefaultCallSets: "[locks io sleep]", "alloc,locks": "[locks alloc]", "all": "[locks io sleep alloc copy]", "io,io": "[io]",
+		build.DefaultCallSets: "[locks io sleep]", "alloc,locks": "[locks alloc]", "all": "[locks io sleep alloc copy]", "io,io": "[io]",
 	} {
-		if got, err := ParseCallSets(list); err != nil || fmt.Sprint(got) != want {
+		if got, err := build.ParseCallSets(list); err != nil || fmt.Sprint(got) != want {
 			t.Errorf("%s: got %v, error %v", list, got, err)
 		}
 	}
-	if _, err := ParseCallSets("locks,files"); err == nil || !strings.Contains(err.Error(), `"files"`) {
+	if _, err := build.ParseCallSets("locks,files"); err == nil || !strings.Contains(err.Error(), `"files"`) {
 		t.Errorf("unknown set: got error %v", err)
 	}
 }
@@ -470,18 +473,18 @@ func TestLibcallsOfRunningProcess(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := startUnprepared(t, buildProgram(t, "clang-22", "imported.c", append(flags, "-O1", "-fxray-instruction-threshold=1")...))
-			p, err := Attach(t.Context(), strconv.Itoa(a.Process.Pid), l, 0, 0)
+			p, err := client.Attach(t.Context(), strconv.Itoa(a.Process.Pid), l, 0, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, sets := range [][]CallSet{nil, {"locks", "alloc"}, nil, CallSets, nil} {
+			for _, sets := range [][]build.CallSet{nil, {"locks", "alloc"}, nil, build.CallSets, nil} {
 				if len(sets) > 0 {
 					if err := p.LoadCalls(t.Context(), l, sets); err != nil {
 						t.Fatal(err)
 					}
 				}
 				got := recordImported(t, p)
-				for name, set := range map[string]CallSet{"pthread_mutex_lock": "locks", "pthread_mutex_unlock": "locks",
+				for name, set := range map[string]build.CallSet{"pthread_mutex_lock": "locks", "pthread_mutex_unlock": "locks",
 					"malloc": "alloc", "usleep": "sleep", "read": "io", "memcpy": "copy"} {
 					if (got.by[name] != nil) != slices.Contains(sets, set) {
 						t.Errorf("sets %v: calls of %s: %v", sets, name, got.by[name])
@@ -500,15 +503,15 @@ func TestLibcallsOfRunningProcess(t *testing.T) {
 }
 
 // recordImported records a process until it has made some calls after those of libc are bound.
-func recordImported(t *testing.T, p *Process) *libcalls {
+func recordImported(t *testing.T, p *client.Process) *libcalls {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "trace")
-	file, err := Create(path)
+	file, err := client.Create(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	_, held, err := p.Hold(t.Context(), (&Recording{Mode: Record}).StartCommand(true), file)
+	_, held, err := p.Hold(t.Context(), (&recorder.Recording{Mode: recorder.Record}).StartCommand(true), file)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
 //go:build linux && amd64
 
-package recorder
+package recorder_test
 
 import (
 	"bytes"
@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder/client"
+	"github.com/xray-tools/xray/recorder/live"
 	"github.com/xray-tools/xray/symbolize"
 )
 
@@ -40,14 +42,14 @@ func TestTraceOfEndedProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p, err := Dial(strconv.Itoa(cmd.Process.Pid))
+	p, err := client.Dial(strconv.Itoa(cmd.Process.Pid))
 	if err != nil {
 		t.Fatal(err)
 	}
 	mustAsk(t, cmd.Process.Pid, "start mode=record")
 	command("w")
 	table := namesOf(t, program)
-	live, err := OpenLive(t.Context(), p, 1<<20, func(*reader.Trace) (r Roots, err error) {
+	rings, err := live.Open(t.Context(), p, 1<<20, func(*reader.Trace) (r live.Roots, err error) {
 		r.Is = make([]bool, 100)
 		for i := range r.Is {
 			r.Is[i] = symbolize.Label(table, reader.FuncID(i)) == "request"
@@ -57,13 +59,13 @@ func TestTraceOfEndedProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer live.Close()
+	defer rings.Close()
 	waiting := 0
-	read := func() (calls []RootCall) {
-		if _, err := live.Read(t.Context(), func(c RootCall) { calls = append(calls, c) }); err != nil {
+	read := func() (calls []live.RootCall) {
+		if _, err := rings.Read(t.Context(), func(c live.RootCall) { calls = append(calls, c) }); err != nil {
 			t.Fatal(err)
 		}
-		waiting = live.NoteWaits()
+		waiting = rings.NoteWaits()
 		return calls
 	}
 	for read(); waiting == 0; read() {
@@ -78,7 +80,7 @@ func TestTraceOfEndedProcess(t *testing.T) {
 	_, _ = cmd.Process.Wait()
 
 	var trace bytes.Buffer
-	if err := live.WriteTrace(&trace, calls[0].Start, live.Newest(), func(*reader.Recording) {}); err != nil {
+	if err := rings.WriteTrace(&trace, calls[0].Start, rings.Newest(), func(*reader.Recording) {}); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "live.xray")

@@ -1,6 +1,6 @@
 //go:build linux && amd64
 
-package recorder
+package recorder_test
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/xray-tools/xray/internal/test/elftest"
 	"github.com/xray-tools/xray/internal/test/testenv"
+	"github.com/xray-tools/xray/recorder"
 )
 
 // buildLLVM compiles testdata/llvm_api.cc with compiler-rt's runtime, or with ours if archive is
@@ -193,7 +194,7 @@ func checkHandlers(t *testing.T, program string) {
 	if err := os.WriteFile(nothing, []byte("default off\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	out, stderr, traces = recordProgram(t, nil, "filter="+escapeOption(nothing), program, "beside")
+	out, stderr, traces = recordProgram(t, nil, "filter="+recorder.EscapeOption(nothing), program, "beside")
 	if calls := entries(t, program, traces); out != handled || stderr != "" || len(calls) != 0 {
 		t.Errorf("with a filter: got %s%s, calls %v", out, stderr, calls)
 	}
@@ -288,6 +289,6 @@ func TestLLVMAPIStorm(t *testing.T) {
 	}
 	for _, name := range []string{"coverage", "modes", "fdr", "reinit", "profiling"} {
 		runLLVM(t, program, nil, name)
-		runLLVM(t, program, []string{EnvVar + "=control=1"}, name)
+		runLLVM(t, program, []string{recorder.EnvVar + "=control=1"}, name)
 	}
 }

@@ -1,6 +1,6 @@
 //go:build linux && amd64
 
-package recorder
+package recorder_test
 
 import (
 	"os"
@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/xray-tools/xray/recorder"
 )
 
 // checkedLocks makes the runtime end a process that takes locks out of order.
@@ -26,7 +28,7 @@ func TestLockOrder(t *testing.T) {
 	t.Parallel()
 	archive := buildArchive(t, checkedLocks)
 	storms := buildProgram(t, "clang-22", "storms.c", linkedWith(archive)...)
-	for _, options := range []string{"ring=131072,budget=1000000,control=1", "mode=profile", "stream=0,shm=" + escapeOption(t.TempDir())} {
+	for _, options := range []string{"ring=131072,budget=1000000,control=1", "mode=profile", "stream=0,shm=" + recorder.EscapeOption(t.TempDir())} {
 		recordProgram(t, nil, options, storms, "churn", "100")
 	}
 	recordProgram(t, nil, "start=0,ring=131072", storms, "snapshots", "5", t.TempDir())
@@ -40,7 +42,7 @@ func TestLockOrderFindsWrongOrder(t *testing.T) {
 	t.Parallel()
 	archive := buildArchive(t, checkedLocks, edit{"ring.c", "	xr_lock(XR_LOCK_THREADS);\n	mark_namesake_dead(tid);", "	xr_lock(XR_LOCK_STREAM);\n	mark_namesake_dead(tid);"})
 	cmd := exec.Command(buildProgram(t, "clang-22", "storms.c", linkedWith(archive)...), "churn", "100")
-	cmd.Env = append(cmd.Environ(), EnvVar+"=output="+escapeOption(t.TempDir())+"/%25p,ring=131072,budget=1000000")
+	cmd.Env = append(cmd.Environ(), recorder.EnvVar+"=output="+recorder.EscapeOption(t.TempDir())+"/%25p,ring=131072,budget=1000000")
 	if err := cmd.Run(); err == nil || !strings.Contains(err.Error(), "signal: illegal instruction") {
 		t.Errorf("the program ended with %v", err)
 	}

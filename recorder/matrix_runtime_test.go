@@ -1,6 +1,6 @@
 //go:build linux && amd64
 
-package recorder
+package recorder_test
 
 import (
 	"fmt"
@@ -17,6 +17,8 @@ import (
 
 	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/recorder/build"
 	"github.com/xray-tools/xray/symbolize"
 )
 
@@ -117,7 +119,7 @@ func hasPlugin(clang string) bool {
 }
 
 // checkBuild runs a build of testdata/program.c with and without the recorder.
-func checkBuild(t *testing.T, preload *Library, program string) {
+func checkBuild(t *testing.T, preload *build.Library, program string) {
 	t.Helper()
 	plain, err := exec.Command(program).Output()
 	if err != nil {
@@ -141,7 +143,7 @@ func TestKilledWhileStreaming(t *testing.T) {
 	program := buildProgram(t, "clang-22", "killed.c", "-O1")
 	trace := filepath.Join(t.TempDir(), "killed.xray")
 	cmd := exec.Command(program)
-	cmd.Env = append(os.Environ(), "LD_PRELOAD="+l.Preload(), EnvVar+"=output="+escapeOption(trace))
+	cmd.Env = append(os.Environ(), "LD_PRELOAD="+l.Preload(), recorder.EnvVar+"=output="+recorder.EscapeOption(trace))
 	out, err := cmd.Output()
 	if err == nil || cmd.ProcessState.String() != "signal: killed" {
 		t.Fatalf("the program was not killed: %v", err)

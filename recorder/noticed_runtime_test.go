@@ -1,6 +1,6 @@
 //go:build linux && amd64
 
-package recorder
+package recorder_test
 
 import (
 	"os"
@@ -14,6 +14,8 @@ import (
 
 	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/recorder/client"
 )
 
 // noticing builds testdata/noticed.c for the preloaded recorder, because only that intercepts these
@@ -93,7 +95,7 @@ func TestSystemCallFilter(t *testing.T) {
 					if after := tasks(t, pid); before != 2 || after != 1 {
 						t.Errorf("got %d threads, and %d under the filter, want 2 and 1", before, after)
 					}
-					p, err := Dial(strconv.Itoa(pid))
+					p, err := client.Dial(strconv.Itoa(pid))
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -277,7 +279,7 @@ func TestWrongOptions(t *testing.T) {
 		"start=0,,control=0,=5": "character 20:  is not an option",
 	} {
 		cmd := exec.Command(f.program, "nothing")
-		cmd.Env = append(os.Environ(), EnvVar+"="+options, "LD_PRELOAD="+f.library.Preload())
+		cmd.Env = append(os.Environ(), recorder.EnvVar+"="+options, "LD_PRELOAD="+f.library.Preload())
 		out, _ := cmd.CombinedOutput()
 		if want = "xray recorder: XRAY_RECORDER has an invalid option: " + want + "\n"; string(out) != want {
 			t.Errorf("%s: got %q, want %q", options, out, want)
@@ -315,13 +317,13 @@ func TestDumpAtSignal(t *testing.T) {
 		"dump=9":       "cannot be handled",
 	} {
 		cmd := exec.Command(f.program, "workers")
-		cmd.Env = append(os.Environ(), EnvVar+"=start=0,"+options, "LD_PRELOAD="+f.library.Preload())
+		cmd.Env = append(os.Environ(), recorder.EnvVar+"=start=0,"+options, "LD_PRELOAD="+f.library.Preload())
 		if out, _ := cmd.CombinedOutput(); !strings.Contains(string(out), want) {
 			t.Errorf("%s: got %q, want a warning with %q", options, out, want)
 		}
 	}
 	// nohup makes the program ignore SIGHUP.
-	cmd := exec.Command("sh", "-c", `trap "" USR2; LD_PRELOAD=`+f.library.Preload()+` `+EnvVar+`=start=0,dump=USR2 exec `+f.program+` workers`)
+	cmd := exec.Command("sh", "-c", `trap "" USR2; LD_PRELOAD=`+f.library.Preload()+` `+recorder.EnvVar+`=start=0,dump=USR2 exec `+f.program+` workers`)
 	if out, _ := cmd.CombinedOutput(); !strings.Contains(string(out), "handled or ignored by the program") {
 		t.Errorf("ignored signal: got %q", out)
 	}

@@ -1,6 +1,6 @@
 //go:build linux && amd64
 
-package recorder
+package recorder_test
 
 import (
 	"bufio"
@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder/build"
 )
 
 // offTruth has the off-CPU times of a thread of testdata/offcpu.c, by the kernel or a trace.
@@ -280,18 +281,18 @@ func TestSwitchesElsewhere(t *testing.T) {
 	l := library(t)
 	archive := buildArchive(t)
 	noArea := buildArchive(t, edit{"offcpu.c", "static int libc_has_areas(void) { return ", "static int libc_has_areas(void) { return 0 && "})
-	preloaded := func(t *testing.T) (string, *Library) {
+	preloaded := func(t *testing.T) (string, *build.Library) {
 		return buildProgram(t, "clang-22", "sequences.c", "-O1", "-fxray-instruction-threshold=1"), &l
 	}
-	linked := func(archive string, flags ...string) func(t *testing.T) (string, *Library) {
-		return func(t *testing.T) (string, *Library) {
+	linked := func(archive string, flags ...string) func(t *testing.T) (string, *build.Library) {
+		return func(t *testing.T) (string, *build.Library) {
 			return buildLinked(t, "clang-22", archive, "sequences.c", append(flags, "-fxray-instruction-threshold=1")...), nil
 		}
 	}
 	const off = "GLIBC_TUNABLES=glibc.pthread.rseq=0"
 	for _, c := range []struct {
 		name          string
-		build         func(t *testing.T) (string, *Library)
+		build         func(t *testing.T) (string, *build.Library)
 		options, what string
 		env           string
 		traces        int

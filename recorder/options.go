@@ -21,7 +21,7 @@ const (
 	Count   Mode = "count"   // the number of calls of each function
 	Profile Mode = "profile" // call paths with counts, times and histograms
 	Off     Mode = "off"     // nothing: the recording is paused
-	On      Mode = "on"      // resume the mode before the pause; never in [Status]
+	On      Mode = "on"      // resume the mode before the pause; never in a status
 )
 
 // Recording says what to record. The zero value records every call.
@@ -32,8 +32,8 @@ type Recording struct {
 	Limit     int64         // maximum bytes written for each process; 0 means no limit
 	// Window is how long to record in each period of Every. Both are 0 to record all the time.
 	Window, Every time.Duration
-	// Budget is the share of the CPU time that recording may take, such as 0.03. 0 means no limit. The
-	// [Observer] decides what is recorded, and of a running process, [NewLimiter] or [Live.Limit].
+	// Budget is the share of the CPU time that recording may take, such as 0.03. 0 means no limit. Package
+	// budget decides what is recorded, in an observer or in who reads a running process.
 	Budget float64
 }
 
@@ -84,15 +84,15 @@ func (r *Recording) CheckWindows() error {
 	return nil
 }
 
-// millionths returns a share in millionths, at least 1.
-func millionths(share float64) uint64 { return max(1, uint64(math.Round(share*1e6))) }
+// Millionths returns a share in millionths, at least 1.
+func Millionths(share float64) uint64 { return max(1, uint64(math.Round(share*1e6))) }
 
 // StartCommand returns the command that starts the recording. With stream, pass a file with the command,
 // to which all records are written. Without it, the rings keep the latest records.
 func (r *Recording) StartCommand(stream bool) string {
 	words := append([]string{"start"}, r.words()...)
 	if r.Budget > 0 {
-		words = append(words, "limited="+strconv.FormatUint(millionths(r.Budget), 10))
+		words = append(words, "limited="+strconv.FormatUint(Millionths(r.Budget), 10))
 	}
 	if stream {
 		words = append(words, "stream=1")
@@ -131,11 +131,11 @@ type Options struct {
 	// that the process executes, whatever environment it gives them.
 	Preload []string
 	// Given is the value of LD_PRELOAD that the program sees, if it is not the one that the loader sees. See
-	// [Program.Sanitizer].
+	// package build.
 	Given string
 	// NoFollow does not record processes that the program starts.
 	NoFollow bool
-	// Observer is the address of the [Observer] that writes the trace. If it is "" or the process
+	// Observer is the address of the observer that writes the trace. If it is "" or the process
 	// cannot reach it, the process writes its trace itself.
 	Observer string
 	// Session identifies the recording in the traces and rings of all processes. It distinguishes
@@ -151,16 +151,8 @@ type Options struct {
 	// Quiet suppresses the runtime's warnings.
 	Quiet bool
 
-	// Drop, Compress, Sched and Interrupts are for the observer: see [ObserverOptions].
+	// Drop, Compress, Sched and Interrupts are for the observer: see package observe.
 	Drop, Compress, Sched, Interrupts bool
-}
-
-// Observing returns options, with a new key, for the observer of programs with these options.
-func (o *Options) Observing() ObserverOptions {
-	return ObserverOptions{
-		Session: o.Session, Key: NewKey(), Output: o.Output, Rings: o.Ring > 0, Limit: o.Limit, Budget: o.Budget,
-		Drop: o.Drop, Compress: o.Compress, Sched: o.Sched, Interrupts: o.Interrupts,
-	}
 }
 
 // Environment returns the environment entry that holds the options.

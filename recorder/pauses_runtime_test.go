@@ -1,6 +1,6 @@
 //go:build linux && amd64
 
-package recorder
+package recorder_test
 
 import (
 	"fmt"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/recorder/observe"
 )
 
 // Functions of testdata/pauses.c.
@@ -106,7 +107,7 @@ func TestPauses(t *testing.T) {
 	for name, c := range changes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := ObserverOptions{Session: uint64(time.Now().UnixNano()), Key: NewKey(), Output: filepath.Join(t.TempDir(), "%p")}
+			o := observe.Options{Session: uint64(time.Now().UnixNano()), Key: observe.NewKey(), Output: filepath.Join(t.TempDir(), "%p")}
 			_, settle := startObserver(t, o)
 			options := "control=1,observer=" + o.Address() + ",session=" + strconv.FormatUint(o.Session, 10)
 			r := variant{program, &l}.run(t, options, program)

@@ -1,6 +1,6 @@
 //go:build linux && amd64
 
-package recorder
+package recorder_test
 
 import (
 	"bytes"
@@ -18,14 +18,16 @@ import (
 	"github.com/xray-tools/xray/internal/test/elftest"
 	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/recorder/build"
 	"github.com/xray-tools/xray/symbolize"
 )
 
 // library returns the compiled runtime.
-func library(t *testing.T) Library {
+func library(t *testing.T) build.Library {
 	t.Helper()
 	testenv.Need(t, "gcc", "ar")
-	l, err := Build(context.Background(), "gcc")
+	l, err := build.Runtime(context.Background(), "gcc")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,13 +45,13 @@ func buildProgram(t *testing.T, clang, source string, flags ...string) string {
 
 // recordProgram runs a program with the recorder's options, preloaded unless the library is nil. It
 // returns what the program printed and the traces.
-func recordProgram(t *testing.T, l *Library, options, program string, args ...string) (stdout, stderr string, traces []string) {
+func recordProgram(t *testing.T, l *build.Library, options, program string, args ...string) (stdout, stderr string, traces []string) {
 	t.Helper()
 	dir := t.TempDir()
 	cmd := exec.Command(program, args...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	cmd.Env = append(os.Environ(), EnvVar+"=output="+escapeOption(dir)+"/%25p,"+options)
+	cmd.Env = append(os.Environ(), recorder.EnvVar+"=output="+recorder.EscapeOption(dir)+"/%25p,"+options)
 	if l != nil {
 		cmd.Env = append(cmd.Env, "LD_PRELOAD="+l.Preload())
 	}
@@ -212,7 +214,7 @@ func TestMusl(t *testing.T) {
 	const include = "/usr/include/x86_64-linux-musl"
 	// musl comes without kernel headers.
 	command := []string{"musl-gcc", "-idirafter", "/usr/include", "-idirafter", "/usr/include/x86_64-linux-gnu"}
-	l, err := Build(context.Background(), strings.Join(command, " "))
+	l, err := build.Runtime(context.Background(), strings.Join(command, " "))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
 //go:build linux && amd64
 
-package recorder
+package recorder_test
 
 import (
 	"errors"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/xray-tools/xray/internal/test/elftest"
 	"github.com/xray-tools/xray/internal/test/testenv"
+	"github.com/xray-tools/xray/recorder"
 )
 
 // clangs maps each compiler to its flag that omits compiler-rt's runtime.
@@ -39,7 +40,7 @@ func buildArchive(t *testing.T, edits ...edit) string {
 		return l.Archive()
 	}
 	src := t.TempDir()
-	if err := os.CopyFS(src, Sources()); err != nil {
+	if err := os.CopyFS(src, recorder.Sources()); err != nil {
 		t.Fatal(err)
 	}
 	archive := filepath.Join(src, filepath.Base(l.Archive()))
@@ -51,7 +52,7 @@ func buildArchive(t *testing.T, edits ...edit) string {
 	for _, f := range files {
 		objects = append(objects, strings.TrimSuffix(f, filepath.Ext(f))+".o")
 	}
-	for _, cmd := range []*exec.Cmd{exec.Command("gcc", slices.Concat(CompileFlags(true), []string{"-c"}, files)...), exec.Command("ar", objects...)} {
+	for _, cmd := range []*exec.Cmd{exec.Command("gcc", slices.Concat(recorder.CompileFlags(true), []string{"-c"}, files)...), exec.Command("ar", objects...)} {
 		cmd.Dir = src
 		if said, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%q: %v\n%s", cmd.Args, err, said)
@@ -344,7 +345,7 @@ func TestRegistersFindsWhatIsClobbered(t *testing.T) {
 // functions of an object have changed, the recorder refuses the object.
 func TestForeignSledsAreLeftOff(t *testing.T) {
 	program := buildLinked(t, "clang-22", buildArchive(t), "foreign.c")
-	t.Setenv(EnvVar, "start=0,quiet=1")
+	t.Setenv(recorder.EnvVar, "start=0,quiet=1")
 	n := numbers(t, program)
 	if n["functions"] != 2 || n["before"] != 4 || n["after"] != 3 || n["left"] != 1 || n["refused"] != 0 || n["all"] != 1 || n["calls"] != 2 {
 		t.Errorf("wrong result: %v", n)

@@ -1,6 +1,6 @@
 //go:build linux && amd64
 
-package recorder
+package recorder_test
 
 import (
 	"errors"
@@ -17,6 +17,9 @@ import (
 	"github.com/xray-tools/xray/internal/test/elftest"
 	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/recorder/build"
+	"github.com/xray-tools/xray/recorder/observe"
 	"github.com/xray-tools/xray/recorder/ring"
 )
 
@@ -61,7 +64,7 @@ func TestSignalStormInSmallChunks(t *testing.T) {
 
 // checkSignalStorm checks that no records are missing except those that the trace counts as lost, at
 // most this many.
-func checkSignalStorm(t *testing.T, l *Library, program, signals string, mostLost uint64) {
+func checkSignalStorm(t *testing.T, l *build.Library, program, signals string, mostLost uint64) {
 	t.Helper()
 	out, stderr, traces := recordProgram(t, l, "", program, "signals", signals)
 	if stderr != "" || len(traces) != 1 {
@@ -105,7 +108,7 @@ func TestSnapshotStorm(t *testing.T) {
 }
 
 // snapshots runs storms.c, which takes n snapshots while two threads overwrite their rings.
-func snapshots(t *testing.T, l *Library, program, n string) []string {
+func snapshots(t *testing.T, l *build.Library, program, n string) []string {
 	t.Helper()
 	dir := t.TempDir()
 	if _, stderr, _ := recordProgram(t, l, "start=0,ring=131072", program, "snapshots", n, dir); stderr != "" {
@@ -213,7 +216,7 @@ func TestUnreadableProgram(t *testing.T) {
 	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), l.Install(dir)); err != nil {
 		t.Fatal(err)
 	}
-	installed, err := Installed(dir)
+	installed, err := build.Installed(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +227,7 @@ func TestUnreadableProgram(t *testing.T) {
 	}
 	cmd := exec.Command(program, "leaf", "100")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: testenv.Nobody, Gid: testenv.Nobody}}
-	cmd.Env = append(os.Environ(), "LD_PRELOAD="+installed.Preload(), EnvVar+"=output=/dev/null/none")
+	cmd.Env = append(os.Environ(), "LD_PRELOAD="+installed.Preload(), recorder.EnvVar+"=output=/dev/null/none")
 	out, err := cmd.CombinedOutput()
 	if errors.Is(err, os.ErrPermission) {
 		t.Skipf("another user cannot reach %s: %v", program, err)
@@ -265,7 +268,7 @@ func TestForkStorm(t *testing.T) {
 	l := library(t)
 	f := variant{buildProgram(t, "clang-22", "storms.c", "-O1"), &l}
 	for _, rings := range []bool{false, true} {
-		out, traces := f.runUnder(t, ObserverOptions{Rings: rings}, "ring=131072", "forks", many(60, 600))
+		out, traces := f.runUnder(t, observe.Options{Rings: rings}, "ring=131072", "forks", many(60, 600))
 		for _, path := range traces {
 			if f := readTrace(t, path); len(f.recording.Losses) != 0 || f.backwards != 0 || len(f.calls) == 0 {
 				t.Errorf("rings %v: calls %v, %d backward time steps, losses %v", rings, f.calls, f.backwards, f.recording.Losses)
@@ -284,7 +287,7 @@ func TestKilledBetweenChunks(t *testing.T) {
 		archive := buildArchive(t, edit{"ring.c", when, "	if (number == 6) xr_sys2(SYS_kill, xr_root.pid, 9);\n" + when})
 		f := variant{buildLinked(t, "clang-22", archive, "storms.c", "-O1"), nil}
 		for _, rings := range []bool{false, true} {
-			_, traces := f.runUnder(t, ObserverOptions{Rings: rings}, "ring=131072", "leaf", "100000")
+			_, traces := f.runUnder(t, observe.Options{Rings: rings}, "ring=131072", "leaf", "100000")
 			got := readTrace(t, traces[0])
 			chunks, overwritten := 5, uint64(0)
 			if rings {
@@ -303,7 +306,7 @@ func TestKilledBetweenChunks(t *testing.T) {
 func TestEmptiedRings(t *testing.T) {
 	l := library(t)
 	f := variant{buildProgram(t, "clang-22", "storms.c", "-O1"), &l}
-	_, traces := f.runUnder(t, ObserverOptions{Rings: true}, "ring=131072,budget=400000", "churn", "100")
+	_, traces := f.runUnder(t, observe.Options{Rings: true}, "ring=131072,budget=400000", "churn", "100")
 	if f := readTrace(t, traces[0]); len(f.recording.Losses) != 1 || f.recording.Losses[0].Cause != "ended-thread" || f.backwards != 0 || len(f.calls) == 0 {
 		t.Errorf("got calls %v, losses %v", f.calls, f.recording.Losses)
 	}
@@ -425,7 +428,7 @@ func TestSnapshotsWithSanitizers(t *testing.T) {
 func TestMetadataOfAChild(t *testing.T) {
 	slow := edit{"arena.c", "	xr_copy((void *)self->text[at], ", "	for (int i = 0; i < 100000; i++)\n		__builtin_ia32_pause();\n	xr_copy((void *)self->text[at], "}
 	program := buildLinked(t, "clang-22", buildArchive(t, slow), "published.c", "-fxray-instruction-threshold=1")
-	out, _ := variant{program, nil}.runUnder(t, ObserverOptions{}, "mode=record")
+	out, _ := variant{program, nil}.runUnder(t, observe.Options{}, "mode=record")
 	if out != "20\n" {
 		t.Errorf("not all children ended well: %q of 20", out)
 	}

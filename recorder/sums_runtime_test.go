@@ -1,6 +1,6 @@
 //go:build linux && amd64
 
-package recorder
+package recorder_test
 
 import (
 	"bytes"
@@ -14,6 +14,9 @@ import (
 	"time"
 
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/recorder/build"
+	"github.com/xray-tools/xray/recorder/observe"
 	"github.com/xray-tools/xray/symbolize"
 )
 
@@ -70,7 +73,7 @@ func TestPrunedCallsAreSummedUp(t *testing.T) {
 }
 
 // runObserved runs a program under an observer. It returns what the program printed and its trace.
-func runObserved(t *testing.T, l Library, options, program string, args ...string) (stdout, trace string) {
+func runObserved(t *testing.T, l build.Library, options, program string, args ...string) (stdout, trace string) {
 	t.Helper()
 	return variant{program, &l}.runObserved(t, options, args...)
 }
@@ -81,16 +84,16 @@ func (f variant) runObserved(t *testing.T, options string, args ...string) (stdo
 }
 
 // startObserver runs an observer. settle waits until no program is recorded, and ends the observer.
-func startObserver(t *testing.T, o ObserverOptions) (ob *Observer, settle func() (*Observed, error)) {
+func startObserver(t *testing.T, o observe.Options) (ob *observe.Observer, settle func() (*observe.Result, error)) {
 	t.Helper()
-	ob, err := Listen(o)
+	ob, err := observe.Listen(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- ob.Run(ctx) }()
-	return ob, func() (*Observed, error) {
+	return ob, func() (*observe.Result, error) {
 		awaitIdle(ob)
 		observed := ob.Settle()
 		cancel()
@@ -98,7 +101,7 @@ func startObserver(t *testing.T, o ObserverOptions) (ob *Observer, settle func()
 	}
 }
 
-func awaitIdle(ob *Observer) {
+func awaitIdle(ob *observe.Observer) {
 	for !ob.Idle() {
 		time.Sleep(10 * time.Millisecond)
 	}
@@ -107,19 +110,19 @@ func awaitIdle(ob *Observer) {
 // runLimited is runObserved with a budget; 0 is none.
 func (f variant) runLimited(t *testing.T, options string, budget float64, args ...string) (stdout, trace string) {
 	t.Helper()
-	out, traces := f.runUnder(t, ObserverOptions{Budget: budget}, options, args...)
+	out, traces := f.runUnder(t, observe.Options{Budget: budget}, options, args...)
 	return out, traces[0]
 }
 
 // runUnder runs a program under an observer. It returns what the program printed and its traces.
-func (f variant) runUnder(t *testing.T, o ObserverOptions, options string, args ...string) (stdout string, traces []string) {
+func (f variant) runUnder(t *testing.T, o observe.Options, options string, args ...string) (stdout string, traces []string) {
 	t.Helper()
-	o.Session, o.Key, o.Output = uint64(time.Now().UnixNano()), NewKey(), filepath.Join(t.TempDir(), "%p")
+	o.Session, o.Key, o.Output = uint64(time.Now().UnixNano()), observe.NewKey(), filepath.Join(t.TempDir(), "%p")
 	_, settle := startObserver(t, o)
 	cmd := exec.Command(f.program, args...)
 	var out bytes.Buffer
 	cmd.Stdout = &out
-	cmd.Env = append(os.Environ(), EnvVar+"=observer="+o.Address()+",session="+strconv.FormatUint(o.Session, 10)+","+options)
+	cmd.Env = append(os.Environ(), recorder.EnvVar+"=observer="+o.Address()+",session="+strconv.FormatUint(o.Session, 10)+","+options)
 	if f.library != nil {
 		cmd.Env = append(cmd.Env, "LD_PRELOAD="+f.library.Preload())
 	}

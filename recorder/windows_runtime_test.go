@@ -1,6 +1,6 @@
 //go:build linux && amd64
 
-package recorder
+package recorder_test
 
 import (
 	"cmp"
@@ -14,6 +14,8 @@ import (
 
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/recorder/build"
+	"github.com/xray-tools/xray/recorder/observe"
 )
 
 // Functions of testdata/windows.c.
@@ -224,7 +226,7 @@ func TestWindows(t *testing.T) {
 
 // checkWindowsWithCommands checks windows between pauses, and recordings with and without windows in one
 // process.
-func checkWindowsWithCommands(t *testing.T, l Library, program string) {
+func checkWindowsWithCommands(t *testing.T, l build.Library, program string) {
 	r := variant{program, &l}.run(t, "control=1,start=0", program)
 	pid, _ := strconv.Atoi(r.line(t))
 	reach(t, pid)
@@ -273,9 +275,9 @@ func checkWindowsWithCommands(t *testing.T, l Library, program string) {
 
 // observeWindows records a program and its child in short windows with an observer. When both have had
 // some windows, it calls end and returns the traces.
-func observeWindows(t *testing.T, l Library, program string, least float64, compress bool, end func(r *running, pids []int)) (traces []string) {
+func observeWindows(t *testing.T, l build.Library, program string, least float64, compress bool, end func(r *running, pids []int)) (traces []string) {
 	t.Helper()
-	o := ObserverOptions{Session: uint64(time.Now().UnixNano()), Key: NewKey(), Output: filepath.Join(t.TempDir(), "%p"), Compress: compress}
+	o := observe.Options{Session: uint64(time.Now().UnixNano()), Key: observe.NewKey(), Output: filepath.Join(t.TempDir(), "%p"), Compress: compress}
 	_, settle := startObserver(t, o)
 	options := "control=1,window=1000000,every=2000000,observer=" + o.Address() + ",session=" + strconv.FormatUint(o.Session, 10)
 	r := variant{program, &l}.run(t, options, program, "fork")

@@ -1,6 +1,6 @@
 //go:build linux && amd64
 
-package recorder
+package recorder_test
 
 import (
 	"bufio"
@@ -16,6 +16,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/recorder/client"
 )
 
 // running is a running program of testdata with the recorder in it.
@@ -37,7 +40,7 @@ func (f variant) run(t *testing.T, options string, args ...string) *running {
 func (f variant) start(t *testing.T, options string, cmd *exec.Cmd) *running {
 	t.Helper()
 	dir := t.TempDir()
-	cmd.Env = append(os.Environ(), EnvVar+"=output="+escapeOption(dir)+"/%25p,"+options)
+	cmd.Env = append(os.Environ(), recorder.EnvVar+"=output="+recorder.EscapeOption(dir)+"/%25p,"+options)
 	if f.library != nil {
 		cmd.Env = append(cmd.Env, "LD_PRELOAD="+f.library.Preload())
 	}
@@ -92,7 +95,7 @@ func (r *running) line(t *testing.T) string {
 // reach waits until a process, which may have just started, can be controlled.
 func reach(t *testing.T, pid int) {
 	t.Helper()
-	p, err := Dial(strconv.Itoa(pid))
+	p, err := client.Dial(strconv.Itoa(pid))
 	for end := time.Now().Add(2 * time.Minute); err == nil; time.Sleep(5 * time.Millisecond) {
 		if _, err := p.Do(context.Background(), nil, "status"); err == nil {
 			return
@@ -142,12 +145,12 @@ func TestWorkers(t *testing.T) {
 					mustAsk(t, pid, "stop")
 					mustAsk(t, pid, "start mode=count")
 				}
-				list, err := List(context.Background())
+				list, err := client.List(context.Background())
 				if err != nil {
 					t.Fatal(err)
 				}
 				for _, pid := range append(pids, r.cmd.Process.Pid) {
-					i := slices.IndexFunc(list, func(l Listening) bool { return l.PID == pid })
+					i := slices.IndexFunc(list, func(l client.Listening) bool { return l.PID == pid })
 					if i < 0 || list[i].Status == nil || !strings.Contains(list[i].Command, "workers "+how) {
 						t.Errorf("process %d is missing from the list or has errors: %+v", pid, list)
 						continue
@@ -253,16 +256,16 @@ func TestChildWithoutLoader(t *testing.T) {
 			if tasks, err := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/task"); err != nil || len(tasks) != 1 {
 				t.Errorf("got %d threads, error %v", len(tasks), err)
 			}
-			list := Silent([]Listening{{PID: parent}}) // which does not ask the parent's recorder: that waits for the loader
-			i := slices.IndexFunc(list, func(l Listening) bool { return l.PID == pid })
-			if i < 0 || !errors.Is(list[i].Err, ErrForkedFromThreads) || list[i].Parent != parent {
+			list := client.Silent([]client.Listening{{PID: parent}}) // which does not ask the parent's recorder: that waits for the loader
+			i := slices.IndexFunc(list, func(l client.Listening) bool { return l.PID == pid })
+			if i < 0 || !errors.Is(list[i].Err, client.ErrForkedFromThreads) || list[i].Parent != parent {
 				t.Errorf("process %d is not listed as uncontrollable: %+v", pid, list)
 			}
-			p, err := Dial(strconv.Itoa(pid))
+			p, err := client.Dial(strconv.Itoa(pid))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := p.Do(context.Background(), nil, "status"); !errors.Is(err, ErrForkedFromThreads) {
+			if _, err := p.Do(context.Background(), nil, "status"); !errors.Is(err, client.ErrForkedFromThreads) {
 				t.Errorf("wrong error from a request: %v", err)
 			}
 			// It would wait for the loader when it ends, too.

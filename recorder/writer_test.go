@@ -1,6 +1,6 @@
 //go:build linux && amd64
 
-package recorder
+package recorder_test
 
 import (
 	"bytes"
@@ -22,6 +22,7 @@ import (
 	"github.com/xray-tools/xray/internal/test/elftest"
 	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder"
 )
 
 // These tests run the writer with testdata/rings.c instead of the rest of the runtime. The program fills
@@ -36,7 +37,7 @@ func compileWith(t *testing.T, output string, files []string, flags ...string) s
 			t.Fatal(err)
 		}
 	}
-	args := slices.Concat(CompileFlags(true), []string{"-Werror", "-Iruntime", "-pthread"}, files, flags)
+	args := slices.Concat(recorder.CompileFlags(true), []string{"-Werror", "-Iruntime", "-pthread"}, files, flags)
 	// The tests' own C needs no special flags.
 	args = slices.DeleteFunc(args, func(a string) bool { return a == "-mgeneral-regs-only" })
 	return elftest.Build(t, "gcc", output, args...)

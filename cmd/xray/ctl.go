@@ -22,6 +22,8 @@ import (
 	"github.com/xray-tools/xray/internal/texttab"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/recorder/client"
+	"github.com/xray-tools/xray/recorder/observe"
 	"github.com/xray-tools/xray/report/label"
 	"github.com/xray-tools/xray/symbolize"
 )
@@ -34,7 +36,7 @@ type ctl struct {
 	reset  bool
 	format string
 
-	process *recorder.Process
+	process *client.Process
 	args    []string // after the command
 }
 
@@ -96,12 +98,12 @@ Commands:
 			if isCtlList(args) {
 				return c.list(cmd.Context())
 			}
-			if c.process, err = recorder.Dial(args[0]); err != nil {
+			if c.process, err = client.Dial(args[0]); err != nil {
 				return err
 			}
 			c.args = args[2:]
 			err = chosen.run(c, cmd.Context())
-			if chosen.name == "start" && errors.Is(err, recorder.ErrNoRecorder) && c.process.PID != 0 {
+			if chosen.name == "start" && errors.Is(err, client.ErrNoRecorder) && c.process.PID != 0 {
 				if c.process, _, err = c.Reach(cmd.Context(), args[0]); err != nil {
 					return err
 				}
@@ -218,14 +220,14 @@ func line(format string, args ...any) func(io.Writer) error {
 }
 
 func (c *ctl) status(ctx context.Context) error {
-	var s recorder.Status
+	var s client.Status
 	return c.do(ctx, &s, "status", func(w io.Writer) error { return writeStatus(w, &s) })
 }
 
 // nanoseconds formats times that are not in ticks.
 var nanoseconds = reader.Clock{Frequency: uint64(time.Second)}
 
-func writeStatus(w io.Writer, s *recorder.Status) error {
+func writeStatus(w io.Writer, s *client.Status) error {
 	fmt.Fprintf(w, "process %d, %s\n", s.PID, texttab.Printable(s.Exe))
 	row := func(what, format string, args ...any) {
 		fmt.Fprintf(w, "  %-10s %s\n", what, fmt.Sprintf(format, args...))
@@ -280,7 +282,7 @@ func writeStatus(w io.Writer, s *recorder.Status) error {
 	return nil
 }
 
-func describeMode(s *recorder.Status) string {
+func describeMode(s *client.Status) string {
 	mode := texttab.Printable(string(s.Mode))
 	if s.Paused != "" {
 		mode = "off, paused; on: " + texttab.Printable(string(s.Paused))
@@ -302,7 +304,7 @@ func (c *ctl) start(ctx context.Context) error {
 		if c.Limit > 0 {
 			return cli.Usagef("--limit requires -o")
 		}
-		var s recorder.Status
+		var s client.Status
 		return c.do(ctx, &s, c.StartCommand(false), func(w io.Writer) error {
 			if s.ObservedStream {
 				return line("recording into the trace of xray record")(w)
@@ -378,7 +380,7 @@ func (c *ctl) snapshot(ctx context.Context) error {
 	var data []byte
 	var events uint64
 	var noEvents string
-	err := fileio.Replace(c.Output, recorder.Create, func(file *os.File) (err error) {
+	err := fileio.Replace(c.Output, client.Create, func(file *os.File) (err error) {
 		if data, err = c.process.Do(ctx, &answer, command, file); err != nil {
 			return err
 		}
@@ -410,7 +412,7 @@ func (c *ctl) addSched(ctx context.Context, file *os.File) (events uint64, why s
 		return 0, "", nil // nothing was recorded yet
 	}
 	defer t.Close()
-	return recorder.AddSched(ctx, c.process, t, c.last, file)
+	return observe.AddSched(ctx, c.process, t, c.last, file)
 }
 
 // counters shows the calls of each function.
@@ -431,7 +433,7 @@ func (c *ctl) counters(ctx context.Context) error {
 		return err
 	}
 	if len(counters) == 0 {
-		var status recorder.Status
+		var status client.Status
 		if _, err := c.process.Do(ctx, &status, "status"); err == nil && status.Mode != recorder.Count {
 			c.Say("nothing counts calls: the mode is %s. `xray ctl %d mode count` counts them", status.Mode, c.process.PID)
 		}

@@ -8,13 +8,13 @@ import (
 	"strconv"
 
 	"github.com/xray-tools/xray/internal/texttab"
-	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/recorder/client"
 	"github.com/xray-tools/xray/report/label"
 )
 
 // list shows the processes that ctl can reach.
 func (c *ctl) list(ctx context.Context) error {
-	found, err := recorder.List(ctx)
+	found, err := client.List(ctx)
 	if err != nil {
 		return err
 	}
@@ -26,7 +26,7 @@ func (c *ctl) list(ctx context.Context) error {
 	})
 }
 
-func writeList(w io.Writer, found []recorder.Listening) error {
+func writeList(w io.Writer, found []client.Listening) error {
 	if len(found) == 0 {
 		_, err := fmt.Fprintln(w, "no process has a listening recorder")
 		return err
@@ -53,14 +53,14 @@ func writeList(w io.Writer, found []recorder.Listening) error {
 
 // listed is a row of the list as JSON.
 type listed struct {
-	PID     int              `json:"pid"` // 0 when unknown
-	Parent  int              `json:"parent"`
-	Command string           `json:"command"`
-	Status  *recorder.Status `json:"status"` // null when unavailable
-	Error   string           `json:"error,omitempty"`
+	PID     int            `json:"pid"` // 0 when unknown
+	Parent  int            `json:"parent"`
+	Command string         `json:"command"`
+	Status  *client.Status `json:"status"` // null when unavailable
+	Error   string         `json:"error,omitempty"`
 }
 
-func writeListJSON(w io.Writer, found []recorder.Listening) error {
+func writeListJSON(w io.Writer, found []client.Listening) error {
 	rows := make([]listed, len(found))
 	for i, l := range found {
 		rows[i] = listed{PID: l.PID, Parent: l.Parent, Command: l.Command, Status: l.Status}

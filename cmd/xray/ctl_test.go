@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/recorder/client"
 )
 
 // A process may answer anything. What xray ctl prints of it has no other lines than those of a status.
@@ -16,7 +16,7 @@ func FuzzStatus(f *testing.F) {
 	f.Add([]byte(`{"mode":"record\n  lost no\u001b[2J","offcpu":"a\nb","recording":true,"stream":{"bytes":-1,"limit":9223372036854775807},"windows":{"length_ns":-1,"recorded_ns":-9223372036854775808}}`))
 	f.Add([]byte(`{"exe":"a\nb","warnings":["x\ny"],"refused":[{"path":"p\n","why":"\r"}],"sealed":true,"threshold_ns":1,"depth":-5,"paused":"\n"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var s recorder.Status
+		var s client.Status
 		if json.Unmarshal(data, &s) != nil {
 			return
 		}

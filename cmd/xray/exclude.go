@@ -15,8 +15,8 @@ import (
 	"github.com/xray-tools/xray/explain/why"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
-	"github.com/xray-tools/xray/recorder"
 	"github.com/xray-tools/xray/recorder/exclude"
+	"github.com/xray-tools/xray/recorder/observe"
 	"github.com/xray-tools/xray/report"
 	"github.com/xray-tools/xray/report/label"
 	"github.com/xray-tools/xray/symbolize"
@@ -187,7 +187,7 @@ func writeExcludingFilter(s *session.Session, w io.Writer, plan *exclude.Plan) (
 		return nil, err
 	}
 	paths := launch.ObjectPaths(objects)
-	filter := &recorder.Filter{}
+	filter := &observe.Filter{}
 	if len(paths) > 0 && len(addresses) == 0 {
 		filter.Except = make(map[string]map[reader.FuncID]bool)
 		for _, f := range plan.Functions {

@@ -18,6 +18,8 @@ import (
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/recorder/build"
+	"github.com/xray-tools/xray/recorder/client"
 	"github.com/xray-tools/xray/symbolize"
 )
 
@@ -64,7 +66,7 @@ func startBudgeted(t *testing.T, env ...string) *budgeted {
 // prepared returns an environment in which a process has the recorder, and records when it is told to.
 func prepared(t *testing.T, output string) []string {
 	t.Helper()
-	library, err := recorder.Build(t.Context(), "")
+	library, err := build.Runtime(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +102,7 @@ func (p *budgeted) calls() map[string]int64 {
 	return of
 }
 
-func (p *budgeted) status(t *testing.T) (s recorder.Status) {
+func (p *budgeted) status(t *testing.T) (s client.Status) {
 	t.Helper()
 	o := runHere("xray", "ctl", p.pid(), "status", "-f", "json")
 	if err := json.Unmarshal([]byte(o.stdout), &s); err != nil {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/launch"
-	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/recorder/build"
 )
 
 func (a *app) runtimeCommand() *cobra.Command {
@@ -75,10 +75,10 @@ print flags for GCC, which uses a different kind of instrumentation.`,
 			if onlyCompile && onlyLink {
 				return cli.Usagef("use only one of --compile and --link, or neither for both")
 			}
-			var l recorder.Library
+			var l build.Library
 			var err error
 			if prefix != "" {
-				l, err = recorder.Installed(prefix)
+				l, err = build.Installed(prefix)
 			} else {
 				// The recorder may be compiled by another compiler.
 				l, err = launch.Build(cmd.Context(), &a.Streams, "")
@@ -86,9 +86,9 @@ print flags for GCC, which uses a different kind of instrumentation.`,
 			if err != nil {
 				return err
 			}
-			flags := recorder.GCCFlags(l)
+			flags := build.GCCFlags(l)
 			if !gcc {
-				if flags, err = recorder.XRayFlags(cmd.Context(), cc, l); err != nil {
+				if flags, err = build.XRayFlags(cmd.Context(), cc, l); err != nil {
 					return err
 				}
 			}

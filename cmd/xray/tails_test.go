@@ -17,6 +17,7 @@ import (
 	"github.com/xray-tools/xray/internal/test/elftest"
 	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/recorder/build"
 )
 
 // recordTails returns the environment and arguments that make the programs of testdata record to a
@@ -31,11 +32,11 @@ func recordTails(t *testing.T, mode, log string) (environment, args []string) {
 		return []string{stock}, []string{"fdr"}
 	}
 	testenv.Need(t, "cc", "ar")
-	library, err := recorder.Build(context.Background(), "")
+	library, err := build.Runtime(context.Background(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	preload, _, err := recorder.PreloadEnvironment(library, "")
+	preload, _, err := build.PreloadEnvironment(library, "")
 	if err != nil {
 		t.Fatal(err)
 	}

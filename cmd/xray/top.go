@@ -24,6 +24,8 @@ import (
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/recorder/client"
+	"github.com/xray-tools/xray/recorder/live"
 	"github.com/xray-tools/xray/report/label"
 	"github.com/xray-tools/xray/symbolize"
 )
@@ -40,7 +42,7 @@ type topping struct {
 	sort        string
 	top         int
 
-	process *recorder.Process
+	process *client.Process
 	program string
 	others  bool // the process also records for another client
 	stop    func()
@@ -160,12 +162,12 @@ func (t *topping) run(ctx context.Context) (err error) {
 			err = errors.Join(err, o.Close())
 		}
 	}()
-	live, err := t.openLive(ctx)
+	rings, err := t.openLive(ctx)
 	if err != nil {
 		return err
 	}
-	defer live.Close()
-	sampler := top.NewSampler(live, t, wallClock{}, top.Options{Interval: t.interval, Budget: t.budget, Others: t.others})
+	defer rings.Close()
+	sampler := top.NewSampler(rings, t, wallClock{}, top.Options{Interval: t.interval, Budget: t.budget, Others: t.others})
 	defer func() {
 		if closeErr := sampler.Close(context.WithoutCancel(ctx)); !launch.IsGone(t.process) {
 			err = errors.Join(err, closeErr)
@@ -180,7 +182,7 @@ func (t *topping) run(ctx context.Context) (err error) {
 // attachTo finds the process, and brings the recorder into it.
 func (t *topping) attachTo(ctx context.Context) error {
 	for t.pid == "" && ctx.Err() == nil {
-		pid, err := recorder.FindProgram(t.wait, func(int) bool { return false })
+		pid, err := client.FindProgram(t.wait, func(int) bool { return false })
 		if err != nil {
 			return err
 		}
@@ -211,21 +213,21 @@ func (t *topping) attachTo(ctx context.Context) error {
 }
 
 // openLive finds the rings of the process. Before its first recording, it has none.
-func (t *topping) openLive(ctx context.Context) (*recorder.Live, error) {
+func (t *topping) openLive(ctx context.Context) (*live.Reader, error) {
 	if !t.others {
 		if err := t.Start(ctx); err != nil {
 			return nil, err
 		}
 		defer t.stop()
 	}
-	return recorder.OpenLive(ctx, t.process, top.HistoryBytes, t.describe)
+	return live.Open(ctx, t.process, top.HistoryBytes, t.describe)
 }
 
 // describe reads the names of the functions of a process.
-func (t *topping) describe(trace *reader.Trace) (recorder.Roots, error) {
+func (t *topping) describe(trace *reader.Trace) (live.Roots, error) {
 	opened, err := symbolize.Open(trace, nil, symbolize.Search{Options: t.DebugFlags.Options(t.Streams), Dirs: t.DirsFor(t.process.PID)})
 	if err != nil {
-		return recorder.Roots{}, err
+		return live.Roots{}, err
 	}
 	t.opened = append(t.opened, opened)
 	t.names.mu.Lock()
@@ -235,7 +237,7 @@ func (t *topping) describe(trace *reader.Trace) (recorder.Roots, error) {
 	if find := opened.TailCalls(); find != nil {
 		t.code.Continue = func(from, to reader.FuncID) bool { return find().Continue(from, to) }
 	}
-	return recorder.Roots{}, nil
+	return live.Roots{}, nil
 }
 
 // Start implements [top.Process].

@@ -6,13 +6,13 @@ import (
 
 	"github.com/xray-tools/xray/cmd/xray/internal/top"
 	"github.com/xray-tools/xray/cmd/xray/internal/tui"
-	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/recorder/client"
 )
 
 // The title and the notes say whether a cost is an estimate or a lower bound.
 func TestTopCost(t *testing.T) {
 	t.Parallel()
-	shown := &topping{process: new(recorder.Process)}
+	shown := &topping{process: new(client.Process)}
 	for _, c := range []struct {
 		atLeast     bool
 		title, note string

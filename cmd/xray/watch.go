@@ -23,6 +23,8 @@ import (
 	"github.com/xray-tools/xray/cmd/xray/internal/watch"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/recorder/client"
+	"github.com/xray-tools/xray/recorder/live"
 	"github.com/xray-tools/xray/report/label"
 	"github.com/xray-tools/xray/symbolize"
 )
@@ -211,7 +213,7 @@ func (w *watching) named(ctx context.Context) error {
 	const often, rarely = 200 * time.Millisecond, time.Second
 	for said, pause := "", often; ctx.Err() == nil; launch.Sleep(ctx, pause) {
 		pause = often
-		pid, err := recorder.FindProgram(w.wait, func(pid int) bool { return w.isKnown(pid) })
+		pid, err := client.FindProgram(w.wait, func(pid int) bool { return w.isKnown(pid) })
 		if err != nil {
 			return err
 		}
@@ -274,7 +276,7 @@ func (w *watching) program(ctx context.Context, args []string) error {
 
 // isRunning reports whether a process has not ended.
 func isRunning(pid int) bool {
-	p, err := recorder.Dial(fmt.Sprint(pid))
+	p, err := client.Dial(fmt.Sprint(pid))
 	return err == nil && p.Alive()
 }
 
@@ -315,11 +317,11 @@ func (w *watching) family(ctx context.Context, target string) error {
 
 // instrumented waits until a program that has no function to record, such as a shell, executes one that has.
 // It returns nil if the process has ended.
-func (w *watching) instrumented(ctx context.Context, p *recorder.Process) (*recorder.Process, error) {
+func (w *watching) instrumented(ctx context.Context, p *client.Process) (*client.Process, error) {
 	const patience = 2 * time.Second
 	var found error
 	for began, told := time.Now(), false; ; launch.Sleep(ctx, 100*time.Millisecond) {
-		none := recorder.CheckInstrumented(p.PID)
+		none := client.CheckInstrumented(p.PID)
 		switch {
 		case ctx.Err() != nil || !p.Alive():
 			if found == nil || w.isWatched() {
@@ -340,17 +342,17 @@ func (w *watching) instrumented(ctx context.Context, p *recorder.Process) (*reco
 
 // reachable waits until the recorder of a process listens, or loads it into the process. It returns
 // nil if the process has ended.
-func (w *watching) reachable(ctx context.Context, target string) (*recorder.Process, error) {
+func (w *watching) reachable(ctx context.Context, target string) (*client.Process, error) {
 	// A program that watch has started may be a shell that is about to execute another program.
 	attaches := w.pid != "" || w.wait != ""
 	const patience, executing = 10 * time.Second, time.Second
 	for began := time.Now(); ; launch.Sleep(ctx, 5*time.Millisecond) {
-		p, err := recorder.Dial(target)
+		p, err := client.Dial(target)
 		if err != nil {
 			return nil, err
 		}
 		_, err = p.Do(ctx, nil, "status")
-		none := errors.Is(err, recorder.ErrNoRecorder)
+		none := errors.Is(err, client.ErrNoRecorder)
 		switch waited := time.Since(began); {
 		case err == nil || ctx.Err() != nil:
 			return p, err
@@ -376,7 +378,7 @@ func (w *watching) checkRoot(ctx context.Context, pid int) error {
 	const patience, often = time.Second, 100 * time.Millisecond
 	checked := make(map[string]bool)
 	for began := time.Now(); ; launch.Sleep(ctx, often) {
-		files, all := recorder.InstrumentedFiles(pid)
+		files, all := client.InstrumentedFiles(pid)
 		if !all || len(files) == 0 || ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -415,7 +417,7 @@ func (w *watching) noRoot(paths []string) error {
 
 // children begins to watch the descendants of a process that have the recorder in them.
 func (w *watching) children(ctx context.Context, ancestor int, wg *sync.WaitGroup) {
-	list, err := recorder.List(ctx)
+	list, err := client.List(ctx)
 	if err != nil {
 		return
 	}
@@ -436,7 +438,7 @@ func (w *watching) children(ctx context.Context, ancestor int, wg *sync.WaitGrou
 			w.say("process %d: %v", l.PID, l.Err)
 			continue
 		}
-		p, err := recorder.Dial(fmt.Sprint(l.PID))
+		p, err := client.Dial(fmt.Sprint(l.PID))
 		if err != nil {
 			continue
 		}
@@ -476,9 +478,9 @@ func (w *watching) setWatched() {
 }
 
 // process watches one process until ctx or the process ends.
-func (w *watching) process(ctx context.Context, p *recorder.Process) (err error) {
+func (w *watching) process(ctx context.Context, p *client.Process) (err error) {
 	w.setKnown(p.PID)
-	var status recorder.Status
+	var status client.Status
 	if _, err := p.Do(ctx, &status, "status"); err != nil {
 		return err
 	}
@@ -506,19 +508,19 @@ func (w *watching) process(ctx context.Context, p *recorder.Process) (err error)
 		defer end()
 	}
 	names := make(map[reader.FuncID]string)
-	live, err := recorder.OpenLive(ctx, p, w.Memory, func(t *reader.Trace) (recorder.Roots, error) { return w.choose(t, names, p.PID) })
+	rings, err := live.Open(ctx, p, w.Memory, func(t *reader.Trace) (live.Roots, error) { return w.choose(t, names, p.PID) })
 	if err != nil {
 		return err
 	}
-	defer live.Close()
+	defer rings.Close()
 	if w.Budget > 0 {
-		if err := live.Limit(ctx, w.Budget); err != nil {
+		if err := rings.Limit(ctx, w.Budget); err != nil {
 			return err
 		}
 	}
 	options := w.options
 	options.Name = func(id reader.FuncID) string { return names[id] }
-	watcher := watch.New(live, w.folder, options)
+	watcher := watch.New(rings, w.folder, options)
 	w.setWatched()
 	w.release(ctx, p.PID)
 	what := fmt.Sprintf("%s over %s", w.options.Root, w.over)
@@ -540,13 +542,13 @@ func (w *watching) release(ctx context.Context, pid int) {
 	if pid != w.awaits {
 		return
 	}
-	if p, err := recorder.Dial(fmt.Sprint(pid)); err == nil {
+	if p, err := client.Dial(fmt.Sprint(pid)); err == nil {
 		_, _ = p.Do(context.WithoutCancel(ctx), nil, "go") // it may have ended
 	}
 }
 
 // choose returns the functions of a process that --root selects, and adds their names.
-func (w *watching) choose(t *reader.Trace, names map[reader.FuncID]string, pid int) (r recorder.Roots, err error) {
+func (w *watching) choose(t *reader.Trace, names map[reader.FuncID]string, pid int) (r live.Roots, err error) {
 	opened, err := symbolize.Open(t, nil, symbolize.Search{Options: w.DebugFlags.Options(w.Streams), Dirs: w.DirsFor(pid)})
 	if err != nil {
 		return r, err

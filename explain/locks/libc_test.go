@@ -13,6 +13,7 @@ import (
 	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/recorder/build"
 	"github.com/xray-tools/xray/symbolize"
 )
 
@@ -25,11 +26,11 @@ func TestLibc(t *testing.T) {
 	if said, err := compile.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, said)
 	}
-	library, err := recorder.Build(context.Background(), "gcc")
+	library, err := build.Runtime(context.Background(), "gcc")
 	if err != nil {
 		t.Fatal(err)
 	}
-	entry, _, err := recorder.PreloadEnvironment(library, "", "locks")
+	entry, _, err := build.PreloadEnvironment(library, "", "locks")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/recorder/build"
 	"github.com/xray-tools/xray/symbolize"
 )
 
@@ -64,10 +65,10 @@ func (how recording) run(t *testing.T, program string) planted {
 }
 
 // library returns our compiled recorder.
-func library(t *testing.T) recorder.Library {
+func library(t *testing.T) build.Library {
 	t.Helper()
 	testenv.Need(t, "cc", "ar")
-	l, err := recorder.Build(context.Background(), "")
+	l, err := build.Runtime(context.Background(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +116,7 @@ func (how recording) environment(t *testing.T, dir string, preload ...string) []
 	if how == oursPruned {
 		options.Mode, options.Threshold = recorder.Prune, 5000
 	}
-	entry, _, err := recorder.PreloadEnvironment(library(t), strings.Join(preload, ":"))
+	entry, _, err := build.PreloadEnvironment(library(t), strings.Join(preload, ":"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
 /* Writes the profiles of all threads as the body of a metadata event, as described in
  * docs/dev/format.md. The threads may be running. The observer reads the same memory;
- * recorder/observed_profile_linux.go repeats its layout. */
+ * recorder/observe/profile_linux.go repeats its layout. */
 #include "layout.h"
 #include "profile.h"
 #include "syscall.h"

@@ -31,6 +31,8 @@ import (
 	"strings"
 
 	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/recorder/build"
+	"github.com/xray-tools/xray/recorder/observe"
 )
 
 func main() {
@@ -51,7 +53,7 @@ type bench struct {
 	dir    string // of sources and builds
 	runs   int    // of each mode in one process
 	rounds int    // processes of each program
-	lib    recorder.Library
+	lib    build.Library
 }
 
 // workload is a program that runs in all modes.
@@ -100,7 +102,7 @@ func run(args []string, stdout io.Writer) error {
 	if err := os.CopyFS(dir, programs); err != nil {
 		return err
 	}
-	lib, err := recorder.Build(context.Background(), "")
+	lib, err := build.Runtime(context.Background(), "")
 	if err != nil {
 		return err
 	}
@@ -134,7 +136,7 @@ func (b *bench) build(clang string, w workload) error {
 	source := func(name string) string { return filepath.Join(b.dir, "programs", name) }
 	common := slices.Concat([]string{"-O2", "-Wall", "-Wno-unused-command-line-argument", "-I", source("")}, w.flags)
 	cxx := strings.Replace(clang, "clang", "clang++", 1)
-	noStock, err := recorder.XRayFlags(context.Background(), clang, b.lib)
+	noStock, err := build.XRayFlags(context.Background(), clang, b.lib)
 	if err != nil {
 		return err
 	}
@@ -229,8 +231,8 @@ func (b *bench) measure(clang string, w workload) (samples, error) {
 // observed runs the program as `xray record` does, and returns the cost of recording if another
 // process writes the trace.
 func (b *bench) observed() ([]float64, error) {
-	options := recorder.ObserverOptions{Session: 1 + rand.Uint64N(1<<53-1), Key: recorder.NewKey(), Output: recorder.EscapeTemplate(filepath.Join(b.dir, "observed")) + ".%p"}
-	observer, err := recorder.Listen(options)
+	options := observe.Options{Session: 1 + rand.Uint64N(1<<53-1), Key: observe.NewKey(), Output: recorder.EscapeTemplate(filepath.Join(b.dir, "observed")) + ".%p"}
+	observer, err := observe.Listen(options)
 	if err != nil {
 		return nil, err
 	}

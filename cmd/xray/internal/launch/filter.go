@@ -10,12 +10,13 @@ import (
 
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/reader"
-	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/recorder/client"
+	"github.com/xray-tools/xray/recorder/observe"
 	"github.com/xray-tools/xray/report/label"
 )
 
 // nothingSelected says that flags select no function of some objects, and which one has no sleds.
-func nothingSelected(f *recorder.Filter, paths []string) string {
+func nothingSelected(f *observe.Filter, paths []string) string {
 	text := "--func and --exclude select no instrumented function of " + strings.Join(paths[:min(len(paths), 5)], ", ")
 	if f.Func != nil {
 		text += session.Sledless(paths, f.Func)
@@ -35,7 +36,7 @@ func ObjectPaths(objects []reader.Object) []string {
 
 // sendFilter tells a process to record the functions of the given objects that the filter keeps.
 // It returns their number and the recorder's answer.
-func sendFilter(ctx context.Context, p *recorder.Process, filter *recorder.Filter, objects []string) (data []byte, kept int, err error) {
+func sendFilter(ctx context.Context, p *client.Process, filter *observe.Filter, objects []string) (data []byte, kept int, err error) {
 	if filter.All() {
 		data, err = p.Do(ctx, nil, "filter")
 		return data, 0, err
@@ -56,7 +57,7 @@ func sendFilter(ctx context.Context, p *recorder.Process, filter *recorder.Filte
 
 // Choose tells a process to record the selected functions. It returns the recorder's answer, and the same
 // in words.
-func (plan *Plan) Choose(ctx context.Context, p *recorder.Process) (data []byte, text string, err error) {
+func (plan *Plan) Choose(ctx context.Context, p *client.Process) (data []byte, text string, err error) {
 	filter, err := plan.filter(plan.Streams)
 	if err != nil {
 		return nil, "", err
@@ -81,7 +82,7 @@ func (plan *Plan) Choose(ctx context.Context, p *recorder.Process) (data []byte,
 }
 
 // writeFilter writes a filter to a temporary file.
-func writeFilter(filter *recorder.Filter, objects []string) (path string, kept int, err error) {
+func writeFilter(filter *observe.Filter, objects []string) (path string, kept int, err error) {
 	file, err := os.CreateTemp("", "xray-filter-*")
 	if err != nil {
 		return "", 0, err
@@ -95,7 +96,7 @@ func writeFilter(filter *recorder.Filter, objects []string) (path string, kept i
 
 // chooseIn tells a process to record the functions of the given objects that the filter keeps. It says so if
 // there is none in the first objects of the program; before were known before.
-func (plan *Plan) chooseIn(ctx context.Context, p *recorder.Process, filter *recorder.Filter, before, objects []string) error {
+func (plan *Plan) chooseIn(ctx context.Context, p *client.Process, filter *observe.Filter, before, objects []string) error {
 	own := func(paths []string) []string {
 		return slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return slices.Contains(filter.Chosen, path) })
 	}
@@ -108,7 +109,7 @@ func (plan *Plan) chooseIn(ctx context.Context, p *recorder.Process, filter *rec
 
 // followObjects extends the filter of a process to objects that it loads, until ctx is done. The
 // filter covers known objects already.
-func (plan *Plan) followObjects(ctx context.Context, p *recorder.Process, filter *recorder.Filter, known []string) {
+func (plan *Plan) followObjects(ctx context.Context, p *client.Process, filter *observe.Filter, known []string) {
 	// Until a new object is noticed, the default applies to it.
 	const often = 200 * time.Millisecond
 	seen := int64(-1)
@@ -118,7 +119,7 @@ func (plan *Plan) followObjects(ctx context.Context, p *recorder.Process, filter
 			return
 		case <-time.After(often):
 		}
-		var status recorder.Status
+		var status client.Status
 		if _, err := p.Do(ctx, &status, "status"); err != nil || status.Objects == seen {
 			continue // not yet started, or it is ending, or nothing is new
 		}

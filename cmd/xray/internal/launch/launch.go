@@ -19,6 +19,8 @@ import (
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/recorder/build"
+	"github.com/xray-tools/xray/recorder/observe"
 )
 
 // Plan says what to record, and how. Flags fill it.
@@ -87,16 +89,16 @@ type Libcalls string
 
 // AddFlag adds the flag.
 func (c *Libcalls) AddFlag(f *pflag.FlagSet) {
-	f.StringVar((*string)(c), "libcalls", "", "also record C library calls; `LIST` selects the sets locks, io, sleep, alloc, copy, or all (default "+recorder.DefaultCallSets+")")
-	f.Lookup("libcalls").NoOptDefVal = recorder.DefaultCallSets
+	f.StringVar((*string)(c), "libcalls", "", "also record C library calls; `LIST` selects the sets locks, io, sleep, alloc, copy, or all (default "+build.DefaultCallSets+")")
+	f.Lookup("libcalls").NoOptDefVal = build.DefaultCallSets
 }
 
 // Sets returns the sets of libc functions.
-func (c Libcalls) Sets() ([]recorder.CallSet, error) {
+func (c Libcalls) Sets() ([]build.CallSet, error) {
 	if c == "" {
 		return nil, nil
 	}
-	sets, err := recorder.ParseCallSets(string(c))
+	sets, err := build.ParseCallSets(string(c))
 	if err != nil {
 		return nil, cli.Usagef("--libcalls: %w", err)
 	}
@@ -142,8 +144,8 @@ func (plan *Plan) Sums() bool { return plan.count || plan.profile }
 func (s *Selection) selects() bool { return s.Func != "" || s.Exclude != "" }
 
 // filter compiles the selection.
-func (s *Selection) filter(streams *cli.Streams) (*recorder.Filter, error) {
-	f := &recorder.Filter{Names: s.Options(streams)}
+func (s *Selection) filter(streams *cli.Streams) (*observe.Filter, error) {
+	f := &observe.Filter{Names: s.Options(streams)}
 	var err error
 	if f.Func, err = session.Regexp("func", s.Func); err != nil {
 		return nil, err
@@ -165,7 +167,7 @@ func CheckRing(size int64) error {
 
 // Build compiles the recorder unless it is in the cache. On a terminal it says why that
 // takes a moment. If it is interrupted, it leaves no files behind.
-func Build(ctx context.Context, streams *cli.Streams, cc string) (recorder.Library, error) {
+func Build(ctx context.Context, streams *cli.Streams, cc string) (build.Library, error) {
 	ctx, stop := UntilInterrupted(ctx)
 	defer stop()
 	if cli.IsTerminal(streams.Stderr.Raw) {
@@ -174,7 +176,7 @@ func Build(ctx context.Context, streams *cli.Streams, cc string) (recorder.Libra
 		})
 		defer message.Stop()
 	}
-	l, err := recorder.Build(ctx, cc)
+	l, err := build.Runtime(ctx, cc)
 	if err != nil && ctx.Err() != nil {
 		return l, errors.New("interrupted while compiling the recorder")
 	}

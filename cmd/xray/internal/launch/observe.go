@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
-	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/recorder/observe"
 )
 
 // Observe is the [partner] that writes traces for record. It runs until the last recorded process
@@ -22,7 +22,7 @@ import (
 //
 // It answers with the word "listening". If it cannot record scheduler events although it was
 // asked to, the reason follows. Then it reads the lines "started PID", with the process of the
-// program, and "settle". It answers the latter with a line of JSON, a [recorder.Observed].
+// program, and "settle". It answers the latter with a line of JSON, a [observe.Result].
 func Observe(ctx context.Context, streams *cli.Streams) error {
 	outliveRecord()
 	out := streams.Stdout
@@ -36,9 +36,9 @@ func Observe(ctx context.Context, streams *cli.Streams) error {
 		return err
 	}
 	if options.Budget > 0 {
-		recorder.StepBack()
+		observe.StepBack()
 	}
-	observer, err := recorder.Listen(options)
+	observer, err := observe.Listen(options)
 	if err != nil {
 		return err
 	}
@@ -83,18 +83,18 @@ func Observe(ctx context.Context, streams *cli.Streams) error {
 
 // observing is what the observer is told: its options, and the flags that select functions.
 type observing struct {
-	recorder.ObserverOptions
+	observe.Options
 	Selection
 	Libcalls []string // objects of --libcalls
 }
 
-func (o *observing) recorder(streams *cli.Streams) (recorder.ObserverOptions, error) {
+func (o *observing) recorder(streams *cli.Streams) (observe.Options, error) {
 	filter, err := o.filter(streams)
 	if err == nil && !filter.All() {
 		filter.Chosen = o.Libcalls
 		o.Filter = filter
 	}
-	return o.ObserverOptions, err
+	return o.Options, err
 }
 
 // terminationDelay is how long the observer continues after SIGTERM. The observed processes may end by the
@@ -102,7 +102,7 @@ func (o *observing) recorder(streams *cli.Streams) (recorder.ObserverOptions, er
 const terminationDelay = 2 * time.Second
 
 // tell does what a line says.
-func tell(observer *recorder.Observer, out io.Writer, line string) error {
+func tell(observer *observe.Observer, out io.Writer, line string) error {
 	command, rest, _ := strings.Cut(line, " ")
 	switch command {
 	case "started":
@@ -172,8 +172,8 @@ func (o *observer) started(pid int) { fmt.Fprintf(o.in, "started %d\n", pid) }
 
 // settle returns what was written for the processes that have ended. The observer continues
 // alone while others run.
-func (o *observer) settle() (*recorder.Observed, error) {
-	var observed recorder.Observed
+func (o *observer) settle() (*observe.Result, error) {
+	var observed observe.Result
 	_, err := fmt.Fprintln(o.in, "settle")
 	var line string
 	if err == nil {

@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/recorder/client"
+	"github.com/xray-tools/xray/recorder/live"
+	"github.com/xray-tools/xray/recorder/observe"
 	"github.com/xray-tools/xray/report/label"
 )
 
@@ -31,7 +34,7 @@ func (plan *Plan) Process(ctx context.Context, target string, d time.Duration) e
 	plan.WarnOfMarks(status.Exe)
 	path := recorder.ExpandTemplate(plan.Output, status.PID, filepath.Base(status.Exe))
 	// The recording ends with the process, however that ends.
-	var held *recorder.Held
+	var held *client.Held
 	image := ImageOf(p.PID)
 	_, file, err := plan.startStream(path, func(command string, file *os.File) (data []byte, err error) {
 		data, held, err = p.Hold(ctx, command, file)
@@ -45,17 +48,17 @@ func (plan *Plan) Process(ctx context.Context, target string, d time.Duration) e
 		_, _ = p.Do(context.WithoutCancel(ctx), nil, "stop")
 		return errors.Join(err, file.Close(), os.Remove(path))
 	}
-	var limiter *recorder.Limiter
+	var limiter *live.Limiter
 	if plan.Budget > 0 {
-		recorder.StepBack()
-		if limiter, err = recorder.NewLimiter(ctx, p, plan.Budget); err != nil {
+		observe.StepBack()
+		if limiter, err = live.NewLimiter(ctx, p, plan.Budget); err != nil {
 			_, _ = p.Do(context.WithoutCancel(ctx), nil, "stop")
 			return errors.Join(err, file.Close(), os.Remove(path))
 		}
 	}
 	var follower *schedFollower
 	if plan.Sched {
-		options := recorder.SchedOptions{PID: status.PID, Trace: path, Interrupts: plan.Interrupts}
+		options := observe.SchedOptions{PID: status.PID, Trace: path, Interrupts: plan.Interrupts}
 		if follower, err = plan.startFollower(options); err != nil {
 			return err
 		}
@@ -77,7 +80,7 @@ func (plan *Plan) Process(ctx context.Context, target string, d time.Duration) e
 	} else {
 		// The context may be done. The recording must end anyway.
 		_, err = p.Do(context.WithoutCancel(ctx), nil, "stop")
-		if errors.Is(err, recorder.ErrNoRecorder) || limiter != nil && limiter.Over() {
+		if errors.Is(err, client.ErrNoRecorder) || limiter != nil && limiter.Over() {
 			err = nil // it has ended
 		}
 	}
@@ -104,8 +107,8 @@ func (plan *Plan) Process(ctx context.Context, target string, d time.Duration) e
 
 // checkPatched returns an error if the recorder had to refuse all objects of a process that has begun to
 // record. It notes functions of libc that are not recorded everywhere.
-func (plan *Plan) checkPatched(ctx context.Context, p *recorder.Process) error {
-	var status recorder.Status
+func (plan *Plan) checkPatched(ctx context.Context, p *client.Process) error {
+	var status client.Status
 	_, err := p.Do(ctx, &status, "status")
 	if err == nil && status.LibcallsLeft > 0 {
 		plan.Say("%s: calls of %s of the C library are recorded only in part: some object also uses their addresses. To record all, start the program with xray record --libcalls",
@@ -119,9 +122,9 @@ func (plan *Plan) checkPatched(ctx context.Context, p *recorder.Process) error {
 
 // Reach finds the recorder of a process, and loads it into a process that was not prepared, with
 // rings and memory as planned, or of the default sizes for 0.
-func (plan *Plan) Reach(ctx context.Context, target string) (p *recorder.Process, status recorder.Status, err error) {
+func (plan *Plan) Reach(ctx context.Context, target string) (p *client.Process, status client.Status, err error) {
 	p, waited, err := plan.find(ctx, target, &status)
-	if !errors.Is(err, recorder.ErrNoRecorder) || p == nil || p.PID == 0 {
+	if !errors.Is(err, client.ErrNoRecorder) || p == nil || p.PID == 0 {
 		return p, status, err
 	}
 	if waited > 0 {
@@ -129,7 +132,7 @@ func (plan *Plan) Reach(ctx context.Context, target string) (p *recorder.Process
 	}
 	library, err := Build(ctx, plan.Streams, plan.Compiler)
 	if err == nil {
-		p, err = recorder.Attach(ctx, target, library, plan.Ring, plan.Memory)
+		p, err = client.Attach(ctx, target, library, plan.Ring, plan.Memory)
 	}
 	if err == nil {
 		_, err = p.Do(ctx, &status, "status")
@@ -139,17 +142,17 @@ func (plan *Plan) Reach(ctx context.Context, target string) (p *recorder.Process
 
 // find finds the recorder of a process. If the process has just started with the recorder, find waits until
 // that listens, for a few seconds. It returns how long it waited in vain, or 0.
-func (plan *Plan) find(ctx context.Context, target string, status *recorder.Status) (*recorder.Process, time.Duration, error) {
+func (plan *Plan) find(ctx context.Context, target string, status *client.Status) (*client.Process, time.Duration, error) {
 	const patience, short, often = 5 * time.Second, 500 * time.Millisecond, 5 * time.Millisecond
 	for began, told := time.Now(), false; ; Sleep(ctx, often) {
-		p, err := recorder.Dial(target)
+		p, err := client.Dial(target)
 		if err != nil {
 			return nil, 0, err
 		}
 		_, err = p.Do(ctx, status, "status")
 		waited := time.Since(began)
 		switch {
-		case !errors.Is(err, recorder.ErrNoRecorder) || ctx.Err() != nil || !p.IsStarting():
+		case !errors.Is(err, client.ErrNoRecorder) || ctx.Err() != nil || !p.IsStarting():
 			return p, 0, err
 		case waited > patience:
 			return p, waited, err
@@ -162,7 +165,7 @@ func (plan *Plan) find(ctx context.Context, target string, status *recorder.Stat
 
 // applyFilter tells a process to record the functions that the flags choose, in the objects that
 // are loaded now.
-func (plan *Plan) applyFilter(ctx context.Context, p *recorder.Process) (*recorder.Filter, []string, error) {
+func (plan *Plan) applyFilter(ctx context.Context, p *client.Process) (*observe.Filter, []string, error) {
 	filter, err := plan.filter(plan.Streams)
 	if err != nil {
 		return nil, nil, err
@@ -179,7 +182,7 @@ func (plan *Plan) applyFilter(ctx context.Context, p *recorder.Process) (*record
 }
 
 // loadCalls loads the objects that record functions of libc into a process, and returns their paths.
-func (plan *Plan) loadCalls(ctx context.Context, p *recorder.Process) (paths []string, err error) {
+func (plan *Plan) loadCalls(ctx context.Context, p *client.Process) (paths []string, err error) {
 	sets, err := plan.Libcalls.Sets()
 	if err != nil || len(sets) == 0 {
 		return nil, err
@@ -189,7 +192,7 @@ func (plan *Plan) loadCalls(ctx context.Context, p *recorder.Process) (paths []s
 		return nil, err
 	}
 	for _, path := range library.PreloadCalls(sets...) {
-		paths = append(paths, recorder.RealPath(path))
+		paths = append(paths, observe.RealPath(path))
 	}
 	return paths, p.LoadCalls(ctx, library, sets)
 }
@@ -200,7 +203,7 @@ func (plan *Plan) startStream(path string, start func(command string, file *os.F
 	if err := removeOld(recorder.EscapeTemplate(path)); err != nil {
 		return nil, nil, err
 	}
-	file, err := recorder.Create(path)
+	file, err := client.Create(path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -215,7 +218,7 @@ func (plan *Plan) startStream(path string, start func(command string, file *os.F
 
 // StartFile tells a process to record into the planned file, until the process ends or is told to stop.
 // It returns the recorder's answer.
-func (plan *Plan) StartFile(ctx context.Context, p *recorder.Process) ([]byte, error) {
+func (plan *Plan) StartFile(ctx context.Context, p *client.Process) ([]byte, error) {
 	data, file, err := plan.startStream(plan.Output, func(command string, file *os.File) ([]byte, error) {
 		return p.Do(ctx, nil, command, file)
 	})
@@ -228,7 +231,7 @@ func (plan *Plan) StartFile(ctx context.Context, p *recorder.Process) ([]byte, e
 // wait waits until ctx is done, the recording or the process is over, the duration has passed, or the
 // limiter has nothing more to limit. A duration of 0 has no end. wait reports whether the process has
 // ended the recording.
-func wait(ctx context.Context, p *recorder.Process, held *recorder.Held, limiter *recorder.Limiter, d time.Duration) bool {
+func wait(ctx context.Context, p *client.Process, held *client.Held, limiter *live.Limiter, d time.Duration) bool {
 	var after <-chan time.Time
 	if d > 0 {
 		after = time.After(d)
@@ -262,14 +265,14 @@ func wait(ctx context.Context, p *recorder.Process, held *recorder.Held, limiter
 
 // hasEnded reports whether a process has ended. When a thread other than the first executes a program, the
 // first thread ends before the others do, and the process looks dead for a moment.
-func hasEnded(p *recorder.Process) bool {
+func hasEnded(p *client.Process) bool {
 	threads, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", p.PID))
 	return len(threads) <= 1 && !p.Alive()
 }
 
 // whyOver says why a process has ended a recording that began when it executed the file image. It waits until
 // that is known, and returns "" if the process has ended.
-func whyOver(p *recorder.Process, image string) string {
+func whyOver(p *client.Process, image string) string {
 	const patience = time.Second // the connection ends before the process does, and before it has another image
 	for began := time.Now(); time.Since(began) < patience; time.Sleep(5 * time.Millisecond) {
 		if hasEnded(p) {
@@ -283,7 +286,7 @@ func whyOver(p *recorder.Process, image string) string {
 }
 
 // NeedRings returns an error if a process records into a file.
-func NeedRings(p *recorder.Process, status *recorder.Status) error {
+func NeedRings(p *client.Process, status *client.Status) error {
 	if status.Recording && (status.Stream != nil || status.ObservedStream) {
 		return fmt.Errorf("%s is being recorded into a file, so it has no ring buffers to read. End that recording first. For details, run xray ctl %s status", p, p.Target())
 	}
@@ -292,7 +295,7 @@ func NeedRings(p *recorder.Process, status *recorder.Status) error {
 
 // HoldRings has a process record into its rings. The recording ends when end is called, or when this
 // process ends.
-func (plan *Plan) HoldRings(ctx context.Context, p *recorder.Process) (end func(), err error) {
+func (plan *Plan) HoldRings(ctx context.Context, p *client.Process) (end func(), err error) {
 	filter, known, err := plan.applyFilter(ctx, p)
 	if err != nil {
 		return nil, err
@@ -325,4 +328,4 @@ func ImageOf(pid int) string {
 
 // IsGone reports whether a process has ended, or is about to: then it has no memory, but still looks alive for
 // a moment.
-func IsGone(p *recorder.Process) bool { return !p.Alive() || p.PID != 0 && ImageOf(p.PID) == "" }
+func IsGone(p *client.Process) bool { return !p.Alive() || p.PID != 0 && ImageOf(p.PID) == "" }

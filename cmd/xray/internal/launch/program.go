@@ -19,6 +19,8 @@ import (
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/internal/fileio"
 	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/recorder/build"
+	"github.com/xray-tools/xray/recorder/observe"
 )
 
 // Program runs a program with the recorder, and reports what was recorded.
@@ -48,7 +50,7 @@ func (plan *Plan) program(ctx context.Context, args []string, stdout io.Writer) 
 const sigsys = 31
 
 // report reports failures, and then what was recorded. It returns the exit status.
-func (plan *Plan) report(l *launch, observed *recorder.Observed, status int) error {
+func (plan *Plan) report(l *launch, observed *observe.Result, status int) error {
 	refused := false
 	for _, t := range observed.Traces {
 		if t.Problem != "" {
@@ -116,10 +118,10 @@ func (plan *Plan) prepare(ctx context.Context, args []string, stdout io.Writer) 
 	if err != nil {
 		return nil, plan.cannotRun(err)
 	}
-	program, err := recorder.Inspect(path)
+	program, err := build.Inspect(path)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		program = &recorder.Program{Path: path} // not readable, but it may run
+		program = &build.Program{Path: path} // not readable, but it may run
 	case err != nil:
 		return nil, err
 	}
@@ -129,7 +131,7 @@ func (plan *Plan) prepare(ctx context.Context, args []string, stdout io.Writer) 
 		return nil, err
 	}
 	o.Session = 1 + rand.Uint64N(1<<53-1) // JSON numbers are exact up to 1<<53
-	observing := observing{Selection: plan.Selection, ObserverOptions: o.Observing()}
+	observing := observing{Selection: plan.Selection, Options: observe.For(o)}
 	o.Observer = observing.Address()
 	if err := plan.preload(ctx, l, program); err != nil {
 		return nil, err
@@ -158,7 +160,7 @@ func (plan *Plan) Run(ctx context.Context, args []string, onStart func(pid int))
 	if err != nil {
 		return 0, plan.cannotRun(err)
 	}
-	program, err := recorder.Inspect(path)
+	program, err := build.Inspect(path)
 	if err != nil {
 		return 0, err
 	}
@@ -176,7 +178,7 @@ func (plan *Plan) Run(ctx context.Context, args []string, onStart func(pid int))
 
 // preload sets the environment of a program. It preloads the recorder unless the program contains it,
 // and for --libcalls the objects that record functions of libc. It adds these objects to l.objects.
-func (plan *Plan) preload(ctx context.Context, l *launch, program *recorder.Program) error {
+func (plan *Plan) preload(ctx context.Context, l *launch, program *build.Program) error {
 	l.cmd.Env = os.Environ()
 	sets, err := plan.Libcalls.Sets()
 	if err != nil || program.Linked && len(sets) == 0 {
@@ -190,11 +192,11 @@ func (plan *Plan) preload(ctx context.Context, l *launch, program *recorder.Prog
 		return err
 	}
 	for _, path := range library.PreloadCalls(sets...) {
-		l.objects = append(l.objects, recorder.RealPath(path))
+		l.objects = append(l.objects, observe.RealPath(path))
 	}
-	preload := recorder.PreloadEnvironment
+	preload := build.PreloadEnvironment
 	if program.Linked {
-		preload = recorder.PreloadCallsEnvironment
+		preload = build.PreloadCallsEnvironment
 	}
 	already := os.Getenv("LD_PRELOAD")
 	entry, added, err := preload(library, already, sets...)
@@ -213,13 +215,13 @@ func (plan *Plan) preload(ctx context.Context, l *launch, program *recorder.Prog
 }
 
 // findSleds finds out whether the program and its objects are instrumented.
-func (plan *Plan) findSleds(ctx context.Context, l *launch, program *recorder.Program) {
+func (plan *Plan) findSleds(ctx context.Context, l *launch, program *build.Program) {
 	shared, _ := program.Objects(ctx) // without them, the summary knows less
 	for _, path := range append([]string{program.Path}, shared...) {
-		l.objects = append(l.objects, recorder.RealPath(path))
+		l.objects = append(l.objects, observe.RealPath(path))
 	}
-	l.sleds = slices.ContainsFunc(l.objects, recorder.HasSleds)
-	if slices.ContainsFunc(l.objects, recorder.HasHooks) || program.Linked && !l.sleds {
+	l.sleds = slices.ContainsFunc(l.objects, build.HasSleds)
+	if slices.ContainsFunc(l.objects, build.HasHooks) || program.Linked && !l.sleds {
 		plan.warnOfHooks(program)
 	}
 	plan.WarnOfMarks(program.Path)
@@ -236,7 +238,7 @@ func (plan *Plan) WarnOfMarks(program string) {
 	case plan.Budget > 0:
 		flag = "--budget leaves out no calls"
 	}
-	if flag != "" && recorder.AlwaysInstrumented(program) {
+	if flag != "" && build.AlwaysInstrumented(program) {
 		plan.Say("warning: %s: %s, because %s", program, flag, MarksText)
 	}
 }
@@ -253,7 +255,7 @@ func (plan *Plan) warnOfSched(why string) {
 }
 
 // warnOfHooks warns of flags that do not apply to functions without sleds.
-func (plan *Plan) warnOfHooks(program *recorder.Program) {
+func (plan *Plan) warnOfHooks(program *build.Program) {
 	const functions = "%s: functions instrumented by GCC are %s"
 	if plan.selects() && plan.Depth == 0 {
 		plan.Say(functions, program.Path, "all recorded: --func and --exclude apply only to functions instrumented by clang")
@@ -367,7 +369,7 @@ func (l *launch) listing() (map[string]bool, error) {
 }
 
 // written lists the new traces of processes that have ended.
-func (l *launch) written(observed *recorder.Observed) []string {
+func (l *launch) written(observed *observe.Result) []string {
 	after, err := l.listing()
 	if err != nil {
 		after = make(map[string]bool)

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
-	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/recorder/observe"
 )
 
 // FollowSched is the [partner] that reads the scheduler's events for record -p. It answers with the word
@@ -14,11 +14,11 @@ import (
 func FollowSched(streams *cli.Streams) error {
 	outliveRecord()
 	in := bufio.NewScanner(streams.Stdin)
-	var options recorder.SchedOptions
+	var options observe.SchedOptions
 	if err := readOptions(in, &options); err != nil {
 		return err
 	}
-	f, err := recorder.FollowSched(options)
+	f, err := observe.FollowSched(options)
 	if err != nil {
 		ready(streams.Stdout, "following", err.Error())
 		return nil
@@ -34,7 +34,7 @@ type schedFollower struct{ *partner }
 
 // startFollower starts the process and waits until it reads events. If it cannot, it reports the
 // reason and returns nil.
-func (plan *Plan) startFollower(options recorder.SchedOptions) (*schedFollower, error) {
+func (plan *Plan) startFollower(options observe.SchedOptions) (*schedFollower, error) {
 	p, err := newPartner("follow-sched")
 	if err != nil {
 		return nil, err

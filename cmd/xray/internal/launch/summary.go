@@ -19,6 +19,8 @@ import (
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/recorder/build"
+	"github.com/xray-tools/xray/recorder/observe"
 	"github.com/xray-tools/xray/report/label"
 )
 
@@ -37,7 +39,7 @@ type Recorded struct {
 	waited     time.Duration
 	memory     reader.Memory // the sums and extremes of all processes
 	left       bool          // instrumented programs could not load the recorder
-	running    []recorder.ObservedProcess
+	running    []observe.Process
 	unreadable error
 	cost       recordingCost
 	windows    int // of the recording with the most
@@ -161,7 +163,7 @@ func (r *Recorded) Summary(sleds bool) string {
 	case len(r.paths) == 0 && r.left:
 		return "nothing was recorded: see above"
 	case len(r.paths) == 0 && !sleds:
-		return "nothing was recorded: " + recorder.ErrNotInstrumented.Error()
+		return "nothing was recorded: " + build.ErrNotInstrumented.Error()
 	case len(r.paths) == 0:
 		return "nothing was recorded: the program exited before the recorder was ready"
 	}
@@ -294,7 +296,7 @@ func (r *Recorded) What() string {
 func (r *Recorded) warnings() []string {
 	var parts []string
 	if r.functions == 0 && r.refusals == nil {
-		parts = append(parts, recorder.ErrNotInstrumented.Error())
+		parts = append(parts, build.ErrNotInstrumented.Error())
 	}
 	if r.memory.Most > 0 {
 		parts = append(parts, memoryText(&r.memory))

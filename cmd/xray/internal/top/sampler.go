@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/xray-tools/xray/reader"
-	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/recorder/live"
 )
 
-// Source is the rings of a process. [recorder.Live] implements it.
+// Source is the rings of a process. [live.Reader] implements it.
 type Source interface {
-	Read(ctx context.Context, each func(recorder.RootCall)) (recorder.LiveState, error)
+	Read(ctx context.Context, each func(live.RootCall)) (live.State, error)
 	Newest() uint64
 	WriteTrace(w io.Writer, from, to uint64, edit func(*reader.Recording)) error
 }
@@ -171,7 +171,7 @@ func (s *Sampler) begin(ctx context.Context) error {
 	return nil
 }
 
-func ignore(recorder.RootCall) {}
+func ignore(live.RootCall) {}
 
 // observe reads the rings until the interval ends, or until the budget for it is spent.
 func (s *Sampler) observe(ctx context.Context, i *Interval) error {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/xray-tools/xray/reader"
-	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/recorder/live"
 )
 
 // machine is a process, its rings and the time. A tick is a nanosecond.
@@ -45,16 +45,16 @@ func (m *machine) Stop(context.Context) error {
 
 func (m *machine) Newest() uint64 { return uint64(m.now) }
 
-func (m *machine) Read(context.Context, func(recorder.RootCall)) (recorder.LiveState, error) {
+func (m *machine) Read(context.Context, func(live.RootCall)) (live.State, error) {
 	if m.ended {
-		return recorder.LiveState{}, errors.New("ended")
+		return live.State{}, errors.New("ended")
 	}
 	records := 0.0
 	if m.recording {
 		records = (m.now - m.read).Seconds() * m.rate
 	}
 	m.read = m.now
-	s := recorder.LiveState{Bytes: int64(records) * recordSize}
+	s := live.State{Bytes: int64(records) * recordSize}
 	if m.ring > 0 {
 		s.Fill = min(1, records/m.ring)
 	}

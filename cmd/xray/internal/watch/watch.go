@@ -11,13 +11,13 @@ import (
 
 	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/reader"
-	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/recorder/live"
 )
 
-// Source is a watched process. [recorder.Live] implements it.
+// Source is a watched process. [live.Reader] implements it.
 type Source interface {
 	// Read reads the new records, and calls each with the calls of roots that have ended.
-	Read(ctx context.Context, each func(recorder.RootCall)) (recorder.LiveState, error)
+	Read(ctx context.Context, each func(live.RootCall)) (live.State, error)
 	// Newest is the TSC up to which everything was read.
 	Newest() uint64
 	// NoteWaits notes which threads wait, for a trace that is written after the process has ended, and returns how many.
@@ -60,12 +60,12 @@ type Watcher struct {
 	Stats   Stats
 
 	durations map[reader.FuncID]*durations
-	waiting   []recorder.RootCall // slow calls that are not written yet
-	lastTo    uint64              // end of the last trace
-	last      time.Time           // when it was written
-	usual     *recorder.RootCall  // a call to write as a usual one
-	usualAt   time.Time           // when the last usual one was written
-	rate      float64             // bytes per second that are recorded
+	waiting   []live.RootCall // slow calls that are not written yet
+	lastTo    uint64          // end of the last trace
+	last      time.Time       // when it was written
+	usual     *live.RootCall  // a call to write as a usual one
+	usualAt   time.Time       // when the last usual one was written
+	rate      float64         // bytes per second that are recorded
 	lastRead  time.Time
 }
 
@@ -123,7 +123,7 @@ func (w *Watcher) Finish(ctx context.Context) {
 }
 
 // Round reads once, and writes the traces that are due. The error is that of reading.
-func (w *Watcher) Round(ctx context.Context) (recorder.LiveState, error) {
+func (w *Watcher) Round(ctx context.Context) (live.State, error) {
 	before := len(w.waiting)
 	state, err := w.source.Read(ctx, w.ended)
 	if err != nil {
@@ -154,7 +154,7 @@ func (w *Watcher) Round(ctx context.Context) (recorder.LiveState, error) {
 // Calls that are slow and still open belong in the same trace, so that no slow call is in two
 // traces. Another call that becomes slow later is shorter than those that wait: it cannot enclose
 // them.
-func (w *Watcher) ready(state *recorder.LiveState, newest uint64) (to uint64, ready bool) {
+func (w *Watcher) ready(state *live.State, newest uint64) (to uint64, ready bool) {
 	first, last, shortest := w.waiting[0].End, uint64(0), uint64(math.MaxUint64)
 	for _, c := range w.waiting {
 		first, last, shortest = min(first, c.End), max(last, c.End), min(shortest, c.End-c.Start)
@@ -168,7 +168,7 @@ func (w *Watcher) ready(state *recorder.LiveState, newest uint64) (to uint64, re
 }
 
 // ended handles a call of a root that has ended.
-func (w *Watcher) ended(c recorder.RootCall) {
+func (w *Watcher) ended(c live.RootCall) {
 	w.Stats.Calls++
 	duration := c.End - c.Start
 	if w.isSlow(c.Func, duration, c.End) {
@@ -343,7 +343,7 @@ func (w *Watcher) watched(fn reader.FuncID) *reader.Watched {
 func (w *Watcher) write(to uint64) {
 	calls := w.waiting
 	w.waiting = nil
-	longest := slices.MaxFunc(calls, func(a, b recorder.RootCall) int {
+	longest := slices.MaxFunc(calls, func(a, b live.RootCall) int {
 		return int(min(a.End-a.Start, 1<<62)) - int(min(b.End-b.Start, 1<<62))
 	})
 	start := longest.Start
@@ -404,7 +404,7 @@ func (w *Watcher) add(e *Entry, fn reader.FuncID, from, to uint64) (written bool
 	return true, nil
 }
 
-func (w *Watcher) entry(c *recorder.RootCall, from, to uint64) *Entry {
+func (w *Watcher) entry(c *live.RootCall, from, to uint64) *Entry {
 	r := w.source.Recording()
 	return &Entry{
 		Time: w.wall(c.Start), Function: w.options.Name(c.Func), DurationNS: w.nanos(c.End - c.Start),

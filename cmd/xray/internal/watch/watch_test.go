@@ -13,24 +13,24 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/xray-tools/xray/reader"
-	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/recorder/live"
 )
 
 // script is a process whose clock ticks once a microsecond. Each Read takes one round.
 type script struct {
-	rounds  [][]recorder.RootCall
+	rounds  [][]live.RootCall
 	now     []uint64 // Newest after each round
 	oldest  []uint64 // open calls after each round; may be nil
 	round   int
 	written []string
 }
 
-func (s *script) Read(_ context.Context, each func(recorder.RootCall)) (recorder.LiveState, error) {
+func (s *script) Read(_ context.Context, each func(live.RootCall)) (live.State, error) {
 	for _, c := range s.rounds[s.round] {
 		each(c)
 	}
 	s.round++
-	state := recorder.LiveState{}
+	state := live.State{}
 	if s.oldest != nil {
 		state.Oldest = s.oldest[s.round-1]
 	}
@@ -67,13 +67,13 @@ func run(t *testing.T, s *script, limits Limits, o Options) (*Watcher, []Entry) 
 	return w, entries
 }
 
-func call(start, end uint64) recorder.RootCall {
-	return recorder.RootCall{Func: 1, TID: 3, Start: start, End: end}
+func call(start, end uint64) live.RootCall {
+	return live.RootCall{Func: 1, TID: 3, Start: start, End: end}
 }
 
 func TestWatcher(t *testing.T) {
 	s := &script{
-		rounds: [][]recorder.RootCall{
+		rounds: [][]live.RootCall{
 			{call(100, 200)},          // not slow
 			{call(5000, 6001)},        // slow; its margin has not passed
 			{call(6300, 6400)},        //
@@ -118,7 +118,7 @@ func TestWatcherQuantile(t *testing.T) {
 	s := &script{}
 	at := uint64(0)
 	round := func(duration uint64) {
-		s.rounds = append(s.rounds, []recorder.RootCall{call(at+1, at+1+duration)})
+		s.rounds = append(s.rounds, []live.RootCall{call(at+1, at+1+duration)})
 		at += 2 + duration
 		s.now = append(s.now, at)
 	}
@@ -147,7 +147,7 @@ func TestWatcherQuantile(t *testing.T) {
 // A slow call that is still open belongs in the same trace, unless that takes too long.
 func TestWatcherWaitsForOpenCalls(t *testing.T) {
 	s := &script{
-		rounds: [][]recorder.RootCall{{call(2000, 5000)}, {}, {call(1000, 9000)}, {call(10_000, 15_000)}, {}},
+		rounds: [][]live.RootCall{{call(2000, 5000)}, {}, {call(1000, 9000)}, {call(10_000, 15_000)}, {}},
 		now:    []uint64{6000, 7000, 9500, 16_000, 1_015_000},
 		oldest: []uint64{1000, 1000, 0, 500, 500},
 	}
@@ -167,7 +167,7 @@ func TestWatcherWaitsForOpenCalls(t *testing.T) {
 // --every limits traces, and slow calls without one are counted.
 func TestWatcherEvery(t *testing.T) {
 	s := &script{
-		rounds: [][]recorder.RootCall{{call(1, 5000)}, {call(6000, 9000), call(9100, 9200)}, {}},
+		rounds: [][]live.RootCall{{call(1, 5000)}, {call(6000, 9000), call(9100, 9200)}, {}},
 		now:    []uint64{5100, 9300, 9400},
 	}
 	w, _ := run(t, s, Limits{}, Options{Over: time.Millisecond, Every: time.Hour})
@@ -181,7 +181,7 @@ func TestWatcherEvery(t *testing.T) {
 // short, whatever a process claims.
 func TestTimesOfEntries(t *testing.T) {
 	w := &Watcher{source: &script{}, options: Options{Name: func(reader.FuncID) string { return "root" }}}
-	if e := w.entry(&recorder.RootCall{Start: 100, End: 300}, 250, 90); e.FromNS != 150_000 || e.ToNS != -10_000 {
+	if e := w.entry(&live.RootCall{Start: 100, End: 300}, 250, 90); e.FromNS != 150_000 || e.ToNS != -10_000 {
 		t.Errorf("from %d to %d ns", e.FromNS, e.ToNS)
 	}
 	if e := w.after(0, math.MaxUint64); e != math.MaxInt64 {
@@ -196,7 +196,7 @@ func TestTimesOfEntries(t *testing.T) {
 
 func TestWatcherUsual(t *testing.T) {
 	s := &script{
-		rounds: [][]recorder.RootCall{{call(1, 5000)}, {call(4900, 5200)}, {call(5300, 5400)}},
+		rounds: [][]live.RootCall{{call(1, 5000)}, {call(4900, 5200)}, {call(5300, 5400)}},
 		now:    []uint64{5001, 5250, 5500},
 	}
 	_, entries := run(t, s, Limits{Usual: 5}, Options{Over: time.Millisecond})
@@ -218,7 +218,7 @@ func TestWatcherLongest(t *testing.T) {
 		s := &script{}
 		random := rand.New(rand.NewPCG(1, 2))
 		round := func(at, duration uint64) {
-			s.rounds = append(s.rounds, []recorder.RootCall{call(at, at+duration)})
+			s.rounds = append(s.rounds, []live.RootCall{call(at, at+duration)})
 			s.now = append(s.now, at+duration)
 		}
 		const minutes = 5
