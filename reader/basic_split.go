@@ -88,7 +88,7 @@ func (s *splitter) split(c *chunk) {
 	start, n := 0, len(c.data)/basicRecordSize
 	for i := 0; i < n; i++ {
 		if s.little && s.key != 0 {
-			if i += s.usual(c.data[i*basicRecordSize:]); i == n {
+			if i += s.fast(c.data[i*basicRecordSize:]); i == n {
 				break
 			}
 		}
@@ -124,9 +124,9 @@ func (s *splitter) split(c *chunk) {
 	}
 }
 
-// usual counts the records at the start of data that are entries, exits and tail exits of
+// fast counts the records at the start of data that are entries, exits and tail exits of
 // the current thread. It handles nearly all records.
-func (s *splitter) usual(data []byte) int {
+func (s *splitter) fast(data []byte) int {
 	key, mask := s.key, s.mask
 	i := 0
 	for ; i <= len(data)-basicRecordSize; i += basicRecordSize {

@@ -70,10 +70,10 @@ func (d *Doc) keys(c *column) []string {
 	return []string{c.key}
 }
 
-// prefix returns the prefix of the keys of a column: none if its key is the usual one of
+// prefix returns the prefix of the keys of a column: none if its key is the standard one of
 // its kind.
-func prefix(key, usual string) string {
-	if key == usual {
+func prefix(key, standard string) string {
+	if key == standard {
 		return ""
 	}
 	return key + "_"

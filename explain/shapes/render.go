@@ -134,7 +134,7 @@ func differences(s *Shape) *report.TableNode {
 	return report.Table("differences", s.Differences,
 		report.Path("path", func(d *Difference) []reader.FuncID { return d.Path }),
 		report.Count("calls", func(d *Difference) uint64 { return d.Calls }),
-		report.Count("usual_calls", func(d *Difference) uint64 { return d.Usual }),
+		report.Count("usual_calls", func(d *Difference) uint64 { return d.Common }),
 	)
 }
 
@@ -162,8 +162,8 @@ func words(list []Difference, names symbolize.Names) string {
 		switch {
 		case d.Calls == 0:
 			parts = append(parts, "- "+name)
-		case d.Usual > 0:
-			parts = append(parts, fmt.Sprintf("%s %dx (%dx)", name, d.Calls, d.Usual))
+		case d.Common > 0:
+			parts = append(parts, fmt.Sprintf("%s %dx (%dx)", name, d.Calls, d.Common))
 		case d.Calls > 1:
 			parts = append(parts, fmt.Sprintf("+ %s %dx", name, d.Calls))
 		default:

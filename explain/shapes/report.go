@@ -43,10 +43,10 @@ type Shape struct {
 // also omits paths whose number of calls changes by the same factor as their caller's.
 type Difference struct {
 	Path []reader.FuncID // from the root down
-	// Calls and Usual are the numbers of calls here and in the most common shape, or 0.
+	// Calls and Common are the numbers of calls here and in the most common shape, or 0.
 	// Without Options.ExactCounts they are lower bounds, and the exact number is less than
 	// twice as high.
-	Calls, Usual uint64
+	Calls, Common uint64
 }
 
 // Report makes the report.
@@ -58,7 +58,7 @@ func (a *Analysis) Report(c reader.Clock) *Report {
 	}
 	count := func(hash uint64) uint64 { return a.shapes[hash].count() }
 	// If several are equally common, MaxFunc takes the earliest.
-	usual := slices.MaxFunc(hashes, func(x, y uint64) int { return cmp.Compare(count(x), count(y)) })
+	common := slices.MaxFunc(hashes, func(x, y uint64) int { return cmp.Compare(count(x), count(y)) })
 	for _, hash := range hashes {
 		s := a.shapes[hash]
 		r.Invocations += count(hash)
@@ -66,11 +66,11 @@ func (a *Analysis) Report(c reader.Clock) *Report {
 			ID: hash, Count: count(hash), Error: s.before, Median: s.durations.Quantile(0.5), P99: s.durations.Quantile(0.99),
 			Approximate: s.durations.Approximate(),
 			Thread:      s.example.Thread, Start: s.example.Start, Duration: s.example.Duration,
-			Differences: a.differences(s, a.shapes[usual]),
+			Differences: a.differences(s, a.shapes[common]),
 		})
 	}
 	slices.SortStableFunc(r.Shapes, func(x, y Shape) int {
-		switch usual {
+		switch common {
 		case x.ID:
 			return -1
 		case y.ID:
@@ -82,13 +82,13 @@ func (a *Analysis) Report(c reader.Clock) *Report {
 }
 
 // differences compares two shapes.
-func (a *Analysis) differences(s, usual *shape) []Difference {
+func (a *Analysis) differences(s, common *shape) []Difference {
 	type pair struct{ here, there uint64 }
 	counts := make(map[calls.PathID]pair)
 	for _, st := range s.steps {
 		counts[st.path] = pair{here: st.count}
 	}
-	for _, st := range usual.steps {
+	for _, st := range common.steps {
 		counts[st.path] = pair{counts[st.path].here, st.count}
 	}
 	var list []Difference

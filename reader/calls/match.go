@@ -91,13 +91,13 @@ type shard struct {
 	countedPaths, countedBytes int64
 	discards                   bool // the sink was replaced, because a limit was exceeded
 	// The hot loop, for this shard's options; nil if every record takes the general way.
-	usualFDR, usualBasic usualLoop
+	fastFDR, fastBasic fastLoop
 }
 
 func newShard(opts *Options, limits *limits, sink Sink) *shard {
 	s := &shard{opts: opts, limits: limits, sink: sink, calls: new([batchCalls]Call)}
 	if opts.Alias == nil && opts.cuts == nil && (opts.RootDepth == 0 || opts.RootDepth == 1) {
-		s.usualFDR, s.usualBasic = usualFor(opts)
+		s.fastFDR, s.fastBasic = fastFor(opts)
 	}
 	if opts.CanCall != nil {
 		s.callable = new(callable)
@@ -266,7 +266,7 @@ func (s *shard) packed(th *thread, p *reader.Packed) error {
 			hidden, offset = r.hide(th), th.offset
 		}
 		if th.left == 0 && !th.awaits && !th.span.group && th.span.since == 0 {
-			s.usual(th, &r)
+			s.fast(th, &r)
 		}
 	}
 	return nil

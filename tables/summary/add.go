@@ -16,9 +16,9 @@ type rowAdder struct {
 	functions []seenFunction
 	others    map[functionTexts]reader.FuncID
 	// stack has the path of the previous row at each depth, and last the most recent child of each.
-	stack []calls.PathID
-	paths []calls.PathID // of a batch
-	usual []usualSums    // by path, not yet in the group; small enough for the CPU cache
+	stack  []calls.PathID
+	paths  []calls.PathID // of a batch
+	common []commonSums   // by path, not yet in the group; small enough for the CPU cache
 }
 
 // settle applies all deferred additions to the group.
@@ -27,10 +27,10 @@ func (g *Group) settle() {
 	if g.adder == nil {
 		return
 	}
-	for path := range g.adder.usual {
-		g.sums[path].usualSums.add(&g.adder.usual[path])
+	for path := range g.adder.common {
+		g.sums[path].commonSums.add(&g.adder.common[path])
 	}
-	g.adder.usual = g.adder.usual[:0]
+	g.adder.common = g.adder.common[:0]
 }
 
 type functionTexts struct {
@@ -77,13 +77,13 @@ func (a *rowAdder) orderedRows(b *batch) error {
 		a.stack = append(a.stack[:depth+1], path)
 		a.paths = append(a.paths, path)
 	}
-	if n := a.g.paths.Len() - len(a.usual); n > 0 {
-		a.usual = append(a.usual, make([]usualSums, n)...)
+	if n := a.g.paths.Len() - len(a.common); n > 0 {
+		a.common = append(a.common, make([]commonSums, n)...)
 	}
 	for i, path := range a.paths {
-		row := usualSums{Calls: uint64(b.values[0][i]), Time: uint64(b.values[1][i]), Self: uint64(b.values[2][i]), OffKnown: !b.noOff[i]}
+		row := commonSums{Calls: uint64(b.values[0][i]), Time: uint64(b.values[1][i]), Self: uint64(b.values[2][i]), OffKnown: !b.noOff[i]}
 		row.Min, row.Max = b.extremes(i)
-		a.usual[path].add(&row)
+		a.common[path].add(&row)
 	}
 	firstBin := 0
 	for i, path := range a.paths {

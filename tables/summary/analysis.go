@@ -235,8 +235,8 @@ func (a *Analysis) folded(path calls.PathID, n, self uint64) {
 // addSum adds the calls of a path that the recorder summed up.
 func (t *table) addSum(slot int, p *calls.Sum, k *scale) {
 	o := Sums{
-		usualSums: usualSums{Calls: p.Count, Time: p.Total, Self: p.Self, Min: p.Min, Max: p.Max},
-		Open:      p.Open, OpenTime: p.OpenTotal, OpenSelf: p.OpenSelf, Nested: addSaturating(p.Nested, p.OpenNested),
+		commonSums: commonSums{Calls: p.Count, Time: p.Total, Self: p.Self, Min: p.Min, Max: p.Max},
+		Open:       p.Open, OpenTime: p.OpenTotal, OpenSelf: p.OpenSelf, Nested: addSaturating(p.Nested, p.OpenNested),
 		Blocked: p.SelfOff.Blocked, Queued: p.SelfOff.Queued,
 	}
 	if p.Spread() == 0 {

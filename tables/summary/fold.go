@@ -269,7 +269,7 @@ func (f *folder) add(g *Group) {
 			f.kept.addPath(id, s, g, path)
 			continue
 		}
-		known := Sums{usualSums: usualSums{OffKnown: s.OffKnown}}
+		known := Sums{commonSums: commonSums{OffKnown: s.OffKnown}}
 		folded := known
 		folded.Folded, folded.FoldedSelf = addSaturating(s.Calls, s.Open), addSaturating(s.Self, s.OpenSelf)
 		f.kept.sums[id].add(&folded)

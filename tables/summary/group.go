@@ -58,7 +58,7 @@ const (
 
 // Sums are the values of a path. Times are in the unit of the key, and saturate.
 type Sums struct {
-	usualSums
+	commonSums
 	// Open calls had not ended.
 	Open, OpenTime, OpenSelf uint64
 	// Nested is the part of Time and OpenTime in calls made while another call of the
@@ -75,8 +75,8 @@ type Sums struct {
 	Folded, FoldedSelf uint64
 }
 
-// usualSums are the values that nearly every row has.
-type usualSums struct {
+// commonSums are the values that nearly every row has.
+type commonSums struct {
 	Calls, Time, Self uint64 // calls that ended
 	Min, Max          uint64 // of their durations; meaningless while Calls is 0, unknown if Min > Max
 	// OffKnown says that OnCPU, Blocked and Queued are known for at least some calls. They are
@@ -85,17 +85,17 @@ type usualSums struct {
 }
 
 func (s *Sums) add(o *Sums) {
-	s.usualSums.add(&o.usualSums)
+	s.commonSums.add(&o.commonSums)
 	to, from := s.counters(), o.counters()
 	for i := addedCalls; i < len(to); i++ {
 		*to[i] = addSaturating(*to[i], *from[i])
 	}
 }
 
-// addedCalls is the number of counters in usualSums, which come first.
+// addedCalls is the number of counters in commonSums, which come first.
 const addedCalls = 3
 
-func (s *usualSums) add(o *usualSums) {
+func (s *commonSums) add(o *commonSums) {
 	if o.Calls > 0 {
 		if s.Calls == 0 {
 			s.Min, s.Max = o.Min, o.Max

@@ -74,7 +74,7 @@ func drawGroup(t *rapid.T) *Group {
 }
 
 func addCall(g *Group, path calls.PathID, duration uint64, off bool) {
-	s := Sums{usualSums: usualSums{Calls: 1, Time: duration, Self: duration / 3, Min: duration, Max: duration, OffKnown: off}, Untimed: 2}
+	s := Sums{commonSums: commonSums{Calls: 1, Time: duration, Self: duration / 3, Min: duration, Max: duration, OffKnown: off}, Untimed: 2}
 	if off {
 		s.Blocked, s.OnCPU = s.Self/2, s.Self-s.Self/2
 	}

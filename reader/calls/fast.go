@@ -6,7 +6,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// on and off are type arguments that specialize usual. Their lengths are constants in each
+// on and off are type arguments that specialize fast. Their lengths are constants in each
 // version. A variable would take a register and a test for every record.
 type (
 	on  [1]struct{}
@@ -20,10 +20,10 @@ func isOn[T onOff]() bool {
 	return len(t) == 1
 }
 
-// usualLoop is a version of usual.
-type usualLoop func(s *shard, records []byte, offset uint64, at cursor) (int, cursor)
+// fastLoop is a version of fast.
+type fastLoop func(s *shard, records []byte, offset uint64, at cursor) (int, cursor)
 
-// cursor is what usual changes with each call. It is passed and returned in registers: a loop
+// cursor is what fast changes with each call. It is passed and returned in registers: a loop
 // that also kept a pointer to the thread would run out of them.
 type cursor struct {
 	top, deepest uint8
@@ -31,40 +31,40 @@ type cursor struct {
 	last         uint64 // time of the latest record
 }
 
-// usualFor returns the versions of usual for FDR and basic records.
-func usualFor(opts *Options) (fdr, basic usualLoop) {
+// fastFor returns the versions of fast for FDR and basic records.
+func fastFor(opts *Options) (fdr, basic fastLoop) {
 	switch code := opts.Continue != nil || opts.CanCall != nil; {
 	case opts.CanCall != nil && opts.Opens:
-		return usualWith[on, on, on](opts)
+		return fastWith[on, on, on](opts)
 	case opts.CanCall != nil:
-		return usualWith[off, on, on](opts)
+		return fastWith[off, on, on](opts)
 	case opts.Opens && code:
-		return usualWith[on, on, off](opts)
+		return fastWith[on, on, off](opts)
 	case opts.Opens:
-		return usualWith[on, off, off](opts)
+		return fastWith[on, off, off](opts)
 	case code:
-		return usualWith[off, on, off](opts)
+		return fastWith[off, on, off](opts)
 	}
-	return usualWith[off, off, off](opts)
+	return fastWith[off, off, off](opts)
 }
 
-func usualWith[opens, tails, lefts onOff](opts *Options) (fdr, basic usualLoop) {
+func fastWith[opens, tails, lefts onOff](opts *Options) (fdr, basic fastLoop) {
 	switch {
 	case opts.Nested && opts.Paths:
-		return usual[off, on, on, opens, tails, lefts], usual[on, on, on, opens, tails, lefts]
+		return fast[off, on, on, opens, tails, lefts], fast[on, on, on, opens, tails, lefts]
 	case opts.Nested:
-		return usual[off, on, off, opens, tails, lefts], usual[on, on, off, opens, tails, lefts]
+		return fast[off, on, off, opens, tails, lefts], fast[on, on, off, opens, tails, lefts]
 	case opts.Paths:
-		return usual[off, off, on, opens, tails, lefts], usual[on, off, on, opens, tails, lefts]
+		return fast[off, off, on, opens, tails, lefts], fast[on, off, on, opens, tails, lefts]
 	}
-	return usual[off, off, off, opens, tails, lefts], usual[on, off, off, opens, tails, lefts]
+	return fast[off, off, off, opens, tails, lefts], fast[on, off, off, opens, tails, lefts]
 }
 
-// usual consumes records of r up to the first that is not usual.
-func (s *shard) usual(th *thread, r *run) {
-	loop := s.usualFDR
+// fast consumes records of r up to the first that needs another path.
+func (s *shard) fast(th *thread, r *run) {
+	loop := s.fastFDR
 	if r.Basic {
-		loop = s.usualBasic
+		loop = s.fastBasic
 	}
 	if loop == nil || s.stack.depth >= deepStack {
 		return
@@ -76,12 +76,12 @@ func (s *shard) usual(th *thread, r *run) {
 	r.Records, r.TSC = r.Records[n:], c.last-th.offset
 }
 
-// usual handles entries, and exits of the innermost open call. It stops at other records, where
+// fast handles entries, and exits of the innermost open call. It stops at other records, where
 // the clock steps back, and where there is no room. It returns the number of bytes handled. With
 // tails, it also stops at tail exits and at exits of calls that tail calls continue. With lefts,
 // it also stops at entries of calls that the innermost open call cannot have made. This is the hot
 // loop of every analysis: nearly all records come this way.
-func usual[basic, nested, paths, opens, tails, lefts onOff](s *shard, records []byte, offset uint64, at cursor) (int, cursor) {
+func fast[basic, nested, paths, opens, tails, lefts onOff](s *shard, records []byte, offset uint64, at cursor) (int, cursor) {
 	frames, counts, batch := &s.stack.frames, &s.stack.counts, s.calls
 	top, deepest, n, last := at.top, at.deepest, at.calls, at.last
 	size := 8
