@@ -77,8 +77,7 @@ func (c *ticketReport) run(s *session.Session) error {
 	if err != nil {
 		return err
 	}
-	described := describe(s, found, names)
-	add("info", "Trace", described.body()...)
+	add("info", "Trace", describe(s, found)...)
 
 	off := s.OffCPU()
 	sink, run, err := session.Analyze(s, s.Scope, calls.Options{Nested: true, OffCPU: off}, func() *account.Analysis {

@@ -147,20 +147,6 @@ func unfinished(p []byte) int {
 	return 0
 }
 
-// Textf writes formatted text. Its arguments may come from a trace: they cannot begin a new line
-// or a new cell of a table.
-func Textf(w io.Writer, format string, args ...any) {
-	for i, arg := range args {
-		switch v := arg.(type) {
-		case string:
-			args[i] = texttab.Printable(v)
-		case error, fmt.Stringer:
-			args[i] = texttab.Printable(fmt.Sprint(v))
-		}
-	}
-	fmt.Fprintf(w, format, args...)
-}
-
 // Say writes a note of one line to standard error.
 func (s *Streams) Say(format string, args ...any) {
 	fmt.Fprintf(s.Stderr, "xray: %s\n", texttab.Printable(fmt.Sprintf(format, args...)))

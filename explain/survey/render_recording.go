@@ -1,4 +1,4 @@
-package main
+package survey
 
 import (
 	"cmp"
@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/xray-tools/xray/cmd/xray/internal/session"
-	"github.com/xray-tools/xray/explain/survey"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/report"
 	"github.com/xray-tools/xray/report/label"
@@ -17,7 +15,7 @@ import (
 )
 
 // file describes a file.
-func (o *infoOutput) file(i int) []report.Node {
+func (o *rendering) file(i int) []report.Node {
 	type T = reader.Header
 	h := o.Trace.Header(i)
 	r := o.Trace.Recording(i)
@@ -38,7 +36,7 @@ func (o *infoOutput) file(i int) []report.Node {
 	}
 	if !r.Foreign() {
 		facts = append(facts, recorderWords(r)...)
-		facts = append(facts, textFact[T]("windows", survey.WindowWords(r, o.Stats.Last)))
+		facts = append(facts, textFact[T]("windows", WindowWords(r, o.Stats.Last)))
 		for _, c := range r.ChangesSince(o.Stats.First) {
 			facts = append(facts, textFact[T]("changed", c.What+o.when(r, c.TSC)))
 		}
@@ -77,18 +75,18 @@ func recorderWords(r *reader.Recording) []report.Column[reader.Header] {
 
 // budgetWords describes the calls that a recording within a budget left out.
 func budgetWords(r *reader.Recording) string {
-	var left survey.LeftOut
+	var left LeftOut
 	switch left.Add(&r.Budget); {
 	case left.Unknown > 0:
 		share := ""
 		if r.Budget.Share > 1 { // otherwise the process does not know it
-			share = survey.Budget(r.Budget.Share) + "; "
+			share = Budget(r.Budget.Share) + "; "
 		}
-		return share + "the number of missing calls is unknown: " + survey.UnknownLeftOut
+		return share + "the number of missing calls is unknown: " + UnknownLeftOut
 	case left.Known == 0:
 		return ""
 	}
-	text := fmt.Sprintf("%s; missing calls of %s: %s counted", survey.Budget(left.Share), label.Count(left.Functions, "function", "functions"), label.Grouped(left.Counted))
+	text := fmt.Sprintf("%s; missing calls of %s: %s counted", Budget(left.Share), label.Count(left.Functions, "function", "functions"), label.Grouped(left.Counted))
 	if left.Estimated > 0 {
 		text += fmt.Sprintf(", about %s estimated", label.Grouped(left.Estimated))
 	}
@@ -127,7 +125,7 @@ func schedWords(r *reader.Recording) string {
 }
 
 // recording describes the recording of a file, for programs.
-func (o *infoOutput) recording(file int, r *reader.Recording) []report.Node {
+func (o *rendering) recording(file int, r *reader.Recording) []report.Node {
 	type P = reader.Process
 	count := func(key string, f func(p *P) uint64) report.Column[P] { return report.Count(key, f) }
 	memoryOf := func(p *P) *reader.Memory { return cmp.Or(p.Memory, &reader.Memory{}) }
@@ -307,7 +305,7 @@ func modeOf(p *reader.Process) string {
 
 // when formats the wall-clock time of a TSC, to be appended to a line. It returns "" if the time
 // is unknown.
-func (o *infoOutput) when(r *reader.Recording, tsc uint64) string {
+func (o *rendering) when(r *reader.Recording, tsc uint64) string {
 	if r == nil {
 		return ""
 	}
@@ -326,14 +324,14 @@ type numberedObject struct {
 }
 
 // objects shows people which objects the IDs of the trace belong to.
-func (o *infoOutput) objects() report.Node {
+func (o *rendering) objects() report.Node {
 	objects, _, err := o.Trace.Objects()
 	if err != nil {
 		objects = nil
 	}
 	var list []numberedObject
 	for i, object := range objects {
-		unnamed := slices.ContainsFunc(o.Missing(), func(m symbolize.Missing) bool { return m.Number == i && !m.Given })
+		unnamed := slices.ContainsFunc(o.Missing, func(m symbolize.Missing) bool { return m.Number == i && !m.Given })
 		list = append(list, numberedObject{object, i, unnamed})
 	}
 	type T = numberedObject
@@ -376,14 +374,14 @@ func profileWords(r *reader.Recording) string {
 	for i := range r.Profiles {
 		paths += int(pathsOf(&r.Profiles[i]))
 	}
-	return fmt.Sprintf("%s, %s, %s", label.Count(survey.Summed(r), "call", "calls"), label.Count(uint64(paths), "path", "paths"), label.Count(uint64(len(r.Profiles)), "thread", "threads"))
+	return fmt.Sprintf("%s, %s, %s", label.Count(Summed(r), "call", "calls"), label.Count(uint64(paths), "path", "paths"), label.Count(uint64(len(r.Profiles)), "thread", "threads"))
 }
 
-// maxInfoCounts bounds the table of counts for people.
-const maxInfoCounts = 20
+// maxCounts bounds the table of counts for people.
+const maxCounts = 20
 
 // counted reports totals for traces whose recordings have only call counts.
-func (o *infoOutput) counted() string {
+func (o *rendering) counted() string {
 	counters := o.counters()
 	if len(counters) == 0 {
 		return ""
@@ -396,15 +394,15 @@ func (o *infoOutput) counted() string {
 }
 
 // counts shows people the most frequent functions of traces whose recordings have only call counts.
-func (o *infoOutput) counts() report.Node {
+func (o *rendering) counts() report.Node {
 	return report.Table("counters", o.counters(),
 		report.Count("calls", func(c *reader.Counter) uint64 { return c.Calls }),
 		report.Function("function", func(c *reader.Counter) reader.FuncID { return c.Func }),
-	).Top(maxInfoCounts)
+	).Top(maxCounts)
 }
 
 // counters returns the counters of all files, the largest first.
-func (o *infoOutput) counters() []reader.Counter {
+func (o *rendering) counters() []reader.Counter {
 	var all []reader.Counter
 	for i := range o.Trace.Files() {
 		if r := o.Trace.Recording(i); r != nil {
@@ -417,15 +415,15 @@ func (o *infoOutput) counters() []reader.Counter {
 	return all
 }
 
-// leftOffFindings says which functions the recorder left off, and why.
-func leftOffFindings(s *session.Session) []survey.Finding {
-	objects, _, err := s.Trace.Objects()
+// leftOff says which functions the recorder left off, and why.
+func (o *rendering) leftOff() []Finding {
+	objects, _, err := o.Trace.Objects()
 	if err != nil {
 		return nil
 	}
 	const most = 10 // functions named
-	known := symbolize.WithOthers(s.Names)
-	var all []survey.Finding
+	known := symbolize.WithOthers(o.Names)
+	var all []Finding
 	for i := range objects {
 		for _, l := range objects[i].LeftOff {
 			var names []string
@@ -439,7 +437,7 @@ func leftOffFindings(s *session.Session) []survey.Finding {
 			if l.Counted {
 				lack, remedy = "without times", "Their calls are counted. Compile them with -fxray-instrumentation-bundle=function."
 			}
-			all = append(all, survey.Finding{
+			all = append(all, Finding{
 				Name:   "functions-left-off",
 				Text:   fmt.Sprintf("%s of %s %s (%s): %s.", label.Count(uint64(l.Count), "function", "functions"), objects[i].Path, lack, l.Why, strings.Join(names, ", ")),
 				Remedy: remedy,
@@ -449,11 +447,11 @@ func leftOffFindings(s *session.Session) []survey.Finding {
 	return all
 }
 
-// missingFindings says which objects have no names, or perhaps wrong ones, and why.
-func missingFindings(s *session.Session) []survey.Finding {
-	var all []survey.Finding
-	for _, m := range s.Missing() {
-		f := survey.Finding{
+// missing says which objects have no names, or perhaps wrong ones, and why.
+func (o *rendering) missing() []Finding {
+	var all []Finding
+	for _, m := range o.Missing {
+		f := Finding{
 			Name:   "missing-object",
 			Text:   fmt.Sprintf("No names for object %d: %v.", m.Number, m.Err),
 			Remedy: fmt.Sprintf("Pass the file with -m %d=FILE, or its location with --sysroot or --symbols.", m.Number),
