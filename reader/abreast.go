@@ -131,18 +131,6 @@ func (l *abreastLane) next() (*Block, error) {
 	}
 }
 
-// first is the TSC of the first event.
-func (b *Block) first() uint64 {
-	switch p := &b.Packed; {
-	case p.Len() == 0:
-		return b.Events[0].TSC
-	case p.Basic:
-		return binary.LittleEndian.Uint64(p.Records[8:])
-	default:
-		return p.TSC + binary.LittleEndian.Uint64(p.Records)>>32
-	}
-}
-
 // pass advances the time to the end of a block.
 func (l *abreastLane) pass(b *Block) {
 	last, offset := l.last, l.offset
@@ -157,15 +145,13 @@ func (l *abreastLane) pass(b *Block) {
 	for i := range b.Events {
 		at(b.Events[i].TSC)
 	}
-	if p := b.Packed; p.Basic {
-		for ; len(p.Records) > 0; p.Records = p.Records[basicRecordSize:] {
-			at(binary.LittleEndian.Uint64(p.Records[8:]))
-		}
-	} else {
-		for ; len(p.Records) > 0; p.Records = p.Records[functionSize:] {
-			p.TSC += binary.LittleEndian.Uint64(p.Records) >> 32
-			at(p.TSC)
-		}
+	p := b.Packed
+	if p.Len() > 0 && !p.Basic {
+		at(b.first())
+		at(p.Last)
+	}
+	for ; p.Basic && len(p.Records) > 0; p.Records = p.Records[basicRecordSize:] {
+		at(binary.LittleEndian.Uint64(p.Records[8:]))
 	}
 	l.last, l.offset = last, offset
 }

@@ -1,5 +1,7 @@
 package reader
 
+import "encoding/binary"
+
 // FuncID identifies a function in a trace: it is the 1-based position of the function in
 // its object's instrumentation map. In traces of the LLVM 20 runtime and later, the top 8
 // bits are the object number and the low 24 bits the function, so IDs may be negative. 0 is
@@ -118,7 +120,38 @@ type Packed struct {
 	Records []byte // whole records; may be part of a mapped file
 	Basic   bool   // records of a basic log
 	TSC     uint64 // FDR: of the record before the first
+	Last    uint64 // FDR: of the last record
 	CPU     uint16 // FDR
+}
+
+// first is the TSC of the first event.
+func (b *Block) first() uint64 {
+	switch p := &b.Packed; {
+	case p.Len() == 0:
+		return b.Events[0].TSC
+	case p.Basic:
+		return binary.LittleEndian.Uint64(p.Records[8:])
+	default:
+		return p.TSC + binary.LittleEndian.Uint64(p.Records)>>32
+	}
+}
+
+// Times returns the smallest and the largest TSC of the events, of which there must be some.
+func (b *Block) Times() (least, most uint64) {
+	least = b.first()
+	most = least
+	for i := range b.Events {
+		least, most = min(least, b.Events[i].TSC), max(most, b.Events[i].TSC)
+	}
+	p := b.Packed
+	if !p.Basic {
+		return least, max(most, p.Last)
+	}
+	for ; len(p.Records) > 0; p.Records = p.Records[basicRecordSize:] {
+		tsc := binary.LittleEndian.Uint64(p.Records[8:])
+		least, most = min(least, tsc), max(most, tsc)
+	}
+	return least, most
 }
 
 // Len is the number of events.

@@ -328,7 +328,7 @@ func (d *fdrDecoder) next() (*Block, error) {
 			}
 			return nil, nil
 		}
-		w.rest, w.last = *b, d.tsc
+		w.rest = *b
 	}
 }
 
@@ -495,7 +495,7 @@ func (d *fdrDecoder) plain() []byte {
 func (d *fdrDecoder) pack(n int, tsc uint64) {
 	records := d.buf[d.rpos : d.rpos+n*functionSize]
 	d.out.Events = nil
-	d.out.Packed = Packed{Records: records, TSC: d.tsc, CPU: d.cpu}
+	d.out.Packed = Packed{Records: records, TSC: d.tsc, Last: tsc, CPU: d.cpu}
 	d.tsc = tsc
 	d.lastFunc = FuncID(binary.LittleEndian.Uint32(records[len(records)-functionSize:]) >> 4)
 	d.advance(len(records))

@@ -196,9 +196,8 @@ type windowing struct {
 type windowCutter struct {
 	windowing
 	recording *Recording
-	rest      Block  // of the latest block
-	last      uint64 // time of its last record, if it is packed
-	outside   int64  // records that were left out
+	rest      Block // of the latest block
+	outside   int64 // records that were left out
 	out       Block
 	event     [1]Event
 	payload   [1]Payload
@@ -216,7 +215,7 @@ func newWindowCutter(r *Recording) *windowCutter {
 func (c *windowCutter) next() *Block {
 	windows := c.recording.Windows
 	for len(c.rest.Events)+len(c.rest.Packed.Records) > 0 {
-		tsc := c.first()
+		tsc := c.rest.first()
 		if c.inside && (c.at >= len(windows) || !windows[c.at].holds(max(tsc, windows[c.at].From))) {
 			return c.edge(WindowEnds)
 		}
@@ -272,14 +271,6 @@ func (c *windowCutter) head() {
 
 func (b *Block) len() int { return len(b.Events) + b.Packed.Len() }
 
-// first is the time of the first record of rest.
-func (c *windowCutter) first() uint64 {
-	if len(c.rest.Events) > 0 {
-		return c.rest.Events[0].TSC
-	}
-	return c.rest.Packed.TSC + binary.LittleEndian.Uint64(c.rest.Packed.Records)>>32
-}
-
 // before returns how many records of rest come before the first one at a time or later, at least one.
 func (c *windowCutter) before(tsc uint64) int {
 	for i := 1; i < len(c.rest.Events); i++ {
@@ -291,7 +282,7 @@ func (c *windowCutter) before(tsc uint64) int {
 		return len(c.rest.Events)
 	}
 	p := &c.rest.Packed
-	if c.last < tsc {
+	if p.Last < tsc {
 		return p.Len()
 	}
 	now, i := p.TSC, 0
@@ -314,6 +305,9 @@ func (c *windowCutter) take(n int) *Block {
 			if n == p.Len() {
 				break // it is the last part
 			}
+		}
+		if n < p.Len() {
+			c.out.Packed.Last = p.TSC
 		}
 		p.Records = p.Records[n*functionSize:]
 		c.rest.Offset += int64(n * functionSize)

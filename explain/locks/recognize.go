@@ -65,6 +65,9 @@ type openCall struct {
 	path             calls.PathID // only with Options.Wakers
 }
 
+// counts reports whether calls inside a call depend on it.
+func (c *openCall) counts() bool { return c.role != None || c.through || c.inLock || c.inUnlock }
+
 // reading is the state of a thread.
 type reading struct {
 	calls   []openCall // the outermost first
@@ -159,6 +162,10 @@ func (f *Function) through() bool { return f.Role == Lock || f.Role == TryLock |
 // enter opens a call.
 func (r *recognizer) enter(th *reading, o *calls.Open) {
 	f := r.function(o.Func)
+	if n := len(th.calls); f == &other && r.opts.Wakers == nil && (n == 0 || !th.calls[n-1].counts()) {
+		th.calls = append(th.calls, openCall{who: o.Depth}) // most calls
+		return
+	}
 	c := openCall{role: f.Role, through: f.through(), who: o.Depth}
 	if n := len(th.calls); n > 0 {
 		caller := &th.calls[n-1]
@@ -208,9 +215,13 @@ func (r *recognizer) passTail(th *reading, now uint64) {
 // passTo replaces the call of a function without an argument by that of the function that is
 // called next and has one.
 func (r *recognizer) passTo(th *reading, o *calls.Open) {
+	t := th.tail
+	if t == nil {
+		return
+	}
 	role := r.function(o.Func).Role
-	switch t := th.tail; {
-	case t == nil || t.logged || !o.Args:
+	switch {
+	case t.logged || !o.Args:
 	case t.kind == opRelease && role == Unlock:
 		th.tail = nil
 	case t.kind != opRelease && (role == Lock || role == TryLock):
@@ -225,8 +236,11 @@ func (r *recognizer) opened(b *calls.Batch, th *reading, o *calls.Open) {
 	th.upTo(o.Start)
 	r.enter(th, o)
 	r.passTo(th, o)
-	next := op{time: o.Start, thread: b.Index, fn: o.Func, addr: o.Arg, logged: o.Args}
 	f := r.function(o.Func)
+	if f == &other {
+		return
+	}
+	next := op{time: o.Start, thread: b.Index, fn: o.Func, addr: o.Arg, logged: o.Args}
 	if f.Libc && th.conds > 0 {
 		// An outer function is named like a condition. What the C library does in it counts.
 		for i := range th.calls {
@@ -265,14 +279,27 @@ func (r *recognizer) ended(b *calls.Batch, th *reading, c *calls.Call, args []ca
 	if th.held > 0 && c.Start >= th.since {
 		th.self[c.Func] += c.Self
 	}
-	next := op{time: end, thread: b.Index, fn: c.Func, path: r.scopes[c.Path], who: ended.who}
-	if len(args) > 0 {
-		next.addr, next.logged = args[0].Value, true
-	}
 	role := r.function(c.Func).Role
 	if c.End == calls.Truncated && role != Lock {
 		return
 	}
+	if role != None {
+		next := op{time: end, thread: b.Index, fn: c.Func, path: r.scopes[c.Path], who: ended.who}
+		if len(args) > 0 {
+			next.addr, next.logged = args[0].Value, true
+		}
+		r.roleEnded(th, c, role, ended, next, failed)
+	}
+	for n := len(th.scopes); n > 0 && c.Depth < th.scopes[n-1].depth; n-- {
+		last := th.scopes[n-1]
+		r.emit(th, op{time: end, kind: opScopeEnd, thread: b.Index, depth: last.depth})
+		th.scopes = th.scopes[:n-1]
+		th.held = max(0, th.held-last.holds)
+	}
+}
+
+// roleEnded handles the end of a call of a function with a role.
+func (r *recognizer) roleEnded(th *reading, c *calls.Call, role Role, ended openCall, next op, failed bool) {
 	switch role {
 	case Lock:
 		r.lockEnded(th, c, next, failed)
@@ -293,12 +320,6 @@ func (r *recognizer) ended(b *calls.Batch, th *reading, c *calls.Call, args []ca
 			next.kind = opResume
 			r.emit(th, next)
 		}
-	}
-	for n := len(th.scopes); n > 0 && c.Depth < th.scopes[n-1].depth; n-- {
-		last := th.scopes[n-1]
-		r.emit(th, op{time: end, kind: opScopeEnd, thread: b.Index, depth: last.depth})
-		th.scopes = th.scopes[:n-1]
-		th.held = max(0, th.held-last.holds)
 	}
 }
 

@@ -345,11 +345,11 @@ func (s *Session) Span() (Span, error) {
 	defer stop()
 	var mu sync.Mutex
 	span := Span{First: math.MaxUint64}
-	err := s.Trace.Each(0, func(_ int, b *reader.Block) error {
-		least, most := uint64(math.MaxUint64), uint64(0)
-		for i := range b.Events {
-			least, most = min(least, b.Events[i].TSC), max(most, b.Events[i].TSC)
+	err := s.Trace.EachPacked(0, func(_ int, b *reader.Block) error {
+		if len(b.Events)+b.Packed.Len() == 0 {
+			return nil
 		}
+		least, most := b.Times()
 		mu.Lock()
 		defer mu.Unlock()
 		span = Span{min(span.First, least), max(span.Last, most), max(span.Threads, b.Index+1)}
