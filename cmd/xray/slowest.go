@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -90,25 +91,38 @@ func (c *slowestRun) view() slowest.View { return slowest.View{MinShare: c.minSh
 // find runs the analysis.
 func (c *slowestRun) find(s *session.Session, root func(reader.FuncID) bool) (*slowest.Report, *session.Run, error) {
 	opts := slowest.Options{Root: root, RootDepth: c.rootDepth, Thread: s.Scope.Thread, From: s.Scope.From, To: s.Scope.To, Top: c.top, PerThread: c.perThread}
-	if _, err := s.Span(); err != nil {
-		return nil, nil, err
-	}
 	found, _, err := s.SearchSlowest(opts)
 	if err != nil {
 		return nil, nil, err
 	}
 	trees, run, err := session.Analyze(s, session.Scope{}, calls.Options{Paths: true, Roots: opts.Root, RootDepth: opts.RootDepth, OffCPU: s.OffCPU()},
-		func() *slowest.Trees { return slowest.NewTrees(found) })
+		func() *treesAndFuncs { return &treesAndFuncs{slowest.NewTrees(found), locks.NewFinder()} })
 	if err != nil {
 		return nil, nil, err
 	}
+	run.Start = run.First
 	slow := trees.Report(s.Clock)
 	slow.OffCPU = s.OffCPU() != nil
-	return slow, run, findHolders(s, slow, &c.which)
+	return slow, run, findHolders(s, slow, &c.which, trees.Finder, run.Stats)
+}
+
+// treesAndFuncs are two analyses in one pass.
+type treesAndFuncs struct {
+	*slowest.Trees
+	*locks.Finder
+}
+
+func (t *treesAndFuncs) Calls(b *calls.Batch) error {
+	return cmp.Or(t.Finder.Calls(b), t.Trees.Calls(b))
+}
+
+func (t *treesAndFuncs) Merge(o *treesAndFuncs) {
+	t.Trees.Merge(o.Trees)
+	t.Finder.Merge(o.Finder)
 }
 
 // findHolders adds the holders of the locks that the slowest calls waited for.
-func findHolders(s *session.Session, report *slowest.Report, which *lockFlags) error {
+func findHolders(s *session.Session, report *slowest.Report, which *lockFlags, found *locks.Finder, stats *calls.Stats) error {
 	functions, err := which.functions(s)
 	if err != nil {
 		return err
@@ -117,6 +131,7 @@ func findHolders(s *session.Session, report *slowest.Report, which *lockFlags) e
 	opts := locks.Options{
 		Function: functions, Clock: s.Clock, From: math.MaxUint64, MaxPaths: lockPaths(s), Memory: s.TableMemory, Code: s.Code, Wakers: sched.NewLogs(s.Trace),
 		Thread: func(t reader.Thread) bool { return threads[t] },
+		Begin:  report.ForgetWaits,
 		Waited: func(w *locks.Wait) {
 			var holders []slowest.Holder
 			for _, h := range w.Holders {
@@ -126,6 +141,9 @@ func findHolders(s *session.Session, report *slowest.Report, which *lockFlags) e
 			}
 			report.AddWait(w.Thread, w.Start, w.Ticks, w.Path, w.Func, holders)
 		},
+	}
+	if s.Alias == nil {
+		opts.Found, opts.FoundStats = found, *stats
 	}
 	for i := range report.Slowest {
 		slow := &report.Slowest[i]

@@ -13,7 +13,7 @@ func TestHoles(t *testing.T) {
 		lockFunc: {Role: Lock, Class: "mutex"}, unlockFunc: {Role: Unlock, Class: "mutex"}, tryFunc: {Role: TryLock, Class: "mutex"},
 		otherLock: {Role: Lock, Class: "rwlock"},
 	}
-	called := newFinder()
+	called := NewFinder()
 	for fn := range functions {
 		called.funcs[fn] = true
 	}

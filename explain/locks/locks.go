@@ -2,8 +2,8 @@
 // which threads held it at that time, and in which order locks are taken.
 //
 // [Analyze] makes two passes over a trace: the first finds the functions, the second
-// visits the calls of all threads in time order. If there are more call paths than the limit, the
-// first one is repeated to decide which paths to keep.
+// visits the calls of all threads in time order. If there are more call paths than the limit, two
+// more passes decide which paths to keep, and visit the calls again.
 //
 // # Terms
 //
@@ -94,8 +94,14 @@ type Options struct {
 	// Wakers are the scheduler events of the trace. With them, the thread that ended the sleep
 	// of a waiter counts as the holder if no hold is recorded. May be nil.
 	Wakers *sched.Logs
-	// Waited, if not nil, is called for each selected wait when it ends.
+	// Waited, if not nil, is called for each selected wait when it ends. The report then lacks the
+	// functions in which locks were held. If call paths have to be folded, all waits come once more.
+	// Begin, if not nil, is called before they come.
 	Waited func(*Wait)
+	Begin  func()
+	// Found, if not nil, are the functions of the trace, and FoundStats their run.
+	Found      *Finder
+	FoundStats calls.Stats
 }
 
 // DefaultLimit is the default of Options.Limit.
@@ -110,43 +116,62 @@ func Analyze(t *reader.Trace, opts Options) (*Report, *calls.Stats, error) {
 	if opts.Limit <= 0 {
 		opts.Limit = DefaultLimit
 	}
-	run := calls.Options{Shards: opts.Shards, Unmatched: opts.Unmatched, Code: opts.Code, Short: opts.Short, Memory: opts.Memory}
+	found, stats := opts.Found, opts.FoundStats
+	if found == nil {
+		var of *calls.Stats
+		var err error
+		run := calls.Options{Shards: opts.Shards, Unmatched: opts.Unmatched, Code: opts.Code, Short: opts.Short, Memory: opts.Memory}
+		if found, of, err = calls.Run(calls.Source(t), run, NewFinder); err != nil {
+			return nil, nil, err
+		}
+		stats = *of
+	}
+	functions := make(map[reader.FuncID]Function, len(found.funcs))
+	for fn := range found.funcs {
+		functions[fn] = opts.Function(fn)
+	}
+	opts.Function = func(fn reader.FuncID) Function { return functions[fn] }
+	// If call paths have to be folded, the last pass runs again.
+	var r *recognizer
+	begin := func() *recognizer {
+		s := newSweep(&opts, found)
+		s.findHoles(t)
+		s.first, s.last = stats.First, stats.Last
+		r = &recognizer{sweep: s}
+		s.woke = r.wokeIn
+		if opts.Begin != nil {
+			opts.Begin()
+		}
+		return r
+	}
+	if begin(); !r.any(Lock, TryLock) {
+		return r.report(), &stats, nil
+	}
+	run := calls.Options{Shards: 1, Paths: true, Opens: true, Code: opts.Code, Memory: opts.Memory}
 	if opts.MaxPaths > 0 {
-		// The last pass can run only once, so decide before it which paths it folds.
-		run.Paths, run.Budget = true, calls.NewPathBudget(opts.MaxPaths)
+		run.Budget = calls.NewPathBudget(opts.MaxPaths)
 	}
-	found, stats, err := calls.Run(calls.Source(t), run, newFinder)
-	if err != nil {
-		return nil, nil, err
-	}
-	stats.Folded, stats.FoldedSelf, stats.FoldedInProfile = 0, 0, 0
-	s := newSweep(&opts, found)
-	s.findHoles(t)
-	if s.first, s.last = stats.First, stats.Last; !s.any(Lock, TryLock) {
-		return s.report(), stats, nil
-	}
-	r := &recognizer{sweep: s}
-	s.woke = r.wokeIn
-	_, last, err := calls.Run(abreast{t, r.sweepTo}, calls.Options{Shards: 1, Paths: true, Opens: true, Code: opts.Code, Budget: run.Budget, Memory: opts.Memory}, func() *recognizer { return r })
+	_, last, err := calls.Run(calls.Abreast(t, func(tsc uint64) { r.sweepTo(tsc) }), run, begin)
 	if err != nil {
 		return nil, nil, err
 	}
 	stats.Folded, stats.FoldedSelf = last.Folded, last.FoldedSelf
 	r.finish()
-	s.end()
-	return s.report(), stats, nil
+	r.end()
+	return r.report(), &stats, nil
 }
 
-// finder collects the functions that are called.
-type finder struct {
+// Finder collects the functions that are called.
+type Finder struct {
 	seen  [smallIDs]bool // saves look-ups in the map
 	funcs map[reader.FuncID]bool
 }
 
-func newFinder() *finder { return &finder{funcs: make(map[reader.FuncID]bool)} }
+// NewFinder returns an empty Finder.
+func NewFinder() *Finder { return &Finder{funcs: make(map[reader.FuncID]bool)} }
 
 // Calls implements calls.Sink.
-func (f *finder) Calls(b *calls.Batch) error {
+func (f *Finder) Calls(b *calls.Batch) error {
 	for i := range b.Calls {
 		fn := b.Calls[i].Func
 		if uint32(fn) < uint32(len(f.seen)) {
@@ -161,19 +186,8 @@ func (f *finder) Calls(b *calls.Batch) error {
 }
 
 // Merge implements calls.Analysis.
-func (f *finder) Merge(o *finder) {
+func (f *Finder) Merge(o *Finder) {
 	for fn := range o.funcs {
 		f.funcs[fn] = true
 	}
-}
-
-// abreast is a source whose threads advance together.
-type abreast struct {
-	trace   *reader.Trace
-	reached func(tsc uint64)
-}
-
-// Each implements calls.Source, on one goroutine.
-func (s abreast) Each(_ int, fn func(int, *reader.Block) error) error {
-	return s.trace.EachAbreast(func(b *reader.Block) error { return fn(0, b) }, s.reached)
 }

@@ -276,7 +276,7 @@ func (r *recognizer) ended(b *calls.Batch, th *reading, c *calls.Call, args []ca
 	ended := th.calls[len(th.calls)-1]
 	th.calls = th.calls[:len(th.calls)-1]
 	r.passTail(th, end)
-	if th.held > 0 && c.Start >= th.since {
+	if th.held > 0 && c.Start >= th.since && r.opts.Waited == nil {
 		th.self[c.Func] += c.Self
 	}
 	role := r.function(c.Func).Role

@@ -148,7 +148,7 @@ const (
 	maxEdges   = 100_000 // of the order
 )
 
-func newSweep(opts *Options, f *finder) *sweep {
+func newSweep(opts *Options, f *Finder) *sweep {
 	s := &sweep{
 		opts: opts, functions: make(map[reader.FuncID]*Function), unlocks: make(map[string]bool), locks: make(map[key]*lock),
 		free: make(map[reader.FuncID]*quantile.Sample), edges: make(map[edgeKey]*Edge), missing: make(map[classIn]bool),

@@ -23,6 +23,15 @@ func (r *Report) AddWait(thread reader.Thread, start, ticks uint64, path []reade
 	}
 }
 
+// ForgetWaits undoes AddWait.
+func (r *Report) ForgetWaits() {
+	for _, s := range r.Slowest {
+		for i := range s.Rows {
+			s.Rows[i].Waited, s.Rows[i].Holders = 0, nil
+		}
+	}
+}
+
 // lockRow finds the row of a lock function that the function at the end of a path called,
 // directly or indirectly.
 func (s *Slow) lockRow(path []reader.FuncID, lock reader.FuncID) *Row {

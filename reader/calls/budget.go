@@ -55,6 +55,9 @@ func NewDiscard() Discard { return Discard{} }
 // choosePaths finds the heaviest paths, in a pass on one goroutine: which paths are weighed and
 // dropped depends on the order in which they occur.
 func choosePaths(src Source, opts Options, most int) (*Paths, error) {
+	if a, ok := src.(abreast); ok {
+		src = a.trace
+	}
 	opts.Shards, opts.Opens, opts.Unmatched, opts.Budget = 1, false, nil, nil
 	limit := candidates * most
 	c := &pathChooser{weights: make([]uint64, limit+limit/64)}

@@ -37,6 +37,20 @@ func (s inOrder) Each(_ int, fn func(int, *reader.Block) error) error {
 	return nil
 }
 
+// Abreast returns t as a Source on one goroutine whose threads advance together. After each block,
+// reached is called with a time, which no later call begins or ends before. See
+// [reader.Trace.EachAbreast].
+func Abreast(t *reader.Trace, reached func(tsc uint64)) Source { return abreast{t, reached} }
+
+type abreast struct {
+	trace   *reader.Trace
+	reached func(uint64)
+}
+
+func (s abreast) Each(_ int, fn func(int, *reader.Block) error) error {
+	return s.trace.EachAbreast(func(b *reader.Block) error { return fn(0, b) }, s.reached)
+}
+
 // Code has information about calls from the machine code of a program. The zero value has none.
 type Code struct {
 	// Continue, if not nil, reports whether a function may end with a tail call of another one
