@@ -238,7 +238,7 @@ func (s *sweep) findHoles(t *reader.Trace) {
 		}
 		for class := range classes {
 			for _, times := range r.Budget.Missing(func(fn reader.FuncID) bool {
-				f := s.functions[fn]
+				f := s.function(fn)
 				return f.Role != None && f.Class == class
 			}) {
 				at := classIn{int32(file), class}
