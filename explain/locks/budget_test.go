@@ -85,3 +85,29 @@ func TestPathBudget(t *testing.T) {
 		}
 	}
 }
+
+// Waited gets all waits after the last Begin, also if the pass runs again to fold call paths.
+func TestWaitedAgain(t *testing.T) {
+	t.Parallel()
+	var trace bytes.Buffer
+	if _, err := tracegen.Generate(&trace, tracegen.Options{Records: 100_000, Random: true, Threads: 5, Functions: 200}); err != nil {
+		t.Fatal(err)
+	}
+	waits := func(paths int) (n int) {
+		_, _, err := locks.Analyze(open(t, trace.Bytes()), locks.Options{
+			MaxPaths: paths, Clock: reader.Clock{Frequency: 1e9},
+			Function: func(fn reader.FuncID) locks.Function {
+				return locks.Function{Role: [...]locks.Role{locks.Lock, locks.Unlock, locks.None}[fn%3], Class: "mutex"}
+			},
+			Waited: func(*locks.Wait) { n++ },
+			Begin:  func() { n = 0 },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if few, all := waits(300), waits(0); few != all || all == 0 {
+		t.Errorf("got %d waits with a limit of paths, %d without", few, all)
+	}
+}
