@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,17 +10,13 @@ import (
 
 	"github.com/xray-tools/xray/cmd/xray/internal/browse"
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
-	"github.com/xray-tools/xray/cmd/xray/internal/launch"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/cmd/xray/internal/tui"
 	"github.com/xray-tools/xray/reader"
 )
 
-// What to do without a terminal.
-const (
-	insteadOfTUI = "use xray account, stack and slowest to write text"
-	insteadOfTop = "use --once or --batch to write tables"
-)
+// insteadOfTUI says what to do without a terminal.
+const insteadOfTUI = "use xray account, stack and slowest to write text"
 
 func (a *app) tuiCommand() *cobra.Command {
 	inputs := session.Inputs{Scope: session.ByPlace, PathMemory: true, Templates: true}
@@ -40,7 +35,7 @@ their call trees, and source code. Press ? for the keys.`,
 			source.AddRoots(f)
 		},
 		check: func() error {
-			return errors.Join(checkBrowserSort(sort), needTerminal(&a.Streams, "xray account and xray stack write text"))
+			return errors.Join(checkBrowserSort(sort), browse.NeedTerminal(&a.Streams, "xray account and xray stack write text"))
 		},
 		run: func(s *session.Session) error {
 			names := s.ShownNames(&session.Output{Format: "text"})
@@ -58,7 +53,7 @@ their call trees, and source code. Press ? for the keys.`,
 				return browse.Slowest(s, names, fn, width)
 			}
 			d.Source = func(fn reader.FuncID, _ int) ([]string, error) { return browse.Source(sources, names, fn) }
-			return showBrowser(context.Background(), tui.New(d, sort), nil, insteadOfTUI)
+			return browse.Show(context.Background(), tui.New(d, sort), nil, insteadOfTUI)
 		},
 	})
 	cli.CompleteColumns(cmd, "sort", tui.Columns(), false)
@@ -73,28 +68,5 @@ func checkBrowserSort(sort string) error {
 	if err := tui.Sort(nil, sort, false); err != nil {
 		return cli.Usagef("--sort: %w", err)
 	}
-	return nil
-}
-
-// needTerminal returns an error if there is no terminal to show something in. instead says what to
-// do without one.
-func needTerminal(streams *cli.Streams, instead string) error {
-	if !cli.IsTerminal(streams.Stdout.Raw) {
-		return cli.Usagef("standard output is not a terminal: %s", instead)
-	}
-	return nil
-}
-
-// showBrowser shows a model in the terminal until the user leaves it, or a signal ends xray. instead says
-// what to do without a terminal.
-func showBrowser(ctx context.Context, m *tui.Model, updates <-chan tui.Update, instead string) error {
-	screen, err := tui.Open()
-	if err != nil {
-		return fmt.Errorf("%w: %s", err, instead)
-	}
-	ctx, stop := launch.UntilInterrupted(ctx)
-	wait := tui.Run(ctx, screen, m, updates)
-	stop() // now a signal ends xray at once
-	wait()
 	return nil
 }

@@ -218,9 +218,9 @@ func (w *explaining) options(s *session.Session) (why.Options, error) {
 	if ok && !strings.HasPrefix(low, "p") {
 		return opts, w.usualTimes(s, &opts, low, high)
 	}
-	opts.UsualLow, err = parseQuantile(low)
+	opts.UsualLow, err = cli.ParseQuantile(low)
 	if err == nil {
-		opts.UsualHigh, err = parseQuantile(high)
+		opts.UsualHigh, err = cli.ParseQuantile(high)
 	}
 	if !ok || err != nil || opts.UsualLow >= opts.UsualHigh {
 		return opts, cli.Usagef("--usual: %q is not a range of percentiles like p25..p75, or of times like 10us..20us", w.usual)
@@ -290,20 +290,10 @@ func slowRule(s *session.Session, text string) (r why.Rule, err error) {
 		}
 		return r, err
 	}
-	if r.Quantile, err = parseQuantile(text); err != nil {
+	if r.Quantile, err = cli.ParseQuantile(text); err != nil {
 		err = cli.Usagef("--slow: %q is neither a percentile (p99), nor top:N, nor a time (>5ms)", text)
 	}
 	return r, err
-}
-
-// parseQuantile parses a quantile such as p99.5.
-func parseQuantile(text string) (float64, error) {
-	digits, ok := strings.CutPrefix(text, "p")
-	q, err := strconv.ParseFloat(digits, 64)
-	if !ok || err != nil || !(q >= 0 && q <= 100) {
-		return 0, cli.Usagef("%q is not a percentile like p99", text)
-	}
-	return q / 100, nil
 }
 
 // pruned returns the duration in ticks below which the recorder dropped calls. known is set if all

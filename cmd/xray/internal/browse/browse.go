@@ -4,6 +4,7 @@ package browse
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,6 +12,8 @@ import (
 	"sync/atomic"
 
 	"github.com/xray-tools/xray/account"
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/cmd/xray/internal/launch"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/cmd/xray/internal/tui"
 	"github.com/xray-tools/xray/explain/slowest"
@@ -243,4 +246,27 @@ func Source(sources *session.Sources, names symbolize.Names, fn reader.FuncID) (
 		lines = append(lines, fmt.Sprintf("%5d  %s", n, strings.ReplaceAll(all[n-1], "\t", "    ")))
 	}
 	return lines, nil
+}
+
+// NeedTerminal returns an error if there is no terminal to show something in. instead says what to
+// do without one.
+func NeedTerminal(streams *cli.Streams, instead string) error {
+	if !cli.IsTerminal(streams.Stdout.Raw) {
+		return cli.Usagef("standard output is not a terminal: %s", instead)
+	}
+	return nil
+}
+
+// Show shows a model in the terminal until the user leaves it, or a signal ends xray. instead says
+// what to do without a terminal.
+func Show(ctx context.Context, m *tui.Model, updates <-chan tui.Update, instead string) error {
+	screen, err := tui.Open()
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, instead)
+	}
+	ctx, stop := launch.UntilInterrupted(ctx)
+	wait := tui.Run(ctx, screen, m, updates)
+	stop() // now a signal ends xray at once
+	wait()
+	return nil
 }

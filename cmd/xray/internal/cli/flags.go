@@ -238,6 +238,16 @@ func (w *window) Set(s string) error {
 	return nil
 }
 
+// ParseQuantile parses a quantile such as p99.5.
+func ParseQuantile(text string) (float64, error) {
+	digits, ok := strings.CutPrefix(text, "p")
+	q, err := strconv.ParseFloat(digits, 64)
+	if !ok || err != nil || !(q >= 0 && q <= 100) {
+		return 0, Usagef("%q is not a percentile like p99", text)
+	}
+	return q / 100, nil
+}
+
 // size is a flag that takes a number of bytes.
 type size int64
 

@@ -1,4 +1,4 @@
-package main
+package ctl
 
 import (
 	"context"
@@ -12,14 +12,14 @@ import (
 	"github.com/xray-tools/xray/report/label"
 )
 
-// list shows the processes that ctl can reach.
-func (c *ctl) list(ctx context.Context) error {
+// List shows the processes that ctl can reach.
+func (c *Control) List(ctx context.Context) error {
 	found, err := client.List(ctx)
 	if err != nil {
 		return err
 	}
 	return c.WriteText("", func(w io.Writer) error {
-		if c.format == "json" {
+		if c.Format == "json" {
 			return writeListJSON(w, found)
 		}
 		return writeList(w, found)

@@ -1,10 +1,9 @@
-package main
+package top
 
 import (
 	"strings"
 	"testing"
 
-	"github.com/xray-tools/xray/cmd/xray/internal/top"
 	"github.com/xray-tools/xray/cmd/xray/internal/tui"
 	"github.com/xray-tools/xray/recorder/client"
 )
@@ -12,7 +11,7 @@ import (
 // The title and the notes say whether a cost is an estimate or a lower bound.
 func TestTopCost(t *testing.T) {
 	t.Parallel()
-	shown := &topping{process: new(client.Process)}
+	shown := &Topping{process: new(client.Process)}
 	for _, c := range []struct {
 		atLeast     bool
 		title, note string
@@ -20,7 +19,7 @@ func TestTopCost(t *testing.T) {
 		{false, "recording ~3.1% CPU", "adds about 400.0% to"},
 		{true, "recording >3.1% CPU", "adds more than 400.0% to"},
 	} {
-		i := &top.Interval{Part: true, Cost: 0.031, Slower: 4, AtLeast: c.atLeast}
+		i := &Interval{Part: true, Cost: 0.031, Slower: 4, AtLeast: c.atLeast}
 		if got := shown.title(new(tui.Data), i); !strings.HasSuffix(got, c.title) {
 			t.Errorf("got %q, want %q", got, c.title)
 		}

@@ -1,4 +1,4 @@
-package main
+package top
 
 import (
 	"bytes"
@@ -9,7 +9,6 @@ import (
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/launch"
-	"github.com/xray-tools/xray/cmd/xray/internal/top"
 	"github.com/xray-tools/xray/cmd/xray/internal/tui"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/report"
@@ -22,7 +21,7 @@ type topRow struct {
 }
 
 type topInterval struct {
-	*top.Interval
+	*Interval
 	data   *tui.Data
 	number int
 }
@@ -33,13 +32,13 @@ func (r *topRow) rate(v uint64) float64 {
 }
 
 // tables writes the table of one interval, or of each.
-func (t *topping) tables(ctx context.Context, sampler *top.Sampler) error {
-	if t.output.Path == "" || t.output.Path == "-" {
+func (t *Topping) tables(ctx context.Context, sampler *Sampler) error {
+	if t.Report.Path == "" || t.Report.Path == "-" {
 		return t.each(ctx, sampler, func(text []byte) error {
 			return t.WriteText("", func(w io.Writer) error { return writeAll(w, text) })
 		})
 	}
-	return t.WriteText(t.output.Path, func(w io.Writer) error {
+	return t.WriteText(t.Report.Path, func(w io.Writer) error {
 		return t.each(ctx, sampler, func(text []byte) error { return writeAll(w, text) })
 	})
 }
@@ -50,7 +49,7 @@ func writeAll(w io.Writer, text []byte) error {
 }
 
 // each passes the tables of intervals to write, until ctx or the process ends.
-func (t *topping) each(ctx context.Context, sampler *top.Sampler, write func([]byte) error) error {
+func (t *Topping) each(ctx context.Context, sampler *Sampler, write func([]byte) error) error {
 	for n := 1; ; n++ {
 		d, i, err := t.next(ctx, sampler)
 		switch {
@@ -66,19 +65,19 @@ func (t *topping) each(ctx context.Context, sampler *top.Sampler, write func([]b
 		if err == nil {
 			err = write(text)
 		}
-		if err != nil || t.once {
+		if err != nil || t.Once {
 			return err
 		}
 	}
 }
 
 // render returns the table of an interval. CSV has one header for all.
-func (t *topping) render(d *tui.Data, i *top.Interval, number int) ([]byte, error) {
-	if err := tui.Sort(d.Functions, t.sort, false); err != nil {
+func (t *Topping) render(d *tui.Data, i *Interval, number int) ([]byte, error) {
+	if err := tui.Sort(d.Functions, t.Sort, false); err != nil {
 		return nil, err
 	}
-	if t.top > 0 {
-		d.Functions = d.Functions[:min(t.top, len(d.Functions))]
+	if t.Most > 0 {
+		d.Functions = d.Functions[:min(t.Most, len(d.Functions))]
 	}
 	interval := &topInterval{i, d, number}
 	rows := make([]topRow, len(d.Functions))
@@ -92,8 +91,8 @@ func (t *topping) render(d *tui.Data, i *top.Interval, number int) ([]byte, erro
 		report.Facts(interval, topFacts(func(i *topInterval) *topInterval { return i })...).Hidden(),
 		report.Table("functions", rows, topColumns(d.OffCPU)...),
 	}
-	style := report.Style{Format: report.Format(t.output.Format)}
-	if style.Format == report.Text && t.ToTerminal(t.output.Path) {
+	style := report.Style{Format: report.Format(t.Report.Format)}
+	if style.Format == report.Text && t.ToTerminal(t.Report.Path) {
 		style.Width = cli.TerminalWidth(t.Stdout.Raw)
 	}
 	var b bytes.Buffer
@@ -104,13 +103,13 @@ func (t *topping) render(d *tui.Data, i *top.Interval, number int) ([]byte, erro
 	case style.Format == report.CSV && number > 1:
 		_, err := b.ReadString('\n')
 		return b.Bytes(), err
-	case style.Format == report.Text && !t.once, style.Format == report.Markdown && !t.once:
+	case style.Format == report.Text && !t.Once, style.Format == report.Markdown && !t.Once:
 		b.WriteByte('\n')
 	}
 	return b.Bytes(), nil
 }
 
-func (t *topping) doc(c reader.Clock) *report.Doc {
+func (t *Topping) doc(c reader.Clock) *report.Doc {
 	return &report.Doc{Kind: "top", Clock: c, Names: t.shown()}
 }
 
