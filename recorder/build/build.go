@@ -69,7 +69,7 @@ func caches() (dirs []string, perm os.FileMode, err error) {
 // the user's cache, but for root /var/cache/xray, unless XDG_CACHE_HOME is set. If cc is empty, the
 // compiler is $CC, or the first of cc, gcc and clang that is installed. If none is installed, Runtime uses
 // what one of these compilers has built earlier for this version of xray. If several processes build at
-// once, one compiles and the others wait.
+// once, one compiles and the others wait. A new recorder makes room: see removeUnused.
 func Runtime(ctx context.Context, cc string) (Library, error) {
 	if err := recorder.Supported(); err != nil {
 		return Library{}, err
@@ -86,6 +86,7 @@ func Runtime(ctx context.Context, cc string) (Library, error) {
 			if linkErr != nil {
 				continue
 			}
+			noteUse(ctx, dir)
 			if err := checkBuilt(dir); err != nil {
 				return Library{}, err
 			}
@@ -116,6 +117,7 @@ func (c *compiler) buildIn(ctx context.Context, parent, name string, perm os.Fil
 	if !named {
 		defer func() { _ = os.Symlink(filepath.Base(dir), usual) }()
 	}
+	noteUse(ctx, dir)
 	err := checkBuilt(dir)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errDamaged) {
 		return Library{dir}, err
@@ -157,6 +159,7 @@ func (c *compiler) buildIn(ctx context.Context, parent, name string, perm os.Fil
 			return Library{}, err
 		}
 	}
+	removeUnused(ctx, parent)
 	return Library{dir}, nil
 }
 

@@ -5,6 +5,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // lockFolder waits for the lock of a folder, takes it, and returns a function that releases it. The
@@ -29,4 +31,18 @@ func lockFolder(ctx context.Context, dir string) (unlock func(), err error) {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
+}
+
+// ownAlone makes sure that no other process has a file open or mapped, whatever its user and its container, and
+// until release is called, that none opens it. The kernel gives such a lease to nobody else.
+func ownAlone(path string) (release func(), err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return func() { f.Close() }, nil
 }

@@ -2,6 +2,11 @@
 
 package build
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
 func lockFolder(context.Context, string) (unlock func(), err error) { return func() {}, nil }
+
+func ownAlone(string) (release func(), err error) { return nil, errors.ErrUnsupported }

@@ -4,6 +4,7 @@ package build
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/xray-tools/xray/internal/test/elftest"
 	"github.com/xray-tools/xray/internal/test/testenv"
@@ -168,6 +170,68 @@ func TestBuildIsDoneOnceForManyAtOnce(t *testing.T) {
 	}
 	if after, err := os.Stat(l.Preload()); err != nil || !os.SameFile(before, after) {
 		t.Error("the second build compiled again")
+	}
+}
+
+// A new recorder makes room: others go if nobody has used them for long, but the newest few, and those that a
+// process has mapped, stay.
+func TestUnusedRecordersAreRemoved(t *testing.T) {
+	testenv.Need(t, "cc", "ar")
+	cache := filepath.Join(emptyCache(t), "xray")
+	days := func(n int) time.Time { return time.Now().Add(-time.Duration(n) * 24 * time.Hour) }
+	folders := []struct {
+		name string
+		used int
+		stay bool
+	}{
+		{"recorder-recent", 29, true}, {"recorder-old", 31, true}, {"recorder-older", 32, false}, {"recorder-oldest", 400, false},
+		{"recorder-mapped", 401, true}, {"build-left", 31, false}, {"build-running", 0, true}, {"other", 400, true},
+	}
+	for _, f := range folders {
+		lib := filepath.Join(cache, f.name, "lib")
+		if err := errors.Join(os.MkdirAll(lib, 0o700), os.WriteFile(filepath.Join(lib, "object.so"), make([]byte, 4096), 0o700),
+			os.Chtimes(filepath.Join(cache, f.name), days(f.used), days(f.used))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file, err := os.Open(filepath.Join(cache, "recorder-mapped", "lib", "object.so"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mapped, err := syscall.Mmap(int(file.Fd()), 0, 4096, syscall.PROT_READ, syscall.MAP_PRIVATE)
+	if err = errors.Join(err, file.Close(), os.Symlink("recorder-mapped", filepath.Join(cache, "recorder-1")), os.Symlink("recorder-gone", filepath.Join(cache, "recorder-2"))); err != nil {
+		t.Fatal(err)
+	}
+	l, err := Runtime(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	exists := func(name string) bool {
+		_, err := os.Lstat(filepath.Join(cache, name))
+		return err == nil
+	}
+	for _, f := range folders {
+		if exists(f.name) != f.stay {
+			t.Errorf("%s, used %d days ago, stays: %t, want %t", f.name, f.used, !f.stay, f.stay)
+		}
+	}
+	if !exists("recorder-1") || exists("recorder-2") {
+		t.Errorf("the link to a recorder stays: %t, the link to nothing: %t", exists("recorder-1"), exists("recorder-2"))
+	}
+
+	// What is used again counts as used.
+	if err := errors.Join(syscall.Munmap(mapped), os.Chtimes(l.dir, days(500), days(500))); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := Runtime(t.Context(), ""); err != nil || again != l {
+		t.Fatalf("got %v, %v, want %v", again, err, l)
+	}
+	removeUnused(t.Context(), cache)
+	if _, err := os.Stat(l.Preload()); err != nil {
+		t.Error(err)
+	}
+	if exists("recorder-mapped") {
+		t.Error("a recorder stays that nobody has mapped any more")
 	}
 }
 
