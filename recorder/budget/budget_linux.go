@@ -214,9 +214,7 @@ const (
 	// noticingShare is the largest part of the budget for noticing when threads were switched out. Calls
 	// are recorded less if the sum exceeds the budget.
 	noticingShare = 0.3
-	trialCalls    = 32 // as in the runtime
 	burstCalls    = 64 // recorded calls of a function in a burst
-	unlimited     = math.MaxUint64
 
 	// The observer shares the processors with the program, so it wakes as rarely as possible: soon after
 	// threads reach limits, and seldom while processes are idle.
@@ -652,7 +650,7 @@ func (b *Controller) candidates(now time.Time) (list []*candidate, always []uint
 		switch {
 		case !f.called:
 			continue
-		case f.limit == unlimited:
+		case f.limit == ring.Unlimited:
 			always = append(always, uint32(id))
 			continue
 		case waits && group == "":
@@ -694,7 +692,7 @@ func (b *Controller) renewLimit(id uint32) {
 		return
 	}
 	// A rate measured from few calls may be far off, so the calls so far limit the growth.
-	quota := uint64(trialCalls + min(2*f.rate*quotaTime, mostGrowth*float64(f.top)))
+	quota := uint64(ring.TrialCalls + min(2*f.rate*quotaTime, mostGrowth*float64(f.top)))
 	if f.top+quota/2 > f.limit {
 		b.setLimit(id, f.top+quota)
 	}
@@ -704,7 +702,7 @@ func (b *Controller) switchFunction(id uint32, on bool, now time.Time) {
 	f := &b.functions[id]
 	f.off = !on
 	if on {
-		b.setLimit(id, f.top+trialCalls)
+		b.setLimit(id, f.top+ring.TrialCalls)
 	} else {
 		b.setLimit(id, 0)
 		f.back = now.Add(f.away)
@@ -989,5 +987,5 @@ func (b *Controller) AlwaysRecord(id uint32) {
 	for _, p := range b.processes {
 		p.turn(int(id), false)
 	}
-	b.setLimit(id, unlimited)
+	b.setLimit(id, ring.Unlimited)
 }

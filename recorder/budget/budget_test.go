@@ -47,7 +47,7 @@ func newSimulated(rates []float64) *simulated {
 	s := &simulated{rates: rates, counting: countingCost, looking: lookCounting, behind: make([]float64, n), made: make([]float64, n), counted: [][]uint64{make([]uint64, n)}, limits: make([]uint64, n),
 		sleds: make([]bool, n), unseen: make([]bool, n), random: rand.New(rand.NewPCG(1, 2))}
 	for id := range s.limits {
-		s.limits[id], s.sleds[id] = trialCalls, true
+		s.limits[id], s.sleds[id] = ring.TrialCalls, true
 	}
 	return s
 }
@@ -378,7 +378,7 @@ func TestBudgetOfShortRounds(t *testing.T) {
 			now = now.Add(urgentRound)
 			b.round(t.Context(), now, false)
 		}
-		if most := threads * len(s.rates) * trialCalls; recorded > most {
+		if most := threads * len(s.rates) * ring.TrialCalls; recorded > most {
 			t.Errorf("%d threads: %d calls were recorded, want at most %d", threads, recorded, most)
 		}
 		for id, f := range b.functions {
@@ -396,7 +396,7 @@ func TestBudgetLimitsGrow(t *testing.T) {
 	s.lasted = b.lasted
 	s.counted[0][0], s.cpu = 500, 3e6
 	b.round(t.Context(), time.Now(), false)
-	if limit := s.limits[0]; limit <= 500 || limit > 500*(1+mostGrowth)+trialCalls {
+	if limit := s.limits[0]; limit <= 500 || limit > 500*(1+mostGrowth)+ring.TrialCalls {
 		t.Errorf("after 500 calls, the limit is %d", limit)
 	}
 }

@@ -188,5 +188,5 @@ func (a arenaMemory) copyChunk(data []byte, at, chunks, number uint64) (there, s
 		return false, false
 	}
 	copy(data, a.Mem[place:place+ring.ChunkSize])
-	return true, ring.Fields(data).U64(0) == 2*number && a.U64(place) == 2*number
+	return true, ring.Fields(data).U64(ring.ChunkSeqAt) == 2*number && a.U64(place) == 2*number
 }

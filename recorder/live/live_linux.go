@@ -307,7 +307,7 @@ func (l *Reader) readChunk(t *thread, s *State, each func(RootCall)) (done bool)
 		return true
 	}
 	f := ring.Fields(data)
-	c := ring.ChunkPlace{Address: address, Number: t.number, First: f.U64(8), Last: f.U64(16), Wall: f.U64(56), Used: ring.UsedOf(f)}
+	c := ring.ChunkPlace{Address: address, Number: t.number, First: f.U64(ring.ChunkFirstAt), Last: f.U64(ring.ChunkLastAt), Wall: f.U64(ring.ChunkWallAt), Used: ring.UsedOf(f)}
 	if c.Used != 0 {
 		data = data[:c.Used]
 	}
@@ -346,7 +346,7 @@ func (l *Reader) copies(t *thread, address uint64, p []byte, offset uint64) bool
 	if _, err := l.image.ReadSome(l.header, address); err != nil {
 		return false
 	}
-	return l.header.U64(0) == 2*t.number && l.header.U64(40) == ring.ChunkMagic && l.header.U64(32) == t.Address
+	return l.header.U64(ring.ChunkSeqAt) == 2*t.number && l.header.U64(ring.ChunkMagicAt) == ring.ChunkMagic && l.header.U64(ring.ChunkThreadAt) == t.Address
 }
 
 // evict drops the chunks that ended first until the others fit into the limit.
@@ -526,7 +526,7 @@ func (l *Reader) current(t *thread) *keptChunk {
 		copy(data, t.begun) // the process has ended, or has overwritten the chunk
 	}
 	return &keptChunk{
-		place: ring.ChunkPlace{Address: address, Number: t.number, First: ring.Fields(data).U64(8), Last: ring.Fields(data).U64(16), Used: t.at},
+		place: ring.ChunkPlace{Address: address, Number: t.number, First: ring.Fields(data).U64(ring.ChunkFirstAt), Last: ring.Fields(data).U64(ring.ChunkLastAt), Used: t.at},
 		data:  data, opens: t.opens.State(),
 	}
 }

@@ -14,27 +14,13 @@ import (
 	"github.com/xray-tools/xray/recorder/ring"
 )
 
-// The place and size of struct xr_offcpu in struct xr_thread, and its fields.
-const (
-	threadOffAt  = 2280
-	offSize      = 168
-	offLookedAt  = 0
-	offNSAt      = 8
-	offQueuedAt  = 72
-	offLeftAt    = 88
-	offKeptAt    = 120
-	offKeepsAt   = 160
-	keptQueuedAt = offKeptAt + 8
-	keptOursAt   = offKeptAt + 32
-)
-
 // waits returns how long a thread has been off the CPU since it was last checked, and the TSC up to which that
 // is so. switched is false if it does not wait now, or if that is unknown.
 func (l *Reader) waits(t *ring.Thread) (now uint64, s reader.Switch, switched bool) {
-	if l.text.Process.OffCPU == "" || l.threadSize < threadOffAt+offSize {
+	if l.text.Process.OffCPU == "" || l.threadSize < ring.ThreadOffAt+ring.OffSize {
 		return 0, s, false
 	}
-	b, err := l.image.Read("a thread", t.Address+threadOffAt, offSize)
+	b, err := l.image.Read("a thread", t.Address+ring.ThreadOffAt, ring.OffSize)
 	cpu, queued, ok := l.sleeps(t.TID)
 	var wall unix.Timespec
 	if err != nil || !ok || unix.ClockGettime(unix.CLOCK_MONOTONIC_RAW, &wall) != nil {
@@ -42,28 +28,28 @@ func (l *Reader) waits(t *ring.Thread) (now uint64, s reader.Switch, switched bo
 	}
 	now = ring.ReadTSC()
 	f := ring.Fields(b)
-	off, before := uint64(wall.Nano())-cpu, f.U64(offNSAt)
-	looked := f.U64(offLookedAt)
+	off, before := uint64(wall.Nano())-cpu, f.U64(ring.OffNSAt)
+	checked := f.U64(ring.OffCheckedAt)
 	// A time namespace has other clocks.
-	if looked < l.since || off <= before || float64(off-before) > 1.01*float64(now-looked)*1e9/float64(max(1, l.text.Clock.Frequency)) {
+	if checked < l.since || off <= before || float64(off-before) > 1.01*float64(now-checked)*1e9/float64(max(1, l.text.Clock.Frequency)) {
 		return 0, s, false
 	}
 	s = reader.Switch{OffNS: off - before, QueuedNS: reader.UnknownNS}
-	if had := f.U64(offQueuedAt); had != reader.UnknownNS {
-		had += f.U64(offLeftAt)
+	if had := f.U64(ring.OffQueuedAt); had != reader.UnknownNS {
+		had += f.U64(ring.OffLeftAt)
 		s.QueuedNS = min(queued-min(queued, had), s.OffNS)
 	}
-	if f.U64(offKeepsAt) != 0 && f.U64(offKeptAt) != reader.UnknownNS {
-		s.OffNS += f.U64(offKeptAt)
-		s.RecorderNS = f.U64(keptOursAt)
-		if more := f.U64(keptQueuedAt); more == reader.UnknownNS || s.QueuedNS == reader.UnknownNS {
+	if f.U64(ring.OffKeepsAt) != 0 && f.U64(ring.OffKeptAt) != reader.UnknownNS {
+		s.OffNS += f.U64(ring.OffKeptAt)
+		s.RecorderNS = f.U64(ring.OffKeptAt + ring.SwitchRecorderAt)
+		if more := f.U64(ring.OffKeptAt + ring.SwitchQueuedAt); more == reader.UnknownNS || s.QueuedNS == reader.UnknownNS {
 			s.QueuedNS = reader.UnknownNS
 		} else {
 			s.QueuedNS += more
 		}
 	}
-	again, err := l.image.Read("a thread", t.Address+threadOffAt, offSize)
-	return now, s, err == nil && ring.Fields(again).U64(offLookedAt) == looked
+	again, err := l.image.Read("a thread", t.Address+ring.ThreadOffAt, ring.OffSize)
+	return now, s, err == nil && ring.Fields(again).U64(ring.OffCheckedAt) == checked
 }
 
 // notedWait is the result of [Reader.waits] at some time.

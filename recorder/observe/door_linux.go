@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/xray-tools/xray/recorder/ring"
 )
 
 // door lets visitors in, side by side. Any user can connect to the observer's socket. So the door reads
@@ -32,7 +34,7 @@ const (
 	// maxSilent limits the silent visitors of each user. The oldest one must leave for another.
 	maxSilent = 64
 	// maxPacket is more than the longest first packet.
-	maxPacket = questionSize + 1
+	maxPacket = ring.QuestionSize + 1
 )
 
 // run accepts visitors until ctx ends. It closes the socket.

@@ -131,11 +131,11 @@ func TestKeyOfQuestions(t *testing.T) {
 	o := Options{Session: uint64(time.Now().UnixNano()), Key: NewKey(), Output: filepath.Join(t.TempDir(), "%p"), Filter: filter}
 	runObserver(t, o)
 	question := func(magic, key string) []byte {
-		q := make([]byte, questionSize)
+		q := make([]byte, ring.QuestionSize)
 		copy(q, magic)
-		binary.LittleEndian.PutUint64(q[questionSessionAt:], o.Session)
-		copy(q[questionPathAt:], path)
-		copy(q[questionKeyAt:], key)
+		binary.LittleEndian.PutUint64(q[ring.QuestionSessionAt:], o.Session)
+		copy(q[ring.QuestionPathAt:], path)
+		copy(q[ring.QuestionKeyAt:], key)
 		return q
 	}
 	heard := func(packet []byte) bool {
@@ -147,12 +147,12 @@ func TestKeyOfQuestions(t *testing.T) {
 		return n > 0
 	}
 	try := func(who string) {
-		for _, key := range []string{"", NewKey(), o.Key[:keySize-1]} {
-			if answered(t, visit(t, &o, question(selectMagic, key))) >= 0 || heard(question(leftMagic, key)) {
+		for _, key := range []string{"", NewKey(), o.Key[:ring.KeySize-1]} {
+			if answered(t, visit(t, &o, question(ring.SelectMagic, key))) >= 0 || heard(question(ring.LeftMagic, key)) {
 				t.Errorf("%s with the key %q got an answer", who, key)
 			}
 		}
-		if answered(t, visit(t, &o, question(selectMagic, o.Key))) < 0 || !heard(question(leftMagic, o.Key)) {
+		if answered(t, visit(t, &o, question(ring.SelectMagic, o.Key))) < 0 || !heard(question(ring.LeftMagic, o.Key)) {
 			t.Errorf("%s with the key got no answer", who)
 		}
 	}
@@ -162,12 +162,12 @@ func TestKeyOfQuestions(t *testing.T) {
 
 // testQuestion is a question of a process about an object.
 func testQuestion(o *Options, path string, buildID []byte) []byte {
-	q := make([]byte, questionSize)
-	copy(q, selectMagic)
-	binary.LittleEndian.PutUint64(q[questionSessionAt:], o.Session)
-	binary.LittleEndian.PutUint32(q[questionBuildIDSizeAt:], uint32(len(buildID)))
-	copy(q[questionBuildIDAt:], buildID)
-	copy(q[questionPathAt:], path)
+	q := make([]byte, ring.QuestionSize)
+	copy(q, ring.SelectMagic)
+	binary.LittleEndian.PutUint64(q[ring.QuestionSessionAt:], o.Session)
+	binary.LittleEndian.PutUint32(q[ring.QuestionBuildIDSizeAt:], uint32(len(buildID)))
+	copy(q[ring.QuestionBuildIDAt:], buildID)
+	copy(q[ring.QuestionPathAt:], path)
 	return q
 }
 
@@ -233,14 +233,14 @@ func FuzzQuestions(f *testing.F) {
 	}
 	f.Add(testQuestion(&o, path, []byte{1, 2, 3}))
 	f.Add(testQuestion(&o, "a\nb", nil))
-	f.Add(testQuestion(&o, strings.Repeat("x", questionPathSize), make([]byte, 32)))
+	f.Add(testQuestion(&o, strings.Repeat("x", ring.QuestionPathSize), make([]byte, 32)))
 	f.Fuzz(func(t *testing.T, question []byte) {
-		if len(question) != questionSize {
+		if len(question) != ring.QuestionSize {
 			return
 		}
 		ob := testObserver(t)
 		ob.options.Filter = &Filter{Exclude: regexp.MustCompile("^$")}
-		ob.options.Session = ring.Fields(question).U64(questionSessionAt)
+		ob.options.Session = ring.Fields(question).U64(ring.QuestionSessionAt)
 		answer, err := ob.answerSelect(gonePID, question)
 		if err == nil && !strings.HasPrefix(string(answer), "object /") {
 			t.Errorf("got the answer %q", answer)
@@ -375,8 +375,8 @@ func TestImplausibleNumbers(t *testing.T) {
 	if !ok {
 		t.Fatal("no counters")
 	}
-	profile, _ := a.Offset(a.U64(ring.SlotAt(1)+ring.SlotProfileAt), profileSize)
-	page, ok := a.Offset(a.U64(profile+48), profilePageSize)
+	profile, _ := a.Offset(a.U64(ring.SlotAt(1)+ring.SlotProfileAt), ring.ProfileSize)
+	page, ok := a.Offset(a.U64(profile+ring.ProfilePagesAt), ring.PathPageSize)
 	if !ok {
 		t.Fatal("no profile")
 	}

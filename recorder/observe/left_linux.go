@@ -14,10 +14,6 @@ import (
 	"github.com/xray-tools/xray/recorder/ring"
 )
 
-// leftMagic begins the packet by which a process says that it executes a program that cannot load the
-// runtime. The rest is as in a question which functions to record.
-const leftMagic = "XRAY-LEFT-1\x00\x00\x00\x00\x00"
-
 // leftPrograms are programs that processes executed without the runtime.
 type leftPrograms struct {
 	mu     sync.Mutex
@@ -75,8 +71,8 @@ func (l *leftPrograms) list() (list []string) {
 // leave reports a program that cannot load the runtime, if it is instrumented.
 func (ob *Observer) leave(pid int, packet []byte) {
 	f := ring.Fields(packet)
-	path := f.Text(questionPathAt, questionPathSize)
-	if f.U64(questionSessionAt) == ob.options.Session && path != "" && ob.left.begin(path) {
+	path := f.Text(ring.QuestionPathAt, ring.QuestionPathSize)
+	if f.U64(ring.QuestionSessionAt) == ob.options.Session && path != "" && ob.left.begin(path) {
 		ob.naming.Go(func() { ob.left.settle(path, whyLeft(pid, path, "")) })
 	}
 }

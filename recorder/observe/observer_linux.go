@@ -47,7 +47,7 @@ type Observer struct {
 
 // Listen begins to listen for programs, at the address [Options.Address].
 func Listen(o Options) (*Observer, error) {
-	if len(o.Key) != keySize {
+	if len(o.Key) != ring.KeySize {
 		return nil, errors.New("the recording has no key")
 	}
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
@@ -115,11 +115,11 @@ func (ob *Observer) welcome(v *visitor, packet []byte) error {
 	if len(packet) == schedRequestSize && string(packet[:16]) == schedMagic && isOwner(v.Uid) {
 		return ob.answerSched(v, packet)
 	}
-	if len(packet) == questionSize && string(packet[:16]) == selectMagic && ob.options.accepts(packet[questionKeyAt:]) {
+	if len(packet) == ring.QuestionSize && string(packet[:16]) == ring.SelectMagic && ob.options.accepts(packet[ring.QuestionKeyAt:]) {
 		ob.serveSelect(v, packet)
 		return nil
 	}
-	if len(packet) == questionSize && string(packet[:16]) == leftMagic && ob.options.accepts(packet[questionKeyAt:]) {
+	if len(packet) == ring.QuestionSize && string(packet[:16]) == ring.LeftMagic && ob.options.accepts(packet[ring.QuestionKeyAt:]) {
 		ob.leave(int(v.Pid), packet)
 		return v.send([]byte{0}, -1)
 	}
@@ -127,10 +127,10 @@ func (ob *Observer) welcome(v *visitor, packet []byte) error {
 		return nil // not a recorder
 	}
 	f := ring.Fields(packet)
-	if f.U32(16) != ring.ArenaVersion || f.U64(24) != ob.options.Session || !ob.options.accepts(packet[ring.HelloKeyAt:]) || v.Pid <= 0 {
+	if f.U32(ring.HelloVersionAt) != ring.ArenaVersion || f.U64(ring.HelloSessionAt) != ob.options.Session || !ob.options.accepts(packet[ring.HelloKeyAt:]) || v.Pid <= 0 {
 		return nil // the process writes its trace itself
 	}
-	return ob.handshake(v, int(int32(f.U32(20))))
+	return ob.handshake(v, int(int32(f.U32(ring.HelloPIDAt))))
 }
 
 // handshake gives an arena to a program.
@@ -598,14 +598,14 @@ func (a *arenaObserver) writeChunk(i uint32, s *observedSlot, number uint64, par
 	clear(data[used:])
 	f := ring.Fields(data)
 	// A thread that drops records may have reused the chunk meanwhile.
-	if f.U64(0) != 2*number || f.U64(40) != ring.ChunkMagic || a.U64(place) != 2*number {
+	if f.U64(ring.ChunkSeqAt) != 2*number || f.U64(ring.ChunkMagicAt) != ring.ChunkMagic || a.U64(place) != 2*number {
 		p.lose("damaged-chunk", 1)
 		return true
 	}
-	if first := f.U64(8); p.windows.oldest == 0 || first < p.windows.oldest {
+	if first := f.U64(ring.ChunkFirstAt); p.windows.oldest == 0 || first < p.windows.oldest {
 		p.windows.oldest = first
 	}
-	c := ring.ChunkPlace{Number: number, First: f.U64(8), From: max(s.partial, int(f.U32(48))), Used: ring.UsedOf(f), Part: part}
+	c := ring.ChunkPlace{Number: number, First: f.U64(ring.ChunkFirstAt), From: max(s.partial, int(f.U32(ring.ChunkStreamedAt))), Used: ring.UsedOf(f), Part: part}
 	a.writer.First = p.since
 	t := ring.Thread{}
 	t.PID, t.TID = int32(p.inner), int32(a.U32(at+ring.SlotTIDAt))

@@ -88,38 +88,39 @@ func makeArena(t testing.TB, o *Observer) *arenaObserver {
 		put64(s+ring.SlotCountersAt, address)
 		put64(s+ring.SlotNCountersAt, 1<<16)
 		put64(counters+8*3, 7)
-		profile, address := take(profileSize)
-		page, pageAddress := take(profilePageSize)
+		profile, address := take(ring.ProfileSize)
+		page, pageAddress := take(ring.PathPageSize)
 		put64(s+ring.SlotProfileAt, address)
-		put32(profile+36, 1)
-		put64(profile+48, pageAddress)
-		put64(page+8, address+profileTopAt)
-		put32(page+8+24, 2)
-		put64(page+8+72, 9)
+		put32(profile+ring.ProfilePathsAt, 1)
+		put64(profile+ring.ProfilePagesAt, pageAddress)
+		path := page + ring.PathPagePathsAt
+		put64(path+ring.PathParentAt, address+ring.ProfileTopAt)
+		put32(path+ring.PathFuncAt, 2)
+		put64(path+ring.PathCallsAt, 9)
 		// A recursive call without a path.
-		folds, foldsAddress := take(profileFoldsSize)
-		put64(page+8+56, 4)
-		put32(profile+profileDeepAt+56, 1)
-		put64(profile+profileDeepAt+40, foldsAddress)
-		fold := folds + 8
-		put32(fold+24, 2)
-		put64(fold+72, 4)
-		put64(fold+profilePathSize+8, foldsAddress+8)
-		put32(fold+profilePathSize+16, 2)
-		put64(profile+8, 5000)
-		deep, deepAddress := take(2 * profileFrameSize)
-		put64(profile, profilePathDepth+1)
-		put64(profile+profileDeepAt, deepAddress)
-		put64(profile+profileDeepAt+8, 2)
-		for depth := range uint64(profilePathDepth + 1) {
-			frame := profile + profileFramesAt + depth*profileFrameSize
-			if depth == profilePathDepth {
+		folds, foldsAddress := take(ring.FoldPageSize)
+		put64(path+ring.PathFoldedAt, 4)
+		put32(profile+ring.ProfileNFoldsAt, 1)
+		put64(profile+ring.ProfileFoldsAt, foldsAddress)
+		fold := folds + ring.FoldPageFoldsAt
+		put32(fold+ring.PathFuncAt, 2)
+		put64(fold+ring.PathCallsAt, 4)
+		put64(fold+ring.FoldAnyAt, foldsAddress+ring.FoldPageFoldsAt)
+		put32(fold+ring.FoldCallerAt, 2)
+		put64(profile+ring.ProfileLastAt, 5000)
+		deep, deepAddress := take(2 * ring.FrameSize)
+		put64(profile+ring.ProfileDepthAt, ring.ProfilePathDepth+1)
+		put64(profile+ring.ProfileDeepAt, deepAddress)
+		put64(profile+ring.ProfileNDeepAt, 2)
+		for depth := range uint64(ring.ProfilePathDepth + 1) {
+			frame := profile + ring.ProfileFramesAt + depth*ring.FrameSize
+			if depth == ring.ProfilePathDepth {
 				frame = deep
 			}
-			put64(frame+8, 4000)
-			put64(frame+16, foldsAddress+8)
+			put64(frame+ring.FrameStartAt, 4000)
+			put64(frame+ring.FramePathAt, foldsAddress+ring.FoldPageFoldsAt)
 			if depth == 0 {
-				put64(frame+16, pageAddress+8)
+				put64(frame+ring.FramePathAt, pageAddress+ring.PathPagePathsAt)
 			}
 		}
 	}
@@ -185,11 +186,11 @@ func testWritesWhatIsLeft(t *testing.T, compress bool) {
 		Process: gonePID, Thread: 0, Last: 5000,
 		Paths: []reader.ProfilePath{
 			{Func: 2, Parent: -1, Count: 9, Open: 1, OpenTotal: 1000, Octaves: []uint64{9}},
-			{Func: reader.Folded, Parent: 0, Count: 4, Open: profilePathDepth, OpenTotal: 1000},
+			{Func: reader.Folded, Parent: 0, Count: 4, Open: ring.ProfilePathDepth, OpenTotal: 1000},
 		},
 		Folds: []reader.ProfileFold{{
-			Func: 2, Caller: 2, Count: 4, Octaves: []uint64{4}, Open: profilePathDepth,
-			OpenTotal: profilePathDepth * 1000, OpenNested: profilePathDepth * 1000, Inside: (profilePathDepth - 1) * 1000,
+			Func: 2, Caller: 2, Count: 4, Octaves: []uint64{4}, Open: ring.ProfilePathDepth,
+			OpenTotal: ring.ProfilePathDepth * 1000, OpenNested: ring.ProfilePathDepth * 1000, Inside: (ring.ProfilePathDepth - 1) * 1000,
 		}},
 	}
 	if len(r.Profiles) != 2 {
@@ -198,7 +199,7 @@ func testWritesWhatIsLeft(t *testing.T, compress bool) {
 	if diff := cmp.Diff(want, r.Profiles[0]); diff != "" {
 		t.Errorf("profile (-want +got):\n%s", diff)
 	}
-	if b := a.Read(a.U64(ring.SlotAt(0)+ring.SlotProfileAt), profileSize); b == nil || ring.Fields(b).U64(8) != 0 {
+	if b := a.Read(a.U64(ring.SlotAt(0)+ring.SlotProfileAt), ring.ProfileSize); b == nil || ring.Fields(b).U64(8) != 0 {
 		t.Error("the profile still holds memory")
 	}
 	if !r.Process.Complete || r.Process.Session != 5 || len(r.Threads) != 2 || len(r.Losses) != 0 {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/recorder/ring"
 )
 
 // Options say what an [Observer] does with recorded data.
@@ -47,19 +48,16 @@ func (o *Options) Name() string { return "xray-observer-" + strconv.FormatUint(o
 // Address is the value of [recorder.Options.Observer]: the name and the key.
 func (o *Options) Address() string { return o.Name() + ":" + o.Key }
 
-// keySize is the length of a key.
-const keySize = 32
-
 // NewKey returns a new [Options.Key].
 func NewKey() string {
-	b := make([]byte, keySize/2)
+	b := make([]byte, ring.KeySize/2)
 	_, _ = rand.Read(b) // never fails
 	return hex.EncodeToString(b)
 }
 
 // accepts reports whether key is that of the recording.
 func (o *Options) accepts(key []byte) bool {
-	return len(o.Key) == keySize && subtle.ConstantTimeCompare(key, []byte(o.Key)) == 1
+	return len(o.Key) == ring.KeySize && subtle.ConstantTimeCompare(key, []byte(o.Key)) == 1
 }
 
 // Result is what an observer has written.

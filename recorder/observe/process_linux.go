@@ -382,7 +382,7 @@ func (a *arenaObserver) addSums(r *reader.Recording, p *observedProcess, slots [
 		counters = make(map[reader.FuncID]uint64)
 	}
 	pruned := make(map[reader.FuncID]*reader.PrunedFunction)
-	room := profileRoom{profileMaxPaths, profileMaxFolds}
+	room := profileRoom{ring.ProfileMaxPaths, maxProfileFolds}
 	for _, slot := range slots {
 		at := ring.SlotAt(slot)
 		p.damaged += a.Words(a.U64(at+ring.SlotCountersAt), min(a.U64(at+ring.SlotNCountersAt), ring.MaxCounters), func(id, calls uint64) {
@@ -442,11 +442,11 @@ func (a *arenaObserver) sumTables(slot uint32) iter.Seq2[uint64, uint64] {
 	return func(yield func(uint64, uint64) bool) {
 		address, n := a.U64(ring.SlotAt(slot)+ring.SlotSumsAt), a.U64(ring.SlotAt(slot)+ring.SlotNSumsAt)
 		for range maxTables {
-			head := a.Read(address, 16)
+			head := ring.Fields(a.Read(address, ring.SumSize)) // the address and length of the previous table
 			if n = min(n, ring.MaxCounters); head == nil || !yield(address, n) {
 				return
 			}
-			address, n = binary.LittleEndian.Uint64(head), binary.LittleEndian.Uint64(head[8:])
+			address, n = head.U64(ring.SumCallsAt), head.U64(ring.SumTicksAt)
 		}
 	}
 }
@@ -505,7 +505,7 @@ func (a *arenaObserver) free(slot uint32) {
 	a.PunchHole(a.U64(at+ring.SlotRingAt), a.U64(at+ring.SlotChunksAt)*ring.ChunkSize)
 	a.PunchHole(a.U64(at+ring.SlotCountersAt), 8*a.U64(at+ring.SlotNCountersAt))
 	for address, n := range a.sumTables(slot) {
-		a.PunchHole(address, 16*n)
+		a.PunchHole(address, ring.SumSize*n)
 	}
 	if address := a.U64(at + ring.SlotProfileAt); address != 0 {
 		a.freeProfile(address)

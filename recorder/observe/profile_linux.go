@@ -8,27 +8,10 @@ import (
 	"github.com/xray-tools/xray/recorder/ring"
 )
 
-// Layout of runtime/profile.h.
+// Limits of what a thread's profile can have: a program may write any number there.
 const (
-	profilePathDepth   = 1024
-	profileMaxPaths    = 1 << 17
-	profileMaxFolds    = 1<<16 + 1<<18
-	profileMaxDeep     = 1 << 22
-	profilePathsOfPage = 154
-	profileFoldsOfPage = 134
-	profileOffAt       = 72 + 8*reader.ProfileOctaves
-	profilePathSize    = profileOffAt + 24
-	profileLeftSize    = 16
-	profileFoldSize    = profilePathSize + 80
-	profileLeftAt      = 8 + profilePathsOfPage*profilePathSize
-	profilePageSize    = profileLeftAt + profilePathsOfPage*profileLeftSize
-	profileFoldsSize   = 8 + profileFoldsOfPage*profileFoldSize
-	profileTopAt       = 64
-	profileFramesAt    = profileTopAt + profilePathSize
-	profileFrameSize   = 24
-	profileDeepAt      = profileFramesAt + profilePathDepth*profileFrameSize
-	profileSize        = profileDeepAt + 72
-	profileBuckets     = 1 << 12
+	maxProfileFolds = 1<<16 + 1<<18
+	maxProfileDeep  = 1 << 22
 )
 
 // profileParser reads the profile of a thread, which may still be running.
@@ -49,18 +32,18 @@ type profileRoom struct{ paths, folds int }
 
 // profile reads a thread's profile, and subtracts its size from the room.
 func (a *arenaObserver) profile(address uint64, pid int32, room *profileRoom) (reader.Profile, bool) {
-	b := a.Read(address, profileSize)
+	b := a.Read(address, ring.ProfileSize)
 	if b == nil {
 		return reader.Profile{}, false
 	}
 	f := ring.Fields(b)
 	p := &profileParser{arena: a, address: address, head: f, paths: make(map[uint64]int), folds: make(map[uint64]int)}
-	p.out = reader.Profile{Process: pid, Thread: int32(f.U32(24)), First: f.U64(40), Last: f.U64(8), Lost: f.U64(16)}
-	if f.U32(28) > 1 {
+	p.out = reader.Profile{Process: pid, Thread: int32(f.U32(ring.ProfileTIDAt)), First: f.U64(ring.ProfileFirstAt), Last: f.U64(ring.ProfileLastAt), Lost: f.U64(ring.ProfileLostAt)}
+	if f.U32(ring.ProfileOwnersAt) > 1 {
 		p.out.Thread = 0 // several threads used it, one after another
 	}
-	paths, folds := int(f.U32(36)), int(f.U32(profileDeepAt+56))
-	if paths > room.paths || folds > room.folds || !p.readPaths(f.U64(48), paths) || !p.readFolds(f.U64(profileDeepAt+40), folds) {
+	paths, folds := int(f.U32(ring.ProfilePathsAt)), int(f.U32(ring.ProfileNFoldsAt))
+	if paths > room.paths || folds > room.folds || !p.readPaths(f.U64(ring.ProfilePagesAt), paths) || !p.readFolds(f.U64(ring.ProfileFoldsAt), folds) {
 		return p.out, false
 	}
 	room.paths -= paths
@@ -70,6 +53,9 @@ func (a *arenaObserver) profile(address uint64, pid int32, room *profileRoom) (r
 	return p.out, true
 }
 
+// rowsAt is where a page of paths or folds has its rows.
+const rowsAt = ring.PathPagePathsAt
+
 // rows reads n rows of a list of pages. Each page begins with the address of the next one.
 func (p *profileParser) rows(page uint64, n, ofPage, size, pageSize int, each func(address uint64, page []byte, at int) bool) bool {
 	for first := 0; first < n; first += ofPage {
@@ -78,7 +64,7 @@ func (p *profileParser) rows(page uint64, n, ofPage, size, pageSize int, each fu
 			return false
 		}
 		for i := range min(ofPage, n-first) {
-			if !each(page+8+uint64(i*size), b, i) {
+			if !each(page+rowsAt+uint64(i*size), b, i) {
 				return false
 			}
 		}
@@ -88,12 +74,13 @@ func (p *profileParser) rows(page uint64, n, ofPage, size, pageSize int, each fu
 }
 
 func (p *profileParser) readPaths(page uint64, n int) bool {
-	top := p.address + profileTopAt
+	top := p.address + ring.ProfileTopAt
 	p.paths[top] = -1
-	ok := p.rows(page, n, profilePathsOfPage, profilePathSize, profilePageSize, func(address uint64, page []byte, i int) bool {
-		row, left := ring.Fields(page[8+i*profilePathSize:]), ring.Fields(page[profileLeftAt+i*profileLeftSize:])
+	ok := p.rows(page, n, ring.ProfilePathsOfPage, ring.PathSize, ring.PathPageSize, func(address uint64, page []byte, i int) bool {
+		row, left := ring.Fields(page[rowsAt+i*ring.PathSize:]), ring.Fields(page[ring.PathPageLeftAt+i*ring.LeftSize:])
 		path := reader.ProfilePath{
-			Func: reader.FuncID(row.U32(24)), Total: row.U64(32), Min: row.U64(40), Max: row.U64(48), Open: left.U64(0), OpenTotal: left.U64(8),
+			Func: reader.FuncID(row.U32(ring.PathFuncAt)), Total: row.U64(ring.PathTicksAt), Min: row.U64(ring.PathMinAt), Max: row.U64(ring.PathMaxAt),
+			Open: left.U64(ring.LeftCallsAt), OpenTotal: left.U64(ring.LeftTicksAt),
 		}
 		path.Octaves, path.Count = octaves(row)
 		if !p.arena.isPossible(path.Octaves, path.Total) {
@@ -101,30 +88,30 @@ func (p *profileParser) readPaths(page uint64, n int) bool {
 		}
 		path.Off = offOf(row)
 		path.Min = min(path.Min, path.Max) // no call has ended if Max is 0
-		parent, ok := p.paths[row.U64(0)]
+		parent, ok := p.paths[row.U64(ring.PathParentAt)]
 		path.Parent = parent
 		p.folded = append(p.folded, foldedOf(row, len(p.out.Paths)))
 		p.paths[address] = len(p.out.Paths)
 		p.out.Paths = append(p.out.Paths, path)
 		return ok
 	})
-	p.folded = append(p.folded, foldedOf(p.head[profileTopAt:], -1))
+	p.folded = append(p.folded, foldedOf(p.head[ring.ProfileTopAt:], -1))
 	return ok
 }
 
 // foldedOf returns the path with the folded calls below a path.
 func foldedOf(row ring.Fields, parent int) reader.ProfilePath {
-	return reader.ProfilePath{Func: reader.Folded, Parent: parent, Count: row.U64(56), Total: row.U64(64)}
+	return reader.ProfilePath{Func: reader.Folded, Parent: parent, Count: row.U64(ring.PathFoldedAt), Total: row.U64(ring.PathFoldedTicksAt)}
 }
 
 // offOf returns the off-CPU time of a path.
 func offOf(row ring.Fields) reader.ProfileOff {
-	return reader.NewProfileOff(row.U64(profileOffAt), row.U64(profileOffAt+8), row.U64(profileOffAt+16))
+	return reader.NewProfileOff(row.U64(ring.PathSwitchesAt), row.U64(ring.PathOffAt), row.U64(ring.PathQueuedAt))
 }
 
 func octaves(row ring.Fields) (list []uint64, count uint64) {
 	for i := range reader.ProfileOctaves {
-		calls := row.U64(72 + 8*i)
+		calls := row.U64(ring.PathCallsAt + 8*i)
 		count += calls
 		list = append(list, calls)
 	}
@@ -142,12 +129,13 @@ func (a *arenaObserver) isPossible(octaves []uint64, ticks uint64) bool {
 
 func (p *profileParser) readFolds(page uint64, n int) bool {
 	var addresses []uint64
-	ok := p.rows(page, n, profileFoldsOfPage, profileFoldSize, profileFoldsSize, func(address uint64, page []byte, i int) bool {
-		row := ring.Fields(page[8+i*profileFoldSize:])
-		own := row[profilePathSize:]
+	ok := p.rows(page, n, ring.ProfileFoldsOfPage, ring.FoldSize, ring.FoldPageSize, func(address uint64, page []byte, i int) bool {
+		row := ring.Fields(page[rowsAt+i*ring.FoldSize:])
 		fold := reader.ProfileFold{
-			Func: reader.FuncID(row.U32(24)), Caller: reader.FuncID(own.U32(16)), Total: row.U64(32), Min: row.U64(40), Max: row.U64(48),
-			Inside: own.U64(40), Nested: own.U64(48), Open: own.U64(56), OpenTotal: own.U64(64), OpenNested: own.U64(72),
+			Func: reader.FuncID(row.U32(ring.PathFuncAt)), Caller: reader.FuncID(row.U32(ring.FoldCallerAt)),
+			Total: row.U64(ring.PathTicksAt), Min: row.U64(ring.PathMinAt), Max: row.U64(ring.PathMaxAt),
+			Inside: row.U64(ring.FoldInsideAt), Nested: row.U64(ring.FoldNestedAt),
+			Open: row.U64(ring.FoldLeftAt + ring.LeftCallsAt), OpenTotal: row.U64(ring.FoldLeftAt + ring.LeftTicksAt), OpenNested: row.U64(ring.FoldLeftNestedAt),
 		}
 		fold.Octaves, fold.Count = octaves(row)
 		if !p.arena.isPossible(fold.Octaves, fold.Total) {
@@ -155,10 +143,10 @@ func (p *profileParser) readFolds(page uint64, n int) bool {
 		}
 		fold.Off = offOf(row)
 		fold.Min = min(fold.Min, fold.Max)
-		if own.U32(16) == 1<<32-1 {
+		if row.U32(ring.FoldCallerAt) == ring.ProfileAnyCaller {
 			fold.Caller = reader.Folded
 		}
-		addresses = append(addresses, own.U64(8))
+		addresses = append(addresses, row.U64(ring.FoldAnyAt))
 		p.folds[address] = len(p.out.Folds)
 		p.out.Folds = append(p.out.Folds, fold)
 		return true
@@ -174,27 +162,27 @@ func (p *profileParser) readFolds(page uint64, n int) bool {
 // addOpen adds the open calls, as if they lasted until the latest event. It stops at the first call that
 // is incomplete.
 func (p *profileParser) addOpen() {
-	frames := p.head[profileFramesAt:profileDeepAt]
-	depth := int(min(p.head.U64(0), profilePathDepth+profileMaxDeep))
-	if deep := depth - profilePathDepth; deep > 0 {
-		room := min(uint64(deep), p.head.U64(profileDeepAt+8))
-		more := p.arena.Read(p.head.U64(profileDeepAt), room*profileFrameSize)
+	frames := p.head[ring.ProfileFramesAt:ring.ProfileDeepAt]
+	depth := int(min(p.head.U64(ring.ProfileDepthAt), ring.ProfilePathDepth+maxProfileDeep))
+	if deep := depth - ring.ProfilePathDepth; deep > 0 {
+		room := min(uint64(deep), p.head.U64(ring.ProfileNDeepAt))
+		more := p.arena.Read(p.head.U64(ring.ProfileDeepAt), room*ring.FrameSize)
 		frames = append(frames[:len(frames):len(frames)], more...)
 	}
 	caller, last := -1, -1 // a fold, and the caller's path
 	isOpen := make(map[int]bool)
-	for ; depth > 0 && len(frames) >= profileFrameSize; frames, depth = frames[profileFrameSize:], depth-1 {
+	for ; depth > 0 && len(frames) >= ring.FrameSize; frames, depth = frames[ring.FrameSize:], depth-1 {
 		ticks := uint64(0)
-		if start := frames.U64(8); p.out.Last > start {
+		if start := frames.U64(ring.FrameStartAt); p.out.Last > start {
 			ticks = p.out.Last - start
 		}
-		if at, ok := p.paths[frames.U64(16)]; ok && at >= 0 {
+		if at, ok := p.paths[frames.U64(ring.FramePathAt)]; ok && at >= 0 {
 			p.out.Paths[at].Open++
 			p.out.Paths[at].OpenTotal += ticks
 			caller, last = -1, at
 			continue
 		}
-		at, ok := p.folds[frames.U64(16)]
+		at, ok := p.folds[frames.U64(ring.FramePathAt)]
 		if !ok {
 			return
 		}
@@ -242,16 +230,16 @@ func (p *profileParser) addFolded() {
 
 // freeProfile releases the memory of a profile.
 func (a *arenaObserver) freeProfile(address uint64) {
-	b := a.Read(address, profileSize)
+	b := a.Read(address, ring.ProfileSize)
 	if b == nil {
 		return
 	}
 	f := ring.Fields(b)
-	a.freePages(f.U64(48), int(min(f.U32(36), profileMaxPaths)), profilePathsOfPage, profilePageSize)
-	a.freePages(f.U64(profileDeepAt+40), int(min(f.U32(profileDeepAt+56), profileMaxFolds)), profileFoldsOfPage, profileFoldsSize)
-	a.PunchHole(f.U64(profileDeepAt), min(f.U64(profileDeepAt+8), profileMaxDeep)*profileFrameSize)
-	a.PunchHole(f.U64(profileDeepAt+32), profileBuckets*8)
-	a.PunchHole(address, profileSize)
+	a.freePages(f.U64(ring.ProfilePagesAt), int(min(f.U32(ring.ProfilePathsAt), ring.ProfileMaxPaths)), ring.ProfilePathsOfPage, ring.PathPageSize)
+	a.freePages(f.U64(ring.ProfileFoldsAt), int(min(f.U32(ring.ProfileNFoldsAt), maxProfileFolds)), ring.ProfileFoldsOfPage, ring.FoldPageSize)
+	a.PunchHole(f.U64(ring.ProfileDeepAt), min(f.U64(ring.ProfileNDeepAt), maxProfileDeep)*ring.FrameSize)
+	a.PunchHole(f.U64(ring.ProfileBucketsAt), ring.ProfileBuckets*8)
+	a.PunchHole(address, ring.ProfileSize)
 }
 
 func (a *arenaObserver) freePages(page uint64, n, ofPage int, size uint64) {

@@ -18,16 +18,6 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// The question of a process which functions of an object to record, as in runtime/arena.c.
-const (
-	selectMagic                              = "XRAY-SELECT-1\x00\x00\x00"
-	questionSessionAt, questionFunctionsAt   = 16, 24
-	questionBuildIDSizeAt, questionBuildIDAt = 32, 40
-	questionPathAt, questionPathSize         = 72, 512
-	questionKeyAt                            = questionPathAt + questionPathSize
-	questionSize                             = questionKeyAt + keySize
-)
-
 // selections are the answers so far. An object is looked up once for a recording, whatever the number of
 // processes that execute it, unless processes ask about more than mostSelections objects, or mostSelected
 // functions: then further ones are looked up each time.
@@ -57,15 +47,15 @@ type selection struct {
 func (ob *Observer) answerSelect(pid int, question []byte) ([]byte, error) {
 	f := ring.Fields(question)
 	filter := ob.options.Filter
-	if f.U64(questionSessionAt) != ob.options.Session || filter == nil {
+	if f.U64(ring.QuestionSessionAt) != ob.options.Session || filter == nil {
 		return nil, nil
 	}
-	path := f.Text(questionPathAt, questionPathSize)
+	path := f.Text(ring.QuestionPathAt, ring.QuestionPathSize)
 	if strings.Contains(path, "\n") {
 		return nil, fmt.Errorf("%q: a filter cannot name a path of several lines", path)
 	}
-	id := question[questionBuildIDAt:][:min(f.U32(questionBuildIDSizeAt), 32)]
-	key := hex.EncodeToString(id) + strconv.FormatUint(f.U64(questionFunctionsAt), 10)
+	id := question[ring.QuestionBuildIDAt:][:min(f.U32(ring.QuestionBuildIDSizeAt), 32)]
+	key := hex.EncodeToString(id) + strconv.FormatUint(f.U64(ring.QuestionFunctionsAt), 10)
 	if len(id) == 0 {
 		key += path
 	}

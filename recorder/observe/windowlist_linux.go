@@ -39,8 +39,8 @@ func (p *observedProcess) readWindows(a *arenaObserver) {
 	w.seen = max(w.seen, n-min(n, ring.WindowRows))
 	for ; w.seen < n; w.seen++ {
 		row := table + w.seen%ring.WindowRows*ring.WindowSize
-		to := a.U64(row + 8)
-		one := reader.RecordedWindow{From: a.U64(row), To: to, CPUNS: a.U64(row + 16)}
+		to := a.U64(row + ring.WindowToAt)
+		one := reader.RecordedWindow{From: a.U64(row + ring.WindowFromAt), To: to, CPUNS: a.U64(row + ring.WindowCPUAt)}
 		if to == 0 {
 			w.open = one
 			break

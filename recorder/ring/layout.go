@@ -74,8 +74,27 @@ const (
 	threadFramesAt    = 144
 	threadSumsAt      = 2224
 	threadNSumsAt     = 2232
+	ThreadOffAt       = 2280
 	threadGoneAt      = 2488
 	threadNameSize    = 16
+)
+
+// struct xr_offcpu
+const (
+	OffCheckedAt = 0
+	OffNSAt      = 8
+	OffQueuedAt  = 72
+	OffLeftAt    = 88
+	OffKeptAt    = 120
+	OffKeepsAt   = 160
+	OffSize      = 168
+)
+
+// struct xr_switch
+const (
+	SwitchOffAt      = 0
+	SwitchQueuedAt   = 8
+	SwitchRecorderAt = 32
 )
 
 // struct xr_sum
@@ -315,6 +334,8 @@ const (
 	WindowRows    = 65536
 	MaxLimits     = 4194304
 	LimitsSize    = 34078720
+	Unlimited     = 18446744073709551615
+	TrialCalls    = 32
 	ArenaVersion  = 4
 	maxSlots      = 65536
 	maxProcesses  = 16384

@@ -39,7 +39,9 @@ var layout = []struct{ of, names string }{
 		threadCursorAt cursor, threadCountersAt counters, threadTIDAt tid, threadPIDAt pid, threadStateAt state, threadRingAt ring,
 		threadChunksAt nchunks, threadTakenAt taken, threadFirstAt first, threadLastAt last, threadDroppedAt dropped,
 		threadTruncatedAt truncated, threadNameAt name, threadNCountersAt ncounters, threadFramesAt frames,
-		threadSumsAt sums, threadNSumsAt nsums, threadGoneAt gone, threadNameSize .name`},
+		threadSumsAt sums, threadNSumsAt nsums, ThreadOffAt off, threadGoneAt gone, threadNameSize .name`},
+	{"struct xr_offcpu", "OffCheckedAt looked, OffNSAt off, OffQueuedAt queued, OffLeftAt left, OffKeptAt kept, OffKeepsAt keeps, OffSize ."},
+	{"struct xr_switch", "SwitchOffAt off, SwitchQueuedAt queued, SwitchRecorderAt recorder"},
 	{"struct xr_sum", "SumCallsAt calls, SumTicksAt ticks, SumSize ."},
 	{"struct xr_object", `
 		objectBiasAt bias, objectTextFirstAt text_first, objectTextEndAt text_end, objectFirstIDAt first_id,
@@ -88,7 +90,7 @@ var layout = []struct{ of, names string }{
 	{"struct xr_frame", "FrameStartAt start, FramePathAt path, FrameSize ."},
 	{"", `
 		LayoutVersion XR_ROOT_VERSION, ChunkSize XR_CHUNK_SIZE, ChunkHeader XR_CHUNK_HEADER, ChunkMagic XR_CHUNK_MAGIC,
-		MaxHooked XR_MAX_HOOKED, WindowRows XR_WINDOWS, MaxLimits XR_LIMITS, LimitsSize XR_LIMITS_SIZE,
+		MaxHooked XR_MAX_HOOKED, WindowRows XR_WINDOWS, MaxLimits XR_LIMITS, LimitsSize XR_LIMITS_SIZE, Unlimited XR_UNLIMITED, TrialCalls XR_TRIAL,
 		ArenaVersion XR_ARENA_VERSION, maxSlots XR_ARENA_SLOTS, maxProcesses XR_ARENA_PROCESSES, MaxArenaText XR_ARENA_TEXT,
 		KeySize XR_KEY_SIZE`},
 	{"", "RootMagic XR_ROOT_MAGIC, ArenaMagic XR_ARENA_MAGIC, SelectMagic XR_SELECT_MAGIC, LeftMagic XR_LEFT_MAGIC"},
