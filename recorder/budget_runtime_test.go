@@ -120,7 +120,7 @@ func TestBudgetCommandsShareAConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	for _, command := range []string{"budget", "budget look=1000", "budget"} {
+	for _, command := range []string{"budget", "budget sample=1000", "budget"} {
 		if _, err := c.Write([]byte(command)); err != nil {
 			t.Fatalf("%s: %v", command, err)
 		}

@@ -23,7 +23,7 @@ import (
 //
 // The runtime counts all calls of functions whose sleds are on, and records those below the
 // function's limit. In rounds, the budget reads the counts and chooses which functions to record.
-// It switches the others off. A look counts their calls for a moment, and records some calls of a
+// It switches the others off. A sample counts their calls for a moment, and records some calls of a
 // few of them. So a function that has become rare or slow is recorded again.
 type Controller struct {
 	memory  memory
@@ -35,22 +35,22 @@ type Controller struct {
 	ended   chan struct{}
 
 	// Used only by the goroutine that runs the rounds:
-	slots     []slotState
-	processes []*processState   // by index in the arena; nil for none
-	own       float64           // CPU time of the processes so far without the cost of recording, ns
-	call      float64           // cost of recording a call, ns
-	writing   float64           // part of call for writing the trace, if the process does that itself
-	balance   float64           // cost allowed so far minus cost spent, ns
-	tokens    float64           // cost that looks and switching may have at this point, ns
-	length    time.Duration     // of the next look
-	lookCost  float64           // of the latest look, ns
-	switching float64           // cost of switching the sleds of a process, ns
-	lookSpent uint32            // limits reached by the end of the latest look, including those of bursts
-	burstFrom int               // function at which the next burst begins
-	burst     []uint32          // the functions of the latest burst
-	readAt    uint64            // TSC when the counts were last read
-	overAt    uint64            // TSC of the end
-	groups    map[uint32]string // functions that are switched together
+	slots       []slotState
+	processes   []*processState   // by index in the arena; nil for none
+	own         float64           // CPU time of the processes so far without the cost of recording, ns
+	call        float64           // cost of recording a call, ns
+	writing     float64           // part of call for writing the trace, if the process does that itself
+	balance     float64           // cost allowed so far minus cost spent, ns
+	tokens      float64           // cost that samples and switching may have at this point, ns
+	length      time.Duration     // of the next sample
+	sampleCost  float64           // of the latest sample, ns
+	switching   float64           // cost of switching the sleds of a process, ns
+	sampleSpent uint32            // limits reached by the end of the latest sample, including those of recorded calls
+	sampledFrom int               // function at which the next choice of those to record begins
+	sampled     []uint32          // the functions that the latest sample records
+	readAt      uint64            // TSC when the counts were last read
+	overAt      uint64            // TSC of the end
+	groups      map[uint32]string // functions that are switched together
 
 	mu        sync.Mutex
 	functions []functionState // by ID
@@ -72,16 +72,16 @@ type functionState struct {
 	partly, reached bool
 	top             uint64 // calls made by the thread with the most calls
 	limit           uint64
-	rate            float64  // 0 until it is known
-	fresh           lookedAt // calls since rate was last updated, while the function is on
+	rate            float64     // 0 until it is known
+	fresh           sampledRate // calls since rate was last updated, while the function is on
 	// Durations of recorded calls in ticks. Older calls count less.
 	calls, squares float64
-	burst          struct{ calls, sum, squares float64 } // durations of calls recorded in looks
+	sampled        struct{ calls, sum, squares float64 } // durations of calls recorded in samples
 	back           time.Time                             // earliest time to switch it on again
 	away           time.Duration                         // how long it stays off the next time
-	looked         float64                               // probability with which the latest look counts it; 0: it does not
-	looks          ratio                                 // of calls to ns of CPU time, weighted as in look
-	counted        float64                               // CPU time of looks that counted it, including the cost, ns
+	chance         float64                               // probability with which the latest sample counts it; 0: it does not
+	samples        ratio                                 // of calls to ns of CPU time, weighted as in sample
+	counted        float64                               // CPU time of samples that counted it, including the cost, ns
 	// CPU time in ns, and calls, while the function was on or had not been called yet.
 	watched, made float64
 }
@@ -106,25 +106,25 @@ type slotState struct {
 
 // processState is the state of a process in the rounds.
 type processState struct {
-	index    uint32
-	since    uint64
-	clock    func() float64 // CPU time in ns, 0 if the process has ended
-	control  control        // nil if it cannot be controlled
-	retry    time.Time      // when to try again
-	cpu      float64        // CPU time at the latest round, ns
-	switched float64        // CPU time when its sleds were switched, ns
-	stale    bool           // its sleds have to be switched
-	blind    bool           // it no longer notices switches
-	wasted   float64        // cost of counting unrecorded calls since its sleds were switched, ns
-	wasting  float64        // the same cost per ns of CPU time, before the latest round
-	looks    float64        // CPU time of looks since the latest round, ns
-	unseen   float64        // CPU time since the latest look, excluding the cost of recording, ns
-	sampled  float64        // sum of the CPU time of looks, excluding the cost of recording, ns; older looks count less
-	whole    float64        // the same of the CPU time that the looks stand for
+	index     uint32
+	since     uint64
+	clock     func() float64 // CPU time in ns, 0 if the process has ended
+	control   control        // nil if it cannot be controlled
+	retry     time.Time      // when to try again
+	cpu       float64        // CPU time at the latest round, ns
+	switched  float64        // CPU time when its sleds were switched, ns
+	stale     bool           // its sleds have to be switched
+	blind     bool           // it no longer notices switches
+	wasted    float64        // cost of counting unrecorded calls since its sleds were switched, ns
+	wasting   float64        // the same cost per ns of CPU time, before the latest round
+	samples   float64        // CPU time of samples since the latest round, ns
+	unsampled float64        // CPU time since the latest sample, excluding the cost of recording, ns
+	sampled   float64        // sum of the CPU time of samples, excluding the cost of recording, ns; older samples count less
+	whole     float64        // the same of the CPU time that the samples stand for
 
 	// Protected by the budget's lock; lists are by function:
 	total     float64 // CPU time, excluding the cost of recording, ns
-	looked    []lookedAt
+	latest    []sampledRate
 	estimates []estimate
 	cuts      []reader.BudgetChange
 }
@@ -144,14 +144,14 @@ func ProcessClock(pid int) func() float64 {
 	}
 }
 
-// lookedAt is the result of the latest looks at a function. Older looks count less.
-type lookedAt struct {
+// sampledRate is the result of the latest samples of a function. Older samples count less.
+type sampledRate struct {
 	ns    float64 // CPU time, excluding the cost of recording
 	calls float64
 }
 
 // rate returns the calls per ns.
-func (l *lookedAt) rate() float64 {
+func (l *sampledRate) rate() float64 {
 	if l.ns == 0 {
 		return 0
 	}
@@ -160,11 +160,11 @@ func (l *lookedAt) rate() float64 {
 
 // estimate estimates the calls of a function in a process while it was off.
 type estimate struct {
-	ns    float64  // CPU time outside of looks, excluding the cost of recording, before from
-	seen  float64  // calls that were counted in that time
-	looks lookedAt // sums of all looks, weighted as in look
-	off   bool     // it has been off since from
-	from  float64  // total of the process
+	ns      float64     // CPU time outside of samples, excluding the cost of recording, before from
+	seen    float64     // calls that were counted in that time
+	samples sampledRate // sums of all samples, weighted as in sample
+	off     bool        // it has been off since from
+	from    float64     // total of the process
 }
 
 // turn notes that a function is switched off or on.
@@ -190,31 +190,31 @@ const (
 	countingCost, notingCost = 10.0, 30.0
 	// writingCost is the cost of writing a recorded call, in ns, if the process writes its trace itself.
 	writingCost = 8.0
-	// lookCounting is the cost of counting a call of a function that is called often, in ns. It includes no
+	// sampleCounting is the cost of counting a call of a function that is called often, in ns. It includes no
 	// clock read, so it depends little on the machine: in a program that does little but call one function it
 	// was 5.9 ns on an idle machine and 6.6 to 8 ns on a busy one. It is less where other work hides it: 3 ns
 	// if the program's own work takes 7 ns per call.
-	lookCounting = 6.0
-	// lookDeviation is the standard deviation of lookCounting.
-	lookDeviation = 1.5
+	sampleCounting = 6.0
+	// sampleDeviation is the standard deviation of sampleCounting.
+	sampleDeviation = 1.5
 	// shortestCall is the shortest time from one call of an instrumented function to the next, in ns,
 	// excluding the cost of recording.
 	shortestCall = 2.0
-	// mostCounting is the largest part of a look that counting may take. Rates are relative to the rest
-	// of the look, and the cost of counting is only roughly known.
+	// mostCounting is the largest part of a sample that counting may take. Rates are relative to the rest
+	// of the sample, and the cost of counting is only roughly known.
 	mostCounting = 0.1
-	firstLooks   = 3
-	// mostRecording is the same for recording the calls of a burst.
+	firstSamples = 3
+	// mostRecording is the same for recording the calls of a sample.
 	mostRecording = 0.02
-	// leastOwn is the smallest part of a look's CPU time that is attributed to the program itself.
+	// leastOwn is the smallest part of a sample's CPU time that is attributed to the program itself.
 	leastOwn = 0.3
-	// recordShare is the part of the budget for recorded calls, and lookShare the part for looks. The
+	// recordShare is the part of the budget for recorded calls, and sampleShare the part for samples. The
 	// rest is a reserve.
-	recordShare, lookShare = 0.6, 0.25
+	recordShare, sampleShare = 0.6, 0.25
 	// noticingShare is the largest part of the budget for noticing when threads were switched out. Calls
 	// are recorded less if the sum exceeds the budget.
 	noticingShare = 0.3
-	burstCalls    = 64 // recorded calls of a function in a burst
+	sampledCalls  = 64 // recorded calls of a function in a sample
 
 	// The observer shares the processors with the program, so it wakes as rarely as possible: soon after
 	// threads reach limits, and seldom while processes are idle.
@@ -224,10 +224,10 @@ const (
 
 	urgentRound   = 4 * time.Millisecond // while threads reach limits
 	roundInterval = 60 * time.Millisecond
-	// Looks are longer if the budget has room for that, because a longer look is more representative.
-	shortestLook = 6 * time.Millisecond
-	leastLook    = time.Millisecond
-	longestLook  = 12 * time.Millisecond
+	// Samples are longer if the budget has room for that, because a longer sample is more representative.
+	shortestSample = 6 * time.Millisecond
+	leastSample    = time.Millisecond
+	longestSample  = 12 * time.Millisecond
 	// roundTime is the CPU time, in ns, after which a round is worth its cost. urgentTime is the same for
 	// rounds after limits were reached.
 	roundTime, urgentTime = 30e6, 1e6
@@ -236,7 +236,7 @@ const (
 	mostGrowth            = 8   // of a limit, relative to the calls so far
 	repayTime             = 1e9 // CPU time in which excess cost is compensated, ns
 	leastAway             = time.Second
-	mostOwed              = 5e6  // largest debt from a look that later looks repay, ns; the rest is forgiven
+	mostOwed              = 5e6  // largest debt from a sample that later samples repay, ns; the rest is forgiven
 	mostSaved             = 20e6 // largest cost that is saved for later, ns
 	mostNoticed           = 5e6  // excess cost at which noticing switches ends, ns
 	mostAway              = 16 * time.Second
@@ -247,7 +247,7 @@ const (
 
 func newController(m memory, share float64) *Controller {
 	return &Controller{
-		memory: m, share: share, ended: make(chan struct{}), call: 25, length: shortestLook, lookCost: 300e3, switching: 300e3,
+		memory: m, share: share, ended: make(chan struct{}), call: 25, length: shortestSample, sampleCost: 300e3, switching: 300e3,
 		estimates: make(map[uint32]*processState), groups: make(map[uint32]string),
 		random: rand.Float64,
 	}
@@ -303,24 +303,24 @@ func (b *Controller) run(ctx context.Context) {
 			poll = min(2*poll, idlePoll)
 			continue
 		}
-		seen, b.lookSpent = spent, 0
+		seen, b.sampleSpent = spent, 0
 		b.round(ctx, now, !urgent)
-		if b.lookSpent != 0 && !b.reached() {
-			seen = b.lookSpent
+		if b.sampleSpent != 0 && !b.reached() {
+			seen = b.sampleSpent
 		}
 		if urgent {
 			soon, poll = min(2*soon, 4*urgentRound), shortestPoll
 		} else {
 			soon, poll = max(soon/2, urgentRound), longestPoll
 		}
-		// Looks at regular intervals could coincide with periodic work of the program.
+		// Samples at regular intervals could coincide with periodic work of the program.
 		last = time.Now()
 		next = max(roundInterval/2+time.Duration(rand.Int64N(int64(roundInterval))), 20*(last.Sub(now)-b.length))
 	}
 }
 
 // round reads the counts, chooses what to record, and has the processes switch their sleds.
-func (b *Controller) round(ctx context.Context, now time.Time, look bool) {
+func (b *Controller) round(ctx context.Context, now time.Time, sample bool) {
 	b.memory.inspect(b)
 	b.mu.Lock()
 	b.memory.find(b)
@@ -330,9 +330,9 @@ func (b *Controller) round(ctx context.Context, now time.Time, look bool) {
 	if changed {
 		b.memory.decide()
 	}
-	at := b.toLookAt(look, now)
+	at := b.toSample(sample, now)
 	b.mu.Unlock()
-	b.tokens = min(max(b.tokens, -mostOwed)+progress*b.share*lookShare, mostSaved)
+	b.tokens = min(max(b.tokens, -mostOwed)+progress*b.share*sampleShare, mostSaved)
 	b.balance = min(b.balance, mostSaved)
 	for _, p := range b.processes {
 		if p == nil {
@@ -347,7 +347,7 @@ func (b *Controller) round(ctx context.Context, now time.Time, look bool) {
 		}
 	}
 	if at != nil {
-		b.look(ctx, at, now)
+		b.sample(ctx, at, now)
 	}
 }
 
@@ -355,7 +355,7 @@ func (b *Controller) round(ctx context.Context, now time.Time, look bool) {
 // since the last switch has cost as much as switching, or because the budget for switching allows it.
 // The latter is for functions that come back, which cost nothing while they wait.
 func (b *Controller) worthSwitching(p *processState) bool {
-	return p.wasted >= b.switching || (p.cpu-p.switched)*b.share*lookShare >= b.switching
+	return p.wasted >= b.switching || (p.cpu-p.switched)*b.share*sampleShare >= b.switching
 }
 
 // wasteful reports whether switching a process, which was not worthwhile in the latest round, probably
@@ -517,17 +517,17 @@ func (b *Controller) measure() (progress float64) {
 			continue
 		}
 		now := p.cpuNow()
-		passed := max(0, now-p.cpu-p.looks)
+		passed := max(0, now-p.cpu-p.samples)
 		p.wasted += of[i].skipped * countingCost
 		p.wasting = of[i].skipped * countingCost / max(1, passed)
-		p.cpu, p.looks = now, 0
+		p.cpu, p.samples = now, 0
 		cost := of[i].cost(b.call) + passed*noticing
 		// Rates would be too high with countingCost, which is meant for functions that are called rarely, too.
-		own := max(of[i].ownTime(passed, cost-of[i].skipped*(countingCost-lookCounting)), passed/20)
+		own := max(of[i].ownTime(passed, cost-of[i].skipped*(countingCost-sampleCounting)), passed/20)
 		cost = min(cost, passed-own)
 		progress += own
 		b.balance += own*b.share - cost
-		p.unseen += own
+		p.unsampled += own
 		for id, n := range of[i].calls {
 			calls[id] += n
 		}
@@ -541,7 +541,7 @@ func (b *Controller) measure() (progress float64) {
 		}
 		f.reached = false
 		if f.off || !f.called {
-			f.fresh = lookedAt{}
+			f.fresh = sampledRate{}
 			continue
 		}
 		f.watched, f.made = f.watched+progress, f.made+float64(calls[id])
@@ -553,7 +553,7 @@ func (b *Controller) measure() (progress float64) {
 		}
 		rate := f.fresh.rate()
 		f.rate = max(rate, f.rate+(rate-f.rate)/8) // an increase takes effect at once
-		f.fresh = lookedAt{}
+		f.fresh = sampledRate{}
 	}
 	b.own += progress
 	b.noticing = min(b.noticing+progress*b.share*noticingShare, mostNoticed)
@@ -576,14 +576,14 @@ func (b *Controller) takeNoticing() float64 {
 func (b *Controller) extrapolate(p *processState, c *countedCalls, ns float64) {
 	p.total += ns
 	for id, calls := range c.calls {
-		p.looked, p.estimates = upTo(p.looked, uint64(id)), upTo(p.estimates, uint64(id))
+		p.latest, p.estimates = upTo(p.latest, uint64(id)), upTo(p.estimates, uint64(id))
 		seen, e := float64(calls), &p.estimates[id]
 		if !e.off {
 			continue
 		}
-		if l := &p.looked[id]; seen >= l.rate()*ns/2 {
-			// The sleds of its entries were still on, so all calls were counted, as in a look.
-			*l = lookedAt{l.ns/2 + ns, l.calls/2 + seen}
+		if l := &p.latest[id]; seen >= l.rate()*ns/2 {
+			// The sleds of its entries were still on, so all calls were counted, as in a sample.
+			*l = sampledRate{l.ns/2 + ns, l.calls/2 + seen}
 			f := &b.functions[id]
 			f.rate += (l.rate() - f.rate) / 4
 			e.from += ns
@@ -645,7 +645,7 @@ func (b *Controller) candidates(now time.Time) (list []*candidate, always []uint
 	groups := make(map[string]*candidate)
 	for id := range b.functions {
 		f := &b.functions[id]
-		waits := f.off && (f.looks.n == 0 || now.Before(f.back))
+		waits := f.off && (f.samples.n == 0 || now.Before(f.back))
 		group := b.groups[uint32(id)]
 		switch {
 		case !f.called:
@@ -713,7 +713,7 @@ func (b *Controller) switchFunction(id uint32, on bool, now time.Time) {
 			continue
 		}
 		if p.turn(int(id), !on); !on {
-			p.assume(int(id), f.usualRate())
+			p.assume(int(id), f.onRate())
 		}
 	}
 	to := reader.FunctionOff
@@ -734,38 +734,38 @@ func (b *Controller) change(id uint32, to reader.BudgetState, tsc uint64) {
 	}
 }
 
-// toLookAt chooses the process to look at, and which functions the look counts and records. It returns
-// nil for no look.
-func (b *Controller) toLookAt(look bool, now time.Time) (at *processState) {
-	if !look || b.tokens < b.lookCost || !slices.ContainsFunc(b.functions, func(f functionState) bool { return f.off }) {
+// toSample chooses the process to sample, and which functions the sample counts and records. It returns
+// nil for no sample.
+func (b *Controller) toSample(sample bool, now time.Time) (at *processState) {
+	if !sample || b.tokens < b.sampleCost || !slices.ContainsFunc(b.functions, func(f functionState) bool { return f.off }) {
 		return nil
 	}
 	for _, p := range b.processes {
-		if p != nil && p.control != nil && now.After(p.retry) && p.unseen > 1e6 && (at == nil || p.unseen > at.unseen) {
+		if p != nil && p.control != nil && now.After(p.retry) && p.unsampled > 1e6 && (at == nil || p.unsampled > at.unsampled) {
 			at = p
 		}
 	}
 	if at != nil {
-		if b.tokens > 3*b.lookCost {
-			b.length = min(b.length*5/4, longestLook)
+		if b.tokens > 3*b.sampleCost {
+			b.length = min(b.length*5/4, longestSample)
 		} else {
-			b.length = max(b.length*3/4, shortestLook)
+			b.length = max(b.length*3/4, shortestSample)
 		}
-		b.chooseLooked()
-		b.chooseBurst()
+		b.chooseCounted()
+		b.chooseSampled()
 	}
 	return at
 }
 
-// chooseLooked chooses at random the functions whose calls the next look counts. Counting takes about
+// chooseCounted chooses at random the functions whose calls the next sample counts. Counting takes about
 // mostCounting. The probability of a function is inversely proportional to the root of its cost, which
 // makes the sum of the relative variances of all estimates smallest. The cost is that of the mean rate: if
 // the probability followed the present rate, it would be lowest whenever the function is called often. The
-// first looks count each function, because nearly nothing is known about it.
-func (b *Controller) chooseLooked() {
+// first samples count each function, because nearly nothing is known about it.
+func (b *Controller) chooseCounted() {
 	n := len(b.functions)
 	roots := 0.0
-	root := func(f *functionState) float64 { return math.Sqrt(f.meanRate() * lookCounting) }
+	root := func(f *functionState) float64 { return math.Sqrt(f.meanRate() * sampleCounting) }
 	for id := range b.functions {
 		if f := &b.functions[id]; f.off {
 			roots += root(f)
@@ -773,54 +773,54 @@ func (b *Controller) chooseLooked() {
 	}
 	for id := range b.functions {
 		f := &b.functions[id]
-		f.looked = 0
+		f.chance = 0
 		probability := mostCounting / max(mostCounting, roots*root(f))
-		if f.looks.n < firstLooks {
+		if f.samples.n < firstSamples {
 			probability = 1
 		}
 		if f.off && b.random() < probability {
-			f.looked = probability
+			f.chance = probability
 		}
 	}
 	for first := 0; first < n; first += 32 {
-		var unseen uint32
+		var uncounted uint32
 		for i, f := range b.functions[first:min(first+32, n)] {
-			if f.looked == 0 {
-				unseen |= 1 << i
+			if f.chance == 0 {
+				uncounted |= 1 << i
 			}
 		}
-		b.memory.setUnseen(uint32(first), unseen)
+		b.memory.setUncounted(uint32(first), uncounted)
 	}
 }
 
-// chooseBurst chooses functions. The next look records some of their calls.
-func (b *Controller) chooseBurst() {
+// chooseSampled chooses functions. The next sample records some of their calls.
+func (b *Controller) chooseSampled() {
 	left := min(b.tokens/4, mostRecording*float64(b.length))
-	b.burst = b.burst[:0]
+	b.sampled = b.sampled[:0]
 	for range b.functions {
-		b.burstFrom = (b.burstFrom + 1) % len(b.functions)
-		f := &b.functions[b.burstFrom]
-		if f.looked == 0 || b.groups[uint32(b.burstFrom)] != "" {
+		b.sampledFrom = (b.sampledFrom + 1) % len(b.functions)
+		f := &b.functions[b.sampledFrom]
+		if f.chance == 0 || b.groups[uint32(b.sampledFrom)] != "" {
 			continue
 		}
-		left -= min(burstCalls, f.rate*float64(b.length)) * b.call
-		if left < 0 || len(b.burst) == ring.MaxBurst {
+		left -= min(sampledCalls, f.rate*float64(b.length)) * b.call
+		if left < 0 || len(b.sampled) == ring.MaxSampled {
 			break
 		}
-		id := uint32(b.burstFrom)
-		b.setLimit(id, f.top+burstCalls)
-		b.burst = append(b.burst, id)
+		id := uint32(b.sampledFrom)
+		b.setLimit(id, f.top+sampledCalls)
+		b.sampled = append(b.sampled, id)
 	}
-	b.memory.setBurst(b.burst)
+	b.memory.setSampled(b.sampled)
 }
 
 // reply is the answer to the command budget.
 type reply struct {
-	LookTicks  uint64          `json:"look_ticks"`
-	LookCPUNS  uint64          `json:"look_cpu_ns"`
-	PatchingNS uint64          `json:"patching_ns"`
-	CutTSC     uint64          `json:"cut_tsc"`
-	Cut        []reader.FuncID `json:"cut"`
+	SampleTicks uint64          `json:"sample_ticks"`
+	SampleCPUNS uint64          `json:"sample_cpu_ns"`
+	PatchingNS  uint64          `json:"patching_ns"`
+	CutTSC      uint64          `json:"cut_tsc"`
+	Cut         []reader.FuncID `json:"cut"`
 }
 
 // command has a process switch its sleds. It returns nil if that fails. Limits apply to the process's
@@ -844,7 +844,7 @@ func (b *Controller) command(ctx context.Context, p *processState, what string, 
 		b.history.follow(ring.ReadTSC())
 		b.mu.Unlock()
 	}
-	if answer.LookCPUNS == 0 {
+	if answer.SampleCPUNS == 0 {
 		b.switching += (float64(answer.PatchingNS) - b.switching) / 4
 	}
 	if len(answer.Cut) > 0 {
@@ -862,24 +862,24 @@ func (b *Controller) command(ctx context.Context, p *processState, what string, 
 	return answer
 }
 
-// look counts calls of functions that are off in a process, for a moment.
+// sample counts calls of functions that are off in a process, for a moment.
 //
-// A look stands for the CPU time since the previous look at the process, and for the looks that did not
-// count the function. That gives the weight in sums: looks are rarer when functions are called often,
-// because each costs more. The latest looks share their weight. Otherwise, a look at an idle moment would
+// A sample stands for the CPU time since the previous sample of the process, and for the samples that did not
+// count the function. That gives the weight in sums: samples are rarer when functions are called often,
+// because each costs more. The latest samples share their weight. Otherwise, a sample at an idle moment would
 // stand for the work before it.
-func (b *Controller) look(ctx context.Context, p *processState, now time.Time) {
+func (b *Controller) sample(ctx context.Context, p *processState, now time.Time) {
 	this := func(of *processState) bool { return of == p }
 	b.mu.Lock()
 	earlier := b.read(this)[p.index]
 	b.mu.Unlock()
 	b.balance -= earlier.cost(b.call)
-	answer := b.command(ctx, p, fmt.Sprintf("budget look=%d", b.affordable()), now)
+	answer := b.command(ctx, p, fmt.Sprintf("budget sample=%d", b.affordable()), now)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.lookSpent = b.memory.exhausted()
+	b.sampleSpent = b.memory.exhausted()
 	c := &b.read(this)[p.index]
-	for _, id := range b.burst {
+	for _, id := range b.sampled {
 		if b.functions[id].off {
 			b.setLimit(id, 0)
 		}
@@ -887,70 +887,70 @@ func (b *Controller) look(ctx context.Context, p *processState, now time.Time) {
 	if answer == nil {
 		return
 	}
-	cpu, cost := float64(answer.LookCPUNS), c.recorded*b.call+c.skipped*lookCounting
+	cpu, cost := float64(answer.SampleCPUNS), c.recorded*b.call+c.skipped*sampleCounting
 	b.tokens -= cost
 	b.balance -= cost
-	b.lookCost = min(cost+float64(answer.PatchingNS), mostSaved/2)
-	p.looks += cpu
+	b.sampleCost = min(cost+float64(answer.PatchingNS), mostSaved/2)
+	p.samples += cpu
 	own := max(c.ownTime(cpu, cost), cpu*leastOwn)
-	if own < float64(leastLook)/20 {
+	if own < float64(leastSample)/20 {
 		return // it was nearly idle
 	}
 	const older = 1. / 2
-	p.sampled, p.whole = p.sampled*older+own, p.whole*older+p.unseen+own
-	p.unseen = 0
+	p.sampled, p.whole = p.sampled*older+own, p.whole*older+p.unsampled+own
+	p.unsampled = 0
 	p.total += own
 	n := uint64(len(b.functions))
-	p.looked, p.estimates = upTo(p.looked, n-1), upTo(p.estimates, n-1)
+	p.latest, p.estimates = upTo(p.latest, n-1), upTo(p.estimates, n-1)
 	for id := range b.functions {
 		f := &b.functions[id]
-		if f.looked == 0 {
+		if f.chance == 0 {
 			continue
 		}
 		p.estimates[id].from += own
-		weight := p.whole / p.sampled / f.looked
-		at, all, calls := &p.looked[id], &p.estimates[id].looks, float64(c.calls[uint32(id)])
-		*at = lookedAt{at.ns/2 + own, at.calls/2 + calls}
+		weight := p.whole / p.sampled / f.chance
+		at, all, calls := &p.latest[id], &p.estimates[id].samples, float64(c.calls[uint32(id)])
+		*at = sampledRate{at.ns/2 + own, at.calls/2 + calls}
 		all.ns, all.calls = all.ns+weight*own, all.calls+weight*calls
 		f.rate += (at.rate() - f.rate) / 4
-		f.looks.add(weight*calls, weight*own)
+		f.samples.add(weight*calls, weight*own)
 		f.counted += cpu
 	}
 }
 
-// affordable returns the length of a look at the chosen functions. If these are called often at present, the
-// look is shorter.
+// affordable returns the length of a sample of the chosen functions. If these are called often at present, the
+// sample is shorter.
 func (b *Controller) affordable() time.Duration {
 	counting := 0.0
 	for id := range b.functions {
-		if f := &b.functions[id]; f.looked > 0 {
-			counting += f.rate * lookCounting
+		if f := &b.functions[id]; f.chance > 0 {
+			counting += f.rate * sampleCounting
 		}
 	}
-	return max(time.Duration(float64(b.length)*min(1, 2*mostCounting/counting)), leastLook)
+	return max(time.Duration(float64(b.length)*min(1, 2*mostCounting/counting)), leastSample)
 }
 
 // meanRate returns the mean rate of a function that is off.
 func (f *functionState) meanRate() float64 {
-	if f.looks.y == 0 {
-		return f.usualRate()
+	if f.samples.y == 0 {
+		return f.onRate()
 	}
-	return f.looks.x / f.looks.y
+	return f.samples.x / f.samples.y
 }
 
-// usualRate returns the mean rate of a function while it was on. The latest rate may be a peak, which
+// onRate returns the mean rate of a function while it was on. The latest rate may be a peak, which
 // was the reason to switch the function off.
-func (f *functionState) usualRate() float64 {
+func (f *functionState) onRate() float64 {
 	if f.watched == 0 {
 		return f.rate
 	}
 	return f.made / f.watched
 }
 
-// assume sets the rate of a function that is off, until a look measures it.
+// assume sets the rate of a function that is off, until a sample measures it.
 func (p *processState) assume(id int, rate float64) {
-	p.looked = upTo(p.looked, uint64(id))
-	p.looked[id] = lookedAt{float64(shortestLook), rate * float64(shortestLook)}
+	p.latest = upTo(p.latest, uint64(id))
+	p.latest[id] = sampledRate{float64(shortestSample), rate * float64(shortestSample)}
 }
 
 // ratio estimates the ratio of two quantities from pairs of samples, weighted by their denominators.

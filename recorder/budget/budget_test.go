@@ -18,23 +18,23 @@ import (
 
 // simulated is a process whose functions are called at known rates, and the memory of its budget.
 type simulated struct {
-	rates    []float64  // calls per ns of its own CPU time
-	behind   []float64  // fractions of calls
-	made     []float64  // calls so far
-	counted  [][]uint64 // by thread
-	limits   []uint64
-	sleds    []bool // entries are on
-	unseen   []bool
-	burst    []uint32
-	spent    uint32
-	turn     int     // next thread
-	own, cpu float64 // CPU time excluding and including the cost of recording, ns
-	counting float64 // cost of counting a call, ns
-	looking  float64 // the same in looks
-	random   *rand.Rand
-	blinded  bool // it no longer notices switches
-	idle     bool // it makes no calls in looks, and uses little CPU time
-	lasted   func(id uint32, ticks uint64)
+	rates     []float64  // calls per ns of its own CPU time
+	behind    []float64  // fractions of calls
+	made      []float64  // calls so far
+	counted   [][]uint64 // by thread
+	limits    []uint64
+	sleds     []bool // entries are on
+	uncounted []bool
+	sampled   []uint32
+	spent     uint32
+	turn      int     // next thread
+	own, cpu  float64 // CPU time excluding and including the cost of recording, ns
+	counting  float64 // cost of counting a call, ns
+	sampling  float64 // the same in samples
+	random    *rand.Rand
+	blinded   bool // it no longer notices switches
+	idle      bool // it makes no calls in samples, and uses little CPU time
+	lasted    func(id uint32, ticks uint64)
 }
 
 const (
@@ -44,8 +44,8 @@ const (
 
 func newSimulated(rates []float64) *simulated {
 	n := len(rates)
-	s := &simulated{rates: rates, counting: countingCost, looking: lookCounting, behind: make([]float64, n), made: make([]float64, n), counted: [][]uint64{make([]uint64, n)}, limits: make([]uint64, n),
-		sleds: make([]bool, n), unseen: make([]bool, n), random: rand.New(rand.NewPCG(1, 2))}
+	s := &simulated{rates: rates, counting: countingCost, sampling: sampleCounting, behind: make([]float64, n), made: make([]float64, n), counted: [][]uint64{make([]uint64, n)}, limits: make([]uint64, n),
+		sleds: make([]bool, n), uncounted: make([]bool, n), random: rand.New(rand.NewPCG(1, 2))}
 	for id := range s.limits {
 		s.limits[id], s.sleds[id] = ring.TrialCalls, true
 	}
@@ -94,36 +94,36 @@ func (s *simulated) run(ns float64) {
 func (s *simulated) Do(_ context.Context, v any, command string) error {
 	answer := v.(*reply)
 	s.blinded = s.blinded || command == "budget offcpu=0"
-	look := strings.HasPrefix(command, "budget look=")
-	s.follow(look)
-	if look {
+	sample := strings.HasPrefix(command, "budget sample=")
+	s.follow(sample)
+	if sample {
 		cpu := s.cpu
-		s.counting = s.looking
-		length, _ := strconv.ParseFloat(strings.TrimPrefix(command, "budget look="), 64)
+		s.counting = s.sampling
+		length, _ := strconv.ParseFloat(strings.TrimPrefix(command, "budget sample="), 64)
 		if s.idle {
-			s.cpu, s.own = s.cpu+float64(leastLook)/10, s.own+float64(leastLook)/10 // without calls
+			s.cpu, s.own = s.cpu+float64(leastSample)/10, s.own+float64(leastSample)/10 // without calls
 		} else {
 			s.run(length)
 		}
-		s.burstEnds()
+		s.sampleEnds()
 		s.counting = countingCost
 		s.follow(false)
-		answer.LookCPUNS = uint64(s.cpu - cpu)
-		answer.LookTicks = answer.LookCPUNS
+		answer.SampleCPUNS = uint64(s.cpu - cpu)
+		answer.SampleTicks = answer.SampleCPUNS
 	}
 	s.cpu += simulatedPatching
 	answer.PatchingNS = simulatedPatching
 	return nil
 }
 
-func (s *simulated) follow(looking bool) {
+func (s *simulated) follow(sampling bool) {
 	for id := range s.sleds {
-		s.sleds[id] = s.limits[id] > 0 || looking && !s.unseen[id]
+		s.sleds[id] = s.limits[id] > 0 || sampling && !s.uncounted[id]
 	}
 }
 
-func (s *simulated) burstEnds() {
-	for _, id := range s.burst {
+func (s *simulated) sampleEnds() {
+	for _, id := range s.sampled {
 		s.limits[id] = 0
 	}
 }
@@ -133,14 +133,14 @@ func (s *simulated) exhausted() uint32                { return s.spent }
 func (s *simulated) decide()                          {}
 func (s *simulated) limit(id uint32) uint64           { return s.limits[id] }
 func (s *simulated) setLimit(id uint32, calls uint64) { s.limits[id] = calls }
-func (s *simulated) setBurst(ids []uint32)            { s.burst = ids }
+func (s *simulated) setSampled(ids []uint32)          { s.sampled = ids }
 func (s *simulated) processes() uint32                { return 1 }
 func (s *simulated) inspect(*Controller)              {}
 func (s *simulated) over() bool                       { return false }
-func (s *simulated) setUnseen(first, bits uint32) {
+func (s *simulated) setUncounted(first, bits uint32) {
 	for i := range uint32(32) {
-		if int(first+i) < len(s.unseen) {
-			s.unseen[first+i] = bits>>i&1 != 0
+		if int(first+i) < len(s.uncounted) {
+			s.uncounted[first+i] = bits>>i&1 != 0
 		}
 	}
 }
@@ -165,7 +165,7 @@ func (s *simulated) threads(each func(slot, process uint32, words func(func(id, 
 	}
 }
 
-// The cost stays within the budget, and estimates of uncounted calls have no bias, whether looks count
+// The cost stays within the budget, and estimates of uncounted calls have no bias, whether samples count
 // all functions or some at a time.
 func TestBudgetOfKnownRates(t *testing.T) {
 	for _, functions := range []int{5, 200} {
@@ -190,7 +190,7 @@ func TestBudgetOfKnownRates(t *testing.T) {
 		var missing, estimated float64
 		for id := range rates {
 			row, off, e := reader.BudgetFunction{Func: reader.FuncID(id)}, p.offTime(id), p.estimates[id]
-			b.estimate(&row, e.looks, 0, off, e.seen)
+			b.estimate(&row, e.samples, 0, off, e.seen)
 			missing += s.made[id] - float64(s.counted[0][id])
 			estimated += float64(row.Estimated)
 			if b.functions[id].off && (off < 0.9*s.own || off > s.own) {
@@ -207,12 +207,12 @@ func TestBudgetOfKnownRates(t *testing.T) {
 // Margins are meant to hold the true number in 95 of 100 recordings.
 func TestBudgetOfHotFunction(t *testing.T) {
 	const runs = 100
-	for _, cost := range []float64{4.5, lookCounting, 7.5} {
+	for _, cost := range []float64{4.5, sampleCounting, 7.5} {
 		outside := 0
 		for seed := range uint64(runs) {
 			s := newSimulated([]float64{0.43})
 			s.random = rand.New(rand.NewPCG(1, seed))
-			s.counting, s.looking = 4, cost
+			s.counting, s.sampling = 4, cost
 			b := s.newBudget(0.03)
 			s.lasted = func(id uint32, ticks uint64) {}
 			now := time.Now()
@@ -225,7 +225,7 @@ func TestBudgetOfHotFunction(t *testing.T) {
 			p := b.processes[0]
 			p.finish(s.cpu)
 			row, e := reader.BudgetFunction{}, p.estimates[0]
-			b.estimate(&row, e.looks, 0, p.offTime(0), e.seen)
+			b.estimate(&row, e.samples, 0, p.offTime(0), e.seen)
 			missing := s.made[0] - float64(s.counted[0][0])
 			if q := float64(row.Estimated) / missing; q < 0.4 || q > 2 {
 				t.Errorf("counting takes %v ns, seed %d: %d ± %d calls are estimated, and %.0f were not counted", cost, seed, row.Estimated, row.Error, missing)
@@ -240,14 +240,14 @@ func TestBudgetOfHotFunction(t *testing.T) {
 	}
 }
 
-// In a few seconds, looks determine the estimate, although counting costs less than assumed while the
+// In a few seconds, samples determine the estimate, although counting costs less than assumed while the
 // function is on.
 func TestBudgetOfShortRecording(t *testing.T) {
 	const seeds, rounds, own, cost = 20, 20, 7.4, 2.8 // the latter of a call, ns
 	missing, estimated := 0.0, 0.0
 	for seed := range uint64(seeds) {
 		s := newSimulated([]float64{1 / own})
-		s.counting, s.looking, s.random = cost, cost, rand.New(rand.NewPCG(seed, 2))
+		s.counting, s.sampling, s.random = cost, cost, rand.New(rand.NewPCG(seed, 2))
 		b := s.newBudget(0.03)
 		s.lasted = func(id uint32, ticks uint64) {}
 		now := time.Now()
@@ -260,7 +260,7 @@ func TestBudgetOfShortRecording(t *testing.T) {
 		p := b.processes[0]
 		p.finish(s.cpu)
 		row, e := reader.BudgetFunction{}, p.estimates[0]
-		b.estimate(&row, e.looks, 0, p.offTime(0), e.seen)
+		b.estimate(&row, e.samples, 0, p.offTime(0), e.seen)
 		missing += s.made[0] - float64(s.counted[0][0])
 		estimated += float64(row.Estimated)
 	}
@@ -274,35 +274,35 @@ func TestBudgetOfUnknownRate(t *testing.T) {
 	b := newController(nil, 0.03)
 	b.functions = make([]functionState, 1)
 	var row reader.BudgetFunction
-	if b.estimate(&row, lookedAt{}, 0, 1e9, 0); row.Estimated != 0 || row.Error < 1e8 {
+	if b.estimate(&row, sampledRate{}, 0, 1e9, 0); row.Estimated != 0 || row.Error < 1e8 {
 		t.Errorf("%d ± %d calls in a second", row.Estimated, row.Error)
 	}
 }
 
-// One look at a moment in which a busy function was not called says little. So the estimate is near the
-// rate while the function was on. Many such looks say that it is no longer called.
-func TestBudgetOfEmptyLooks(t *testing.T) {
-	const on, off, usual = 1e7, 1e8, 0.02
-	estimate := func(looks int) (row reader.BudgetFunction) {
+// One sample at a moment in which a busy function was not called says little. So the estimate is near the
+// rate while the function was on. Many such samples say that it is no longer called.
+func TestBudgetOfEmptySamples(t *testing.T) {
+	const on, off, share = 1e7, 1e8, 0.02
+	estimate := func(samples int) (row reader.BudgetFunction) {
 		b := newController(nil, 0.03)
-		b.functions = []functionState{{watched: on, made: usual * on}}
+		b.functions = []functionState{{watched: on, made: share * on}}
 		f := &b.functions[0]
-		for range looks {
-			f.looks.add(0, off/float64(looks))
+		for range samples {
+			f.samples.add(0, off/float64(samples))
 			f.counted += 1e5
 		}
-		b.estimate(&row, lookedAt{ns: off}, 0, off, 0)
+		b.estimate(&row, sampledRate{ns: off}, 0, off, 0)
 		return row
 	}
-	if row := estimate(1); row.Estimated < usual*off/2 || row.Error < row.Estimated/2 {
-		t.Errorf("after one short look: %d ± %d calls", row.Estimated, row.Error)
+	if row := estimate(1); row.Estimated < share*off/2 || row.Error < row.Estimated/2 {
+		t.Errorf("after one short sample: %d ± %d calls", row.Estimated, row.Error)
 	}
-	if row := estimate(500); row.Estimated > usual*off/20 || row.Error < row.Estimated/2 {
-		t.Errorf("after 500 looks: %d ± %d calls", row.Estimated, row.Error)
+	if row := estimate(500); row.Estimated > share*off/20 || row.Error < row.Estimated/2 {
+		t.Errorf("after 500 samples: %d ± %d calls", row.Estimated, row.Error)
 	}
 }
 
-// Estimates have no bias if functions are called in phases, some of which cost more to look at.
+// Estimates have no bias if functions are called in phases, some of which cost more to sample at.
 func TestBudgetOfPhases(t *testing.T) {
 	const functions, phase, rounds = 100, 20, 6000
 	s := newSimulated(make([]float64, functions))
@@ -325,7 +325,7 @@ func TestBudgetOfPhases(t *testing.T) {
 	var missing, estimated float64
 	for id := range s.rates {
 		row, off, e := reader.BudgetFunction{Func: reader.FuncID(id)}, p.offTime(id), p.estimates[id]
-		b.estimate(&row, e.looks, 0, off, e.seen)
+		b.estimate(&row, e.samples, 0, off, e.seen)
 		missing += s.made[id] - float64(s.counted[0][id])
 		estimated += float64(row.Estimated)
 	}
@@ -334,8 +334,8 @@ func TestBudgetOfPhases(t *testing.T) {
 	}
 }
 
-// Looks at idle moments do not stand for the work between them.
-func TestBudgetOfIdleLooks(t *testing.T) {
+// Samples at idle moments do not stand for the work between them.
+func TestBudgetOfIdleSamples(t *testing.T) {
 	s := newSimulated([]float64{0.002})
 	b := s.newBudget(0.03)
 	s.lasted = b.lasted
@@ -351,7 +351,7 @@ func TestBudgetOfIdleLooks(t *testing.T) {
 	p.finish(s.cpu)
 	var row reader.BudgetFunction
 	e := p.estimates[0]
-	b.estimate(&row, e.looks, 0, p.offTime(0), e.seen)
+	b.estimate(&row, e.samples, 0, p.offTime(0), e.seen)
 	if q := float64(row.Estimated) / (s.made[0] - float64(s.counted[0][0])); math.Abs(q-1) > 0.2 {
 		t.Errorf("the estimate is %.2f times the calls that were not counted", q)
 	}

@@ -108,11 +108,11 @@ func (b *Controller) Between(from, to uint64) reader.Budget {
 		return rows[id]
 	}
 	for id, ticks := range b.offBetween(from, to) {
-		var latest lookedAt
-		if int(id) < len(p.looked) {
-			latest = p.looked[id]
+		var latest sampledRate
+		if int(id) < len(p.latest) {
+			latest = p.latest[id]
 		}
-		b.estimate(row(id), latest, fewLooks*float64(shortestLook), max(1, cpu*float64(ticks)/float64(max(1, to-from))), 0)
+		b.estimate(row(id), latest, fewSamples*float64(shortestSample), max(1, cpu*float64(ticks)/float64(max(1, to-from))), 0)
 	}
 	for _, s := range h.skipped {
 		if s.from >= from && s.to <= to {

@@ -19,10 +19,10 @@ type memory interface {
 	// limit returns how many calls of a function each thread records.
 	limit(id uint32) uint64
 	setLimit(id uint32, calls uint64)
-	// setUnseen sets which of the 32 functions from first on the next look does not count. setBurst sets
-	// the functions that the look records.
-	setUnseen(first, bits uint32)
-	setBurst(ids []uint32)
+	// setUncounted sets which of the 32 functions from first on the next sample does not count. setSampled sets
+	// the functions that the sample records.
+	setUncounted(first, bits uint32)
+	setSampled(ids []uint32)
 	// processes returns the number of processes so far. find adds new processes to the budget, and
 	// removes those that have ended.
 	processes() uint32
@@ -62,15 +62,15 @@ func (a arenaMemory) limitOf(id uint32) *uint64 {
 func (a arenaMemory) limit(id uint32) uint64           { return atomic.LoadUint64(a.limitOf(id)) }
 func (a arenaMemory) setLimit(id uint32, calls uint64) { atomic.StoreUint64(a.limitOf(id), calls) }
 
-func (a arenaMemory) setUnseen(first, bits uint32) {
+func (a arenaMemory) setUncounted(first, bits uint32) {
 	atomic.StoreUint32(a.Word32(a.U64(ring.ArenaLimitsAt)+8*ring.MaxLimits+uint64(first/8)), bits)
 }
 
-func (a arenaMemory) setBurst(ids []uint32) {
+func (a arenaMemory) setSampled(ids []uint32) {
 	for i, id := range ids {
-		atomic.StoreUint32(a.Word32(ring.ArenaBurstAt+4+4*uint64(i)), id)
+		atomic.StoreUint32(a.Word32(ring.ArenaSampledAt+4+4*uint64(i)), id)
 	}
-	atomic.StoreUint32(a.Word32(ring.ArenaBurstAt), uint32(len(ids)))
+	atomic.StoreUint32(a.Word32(ring.ArenaSampledAt), uint32(len(ids)))
 }
 
 func (a arenaMemory) threads(each func(slot, process uint32, words func(func(id, calls uint64)))) {

@@ -87,8 +87,8 @@ func (b *Controller) CallsAtEnd(c *Calls, tsc uint64, cpu float64) bool {
 	}
 	p := b.processes[0]
 	c.cut = true
-	c.unseen = max(0, p.cpu-cpu) * float64(b.overAt-m.counted) / float64(max(1, m.counted-tsc))
-	c.CPU = p.cpu + p.looks + c.unseen
+	c.uncounted = max(0, p.cpu-cpu) * float64(b.overAt-m.counted) / float64(max(1, m.counted-tsc))
+	c.CPU = p.cpu + p.samples + c.uncounted
 	return true
 }
 
@@ -135,18 +135,18 @@ func (m *processMemory) setLimit(id uint32, calls uint64) {
 	}
 }
 
-func (m *processMemory) setUnseen(first, bits uint32) {
+func (m *processMemory) setUncounted(first, bits uint32) {
 	if first < ring.MaxLimits {
 		m.write(m.limits+8*ring.MaxLimits+uint64(first/8), binary.LittleEndian.AppendUint32(nil, bits))
 	}
 }
 
-func (m *processMemory) setBurst(ids []uint32) {
+func (m *processMemory) setSampled(ids []uint32) {
 	p := binary.LittleEndian.AppendUint32(nil, uint32(len(ids)))
 	for _, id := range ids {
 		p = binary.LittleEndian.AppendUint32(p, id)
 	}
-	m.write(m.at+ring.BudgetBurstAt, p)
+	m.write(m.at+ring.BudgetSampledAt, p)
 }
 
 func (m *processMemory) processes() uint32 { return 1 }

@@ -158,30 +158,30 @@ func (b *Controller) lasted(id uint32, ticks uint64) {
 	}
 	t := float64(ticks)
 	if f.off {
-		f.burst.calls++
-		f.burst.sum += t
-		f.burst.squares += t * t
+		f.sampled.calls++
+		f.sampled.sum += t
+		f.sampled.squares += t * t
 	}
 	f.calls++
 	f.squares += t * t
 }
 
-// leastBurst is the smallest number of calls that a mean is computed from.
-const leastBurst = 16
+// leastSampled is the smallest number of calls that a mean is computed from.
+const leastSampled = 16
 
 // maxRemembered is the total weight of a function's calls at which the weights of older calls are halved.
 const maxRemembered = 1 << 14
 
 // Calls are the calls of a process until its end, or so far.
 type Calls struct {
-	Index    uint32 // of the process
-	Since    uint64
-	CPU      float64 // ns
-	Counted  map[reader.FuncID]uint64
-	Recorded []uint64 // calls in the trace, by ID
-	Pruned   map[reader.FuncID]*reader.PrunedFunction
-	cut      bool    // it ended some time after its calls were last counted
-	unseen   float64 // CPU time after its calls were last counted, ns, if cut
+	Index     uint32 // of the process
+	Since     uint64
+	CPU       float64 // ns
+	Counted   map[reader.FuncID]uint64
+	Recorded  []uint64 // calls in the trace, by ID
+	Pruned    map[reader.FuncID]*reader.PrunedFunction
+	cut       bool    // it ended some time after its calls were last counted
+	uncounted float64 // CPU time after its calls were last counted, ns, if cut
 }
 
 // Add counts a call that is in the trace.
@@ -220,10 +220,10 @@ func (b *Controller) Report(c *Calls) reader.Budget {
 		row.Counted = c.Counted[id] - min(c.Counted[id], kept)
 		if int(id) < len(p.estimates) {
 			e, others := &p.estimates[id], 0.0
-			if f := &b.functions[id]; f.looks.n > 0 {
-				others = fewLooks * f.looks.y / f.looks.n
+			if f := &b.functions[id]; f.samples.n > 0 {
+				others = fewSamples * f.samples.y / f.samples.n
 			}
-			b.estimate(&row, e.looks, others, p.offTime(int(id)), e.seen)
+			b.estimate(&row, e.samples, others, p.offTime(int(id)), e.seen)
 		}
 		b.guess(&row, c, kept)
 		if row.Counted+row.Estimated+row.Error > 0 || row.OffNS > 0 {
@@ -239,7 +239,7 @@ func (b *Controller) guess(row *reader.BudgetFunction, c *Calls, kept uint64) {
 	if !c.cut || int(row.Func) >= len(b.functions) {
 		return
 	}
-	n := max(1, uint64(math.Ceil(b.functions[row.Func].rate*c.unseen)))
+	n := max(1, uint64(math.Ceil(b.functions[row.Func].rate*c.uncounted)))
 	row.Error += n
 	if !b.functions[row.Func].off { // otherwise these calls are already estimated
 		later := kept - min(kept, c.Counted[row.Func])
@@ -254,16 +254,16 @@ func sortChanges(list []reader.BudgetChange) {
 
 // finish adds the time between the latest round and the end of the process.
 func (p *processState) finish(cpu float64) {
-	if rest := cpu - p.cpu - p.looks; rest > 0 {
-		p.cpu, p.looks = cpu, 0
+	if rest := cpu - p.cpu - p.samples; rest > 0 {
+		p.cpu, p.samples = cpu, 0
 		p.total += rest
 	}
 }
 
-// fewLooks is the number of looks at which a process's own rate and that of all processes count equally.
-const fewLooks = 2
+// fewSamples is the number of samples at which a process's own rate and that of all processes count equally.
+const fewSamples = 2
 
-// priorTime is how much CPU time in looks counts as much as the rate of a function while it was on, in ns.
+// priorTime is how much CPU time in samples counts as much as the rate of a function while it was on, in ns.
 const priorTime = 1e6
 
 // countingDeviation returns how far a rate may be off because the cost of counting is only roughly known.
@@ -273,42 +273,42 @@ func countingDeviation(rate float64) float64 {
 		return 0
 	}
 	own := 1 / rate
-	return max(1/max(own-lookDeviation, shortestCall)-rate, rate-1/(own+lookDeviation))
+	return max(1/max(own-sampleDeviation, shortestCall)-rate, rate-1/(own+sampleDeviation))
 }
 
 // estimate fills a function's row with the estimate of its calls while it was off, for ns of CPU time
-// excluding the cost of recording. It leaves out those that were seen. It uses the mean rate of the looks
-// at the process, and of those at all processes with a weight of others ns. The rates of single looks
-// would follow a function that is called in phases, but there are too few looks for that: one phase would
-// determine the estimate for a long time. In a short recording, looks may have seen next to nothing. Then
+// excluding the cost of recording. It leaves out those that were seen. It uses the mean rate of the samples
+// of the process, and of those of all processes with a weight of others ns. The rates of single samples
+// would follow a function that is called in phases, but there are too few samples for that: one phase would
+// determine the estimate for a long time. In a short recording, samples may have seen next to nothing. Then
 // the estimate also uses the rate while the function was on.
-func (b *Controller) estimate(row *reader.BudgetFunction, looks lookedAt, others, ns, seen float64) {
+func (b *Controller) estimate(row *reader.BudgetFunction, samples sampledRate, others, ns, seen float64) {
 	f := &b.functions[row.Func]
-	usual := f.usualRate()
-	rate, deviation, least := usual, usual, 0.0 // unless there are enough looks
+	on := f.onRate()
+	rate, deviation, least := on, on, 0.0 // unless there are enough samples
 	if rate == 0 {
 		least = ns / shortestCall // nothing is known
 	}
-	if f.looks.y > 0 {
+	if f.samples.y > 0 {
 		prior := 0.0
-		if usual > 0 {
+		if on > 0 {
 			prior = priorTime / (f.counted + priorTime)
 		}
-		rate = (1-prior)*(looks.calls+others*f.meanRate())/(looks.ns+others) + prior*usual
+		rate = (1-prior)*(samples.calls+others*f.meanRate())/(samples.ns+others) + prior*on
 		deviation = rate
-		if f.looks.n >= 2 {
-			deviation = math.Hypot((1-prior)*f.looks.standardError(), prior*usual)
+		if f.samples.n >= 2 {
+			deviation = math.Hypot((1-prior)*f.samples.standardError(), prior*on)
 		}
 		deviation = math.Hypot(deviation, countingDeviation(rate))
-		least = ns / f.counted // one call in all looks
+		least = ns / f.counted // one call in all samples
 	}
 	calls := max(0, rate*ns-seen)
 	row.Estimated, row.OffNS = uint64(math.Round(calls)), uint64(ns)
 	row.Error = uint64(math.Ceil(max(deviation*ns, least)))
 	row.Rate = uint64(math.Round(f.rate * 1e9))
-	if n := f.burst.calls; n >= leastBurst {
-		mean := f.burst.sum / n
+	if n := f.sampled.calls; n >= leastSampled {
+		mean := f.sampled.sum / n
 		row.Mean = uint64(math.Round(mean))
-		row.MeanError = uint64(math.Ceil(math.Sqrt(max(0, f.burst.squares/n-mean*mean) / n)))
+		row.MeanError = uint64(math.Ceil(math.Sqrt(max(0, f.sampled.squares/n-mean*mean) / n)))
 	}
 }

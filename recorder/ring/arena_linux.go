@@ -23,7 +23,7 @@ const (
 	SmallestArena = 64 << 20
 	MaxRingChunks = 1 << 16
 	MaxCounters   = 1 << 29
-	MaxBurst      = burstIDsSize / 4 // functions
+	MaxSampled    = sampledIDsSize / 4 // functions
 )
 
 // Arena is memory that processes share with their observer, which creates it. Its contents can change

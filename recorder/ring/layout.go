@@ -41,9 +41,9 @@ const (
 	anchorWidthAt = 24
 )
 
-// struct xr_burst
+// struct xr_sampled
 const (
-	burstIDsSize = 1020
+	sampledIDsSize = 1020
 )
 
 // struct xr_budget
@@ -51,7 +51,7 @@ const (
 	BudgetOnAt      = 8
 	BudgetSpentAt   = 12
 	BudgetDecidedAt = 16
-	BudgetBurstAt   = 20
+	BudgetSampledAt = 20
 	budgetShareAt   = 1044
 )
 
@@ -177,7 +177,7 @@ const (
 	ArenaLimitsAt      = 120
 	ArenaSpentAt       = 128
 	ArenaDecidedAt     = 132
-	ArenaBurstAt       = 136
+	ArenaSampledAt     = 136
 	arenaPlanAt        = 1160
 )
 

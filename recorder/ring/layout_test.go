@@ -33,14 +33,14 @@ var layout = []struct{ of, names string }{
 		rootInvariantAt invariant, rootHookedAt hooked, rootNHookedAt nhooked, rootSessionAt session, rootWindowNSAt window_ns,
 		rootEveryNSAt every_ns, rootWindowsAt windows, rootNWindowsAt nwindows, rootBudgetAt budget`},
 	{"struct xr_anchor", "anchorTSCAt tsc, anchorRawAt raw, anchorRealAt real, anchorWidthAt width"},
-	{"struct xr_burst", "burstIDsSize .ids"},
-	{"struct xr_budget", "BudgetOnAt on, BudgetSpentAt exhausted, BudgetDecidedAt decisions, BudgetBurstAt burst, budgetShareAt share"},
+	{"struct xr_sampled", "sampledIDsSize .ids"},
+	{"struct xr_budget", "BudgetOnAt on, BudgetSpentAt exhausted, BudgetDecidedAt decisions, BudgetSampledAt sampled, budgetShareAt share"},
 	{"struct xr_thread", `
 		threadCursorAt cursor, threadCountersAt counters, threadTIDAt tid, threadPIDAt pid, threadStateAt state, threadRingAt ring,
 		threadChunksAt nchunks, threadTakenAt taken, threadFirstAt first, threadLastAt last, threadDroppedAt dropped,
 		threadTruncatedAt truncated, threadNameAt name, threadNCountersAt ncounters, threadFramesAt frames,
 		threadSumsAt sums, threadNSumsAt nsums, ThreadOffAt off, threadGoneAt gone, threadNameSize .name`},
-	{"struct xr_offcpu", "OffCheckedAt looked, OffNSAt off, OffQueuedAt queued, OffLeftAt left, OffKeptAt kept, OffKeepsAt keeps, OffSize ."},
+	{"struct xr_offcpu", "OffCheckedAt checked, OffNSAt off, OffQueuedAt queued, OffLeftAt left, OffKeptAt kept, OffKeepsAt keeps, OffSize ."},
 	{"struct xr_switch", "SwitchOffAt off, SwitchQueuedAt queued, SwitchRecorderAt recorder"},
 	{"struct xr_sum", "SumCallsAt calls, SumTicksAt ticks, SumSize ."},
 	{"struct xr_object", `
@@ -58,7 +58,7 @@ var layout = []struct{ of, names string }{
 		arenaSizeAt size, ArenaBaseAt base, arenaNextAt next, arenaSessionAt session, ArenaNSlotsAt nslots, ArenaNProcsAt nprocesses,
 		arenaSlotsAt slots_at, arenaProcsAt processes_at, arenaStreamAt stream, arenaDropAt drop, arenaBeatAt beat,
 		ArenaBellAt doorbell, ArenaClosedAt closed, ArenaKeeperAt keeper, ArenaFreeAt nfree, ArenaLimitsAt limits_at,
-		ArenaSpentAt exhausted, ArenaDecidedAt decisions, ArenaBurstAt burst, arenaPlanAt schedule`},
+		ArenaSpentAt exhausted, ArenaDecidedAt decisions, ArenaSampledAt sampled, arenaPlanAt schedule`},
 	{"struct xr_slot", `
 		SlotStateAt state, SlotProcessAt process, SlotTIDAt tid, SlotOwnerAt owner, SlotRingAt ring, SlotChunksAt nchunks,
 		SlotTakenAt taken, SlotConsumedAt consumed, SlotWaitingAt waiting, SlotFirstAt first, SlotLastAt last,

@@ -239,7 +239,7 @@ int xr_arena_join(const char *address)
 	if (err)
 		return err;
 	if (arena->limits_at)
-		xr_budget_begin((uint64_t *)(arena->base + arena->limits_at), &arena->exhausted, &arena->decisions, &arena->burst);
+		xr_budget_begin((uint64_t *)(arena->base + arena->limits_at), &arena->exhausted, &arena->decisions, &arena->sampled);
 	enroll();
 	return self ? 0 : -ENOMEM;
 }

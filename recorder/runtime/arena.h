@@ -104,7 +104,7 @@ struct xr_arena {
 	uint64_t limits_at;  /* with a budget: offset of the limits of functions, XR_LIMITS_SIZE bytes, shared by all processes; else 0 */
 	uint32_t exhausted;  /* how often threads have reached a limit */
 	uint32_t decisions;  /* how often the observer has switched functions off or on */
-	struct xr_burst burst; /* for the command budget */
+	struct xr_sampled sampled; /* for the command budget */
 	uint64_t schedule;   /* when a window begins, in ns of CLOCK_MONOTONIC; the first process sets it, and the observer copies it to the arenas of executed programs */
 };
 

@@ -39,10 +39,10 @@ enum { MAX_NOTED = 1 << 16 };
 /* Set in the id of a call that was given up because its function's exits were switched off. */
 #define GIVEN_UP (1ull << 63)
 
-/* Whether a look is counting calls: entries of functions that are off are on. unseen has a bit, by
- * id, for the functions that the look leaves out. */
-static int looking;
-static const uint8_t *unseen;
+/* Whether a sample is counting calls: entries of functions that are off are on. uncounted has a bit, by
+ * id, for the functions that the sample leaves out. */
+static int sampling;
+static const uint8_t *uncounted;
 
 /* Objects whose functions have limits. */
 static uint8_t admitted[XR_MAX_OBJECTS];
@@ -51,10 +51,10 @@ static uint8_t admitted[XR_MAX_OBJECTS];
 static const uint32_t *decisions;
 static uint32_t followed;
 
-/* The functions that looks record. */
-static const struct xr_burst *burst;
+/* The functions that samples record. */
+static const struct xr_sampled *sampled;
 
-static int begin(uint64_t *limits, uint32_t *exhausted, const uint32_t *made, const struct xr_burst *recorded)
+static int begin(uint64_t *limits, uint32_t *exhausted, const uint32_t *made, const struct xr_sampled *recorded)
 {
 	if (!open_functions)
 		open_functions = xr_map(XR_LIMITS / 8);
@@ -64,14 +64,14 @@ static int begin(uint64_t *limits, uint32_t *exhausted, const uint32_t *made, co
 		return -1;
 	xr_exhausted = exhausted;
 	decisions = made;
-	unseen = (const uint8_t *)(limits + XR_LIMITS);
-	burst = recorded;
+	uncounted = (const uint8_t *)(limits + XR_LIMITS);
+	sampled = recorded;
 	xr_limits = limits;
 	xr_limited = 1;
 	return 0;
 }
 
-void xr_budget_begin(uint64_t *limits, uint32_t *exhausted, const uint32_t *made, const struct xr_burst *recorded)
+void xr_budget_begin(uint64_t *limits, uint32_t *exhausted, const uint32_t *made, const struct xr_sampled *recorded)
 {
 	begin(limits, exhausted, made, recorded);
 }
@@ -108,7 +108,7 @@ static void forget(uint64_t *limits)
 		if (limits[id]) /* writing would allocate unused pages */
 			limits[id] = 0;
 	xr_zero(admitted, sizeof admitted);
-	own.burst.n = 0;
+	own.sampled.n = 0;
 	xr_budget_give_up_all();
 }
 
@@ -123,7 +123,7 @@ const char *xr_budget_start(uint32_t share)
 		return "no memory for a budget";
 	own.limits = (uintptr_t)limits;
 	forget(limits);
-	if (begin(limits, &own.exhausted, &own.decisions, &own.burst))
+	if (begin(limits, &own.exhausted, &own.decisions, &own.sampled))
 		return "no memory for a budget";
 	xr_count_anew();
 	xr_offcpu_pause(NULL); /* an earlier recording may have given it up */
@@ -186,7 +186,7 @@ void xr_budget_admit(const struct xr_object *o)
 	}
 }
 
-void xr_budget_forked(void) { looking = 0; }
+void xr_budget_forked(void) { sampling = 0; }
 
 unsigned xr_budget_wants(uint64_t id)
 {
@@ -196,7 +196,7 @@ unsigned xr_budget_wants(uint64_t id)
 		return 0;
 	if (__atomic_load_n(&xr_limits[id], __ATOMIC_RELAXED))
 		return 3;
-	int entries = looking && !(__atomic_load_n(&unseen[id / 8], __ATOMIC_RELAXED) >> id % 8 & 1);
+	int entries = sampling && !(__atomic_load_n(&uncounted[id / 8], __ATOMIC_RELAXED) >> id % 8 & 1);
 	return entries | (open_functions[id / 8] >> id % 8 & 1) << 1;
 }
 
@@ -254,7 +254,7 @@ int xr_budget_exits(uint64_t slot)
 
 /* Gives up the noted calls of functions that are off but whose exits are still on for them. The exits
  * of other calls of these functions would cost too much. */
-static void give_up(struct xr_look *seen)
+static void give_up(struct xr_sample *seen)
 {
 	seen->cut_tsc = xr_rdtsc();
 	for (uint64_t i = 0; i < xr_root.nthreads; i++) {
@@ -348,35 +348,35 @@ static int follow(void)
 /* Otherwise, every child would have to switch the same sleds and copy their pages. */
 void xr_budget_before_fork(void)
 {
-	if (!xr_limited || xr_root.mode == XR_OFF || looking || __atomic_load_n(decisions, __ATOMIC_ACQUIRE) == followed)
+	if (!xr_limited || xr_root.mode == XR_OFF || sampling || __atomic_load_n(decisions, __ATOMIC_ACQUIRE) == followed)
 		return;
 	xr_lock(XR_LOCK_CONTROL);
 	follow();
 	xr_unlock(XR_LOCK_CONTROL);
 }
 
-static struct moment patch(struct xr_look *seen)
+static struct moment patch(struct xr_sample *seen)
 {
 	struct moment before = now();
 	seen->whole |= follow();
 	return middle(before, now());
 }
 
-void xr_budget_apply(uint64_t look_ns, struct xr_look *seen)
+void xr_budget_apply(uint64_t sample_ns, struct xr_sample *seen)
 {
 	uint64_t cpu = xr_thread_cpu_ns();
 	seen->tsc = seen->cpu_ns = seen->ncut = seen->whole = 0;
 	give_up(seen);
-	if (look_ns) {
-		looking = 1;
+	if (sample_ns) {
+		sampling = 1;
 		struct moment from = patch(seen);
 		xr_unlock(XR_LOCK_CONTROL);
-		xr_sleep_ns(look_ns);
+		xr_sleep_ns(sample_ns);
 		xr_lock(XR_LOCK_CONTROL);
-		looking = 0;
-		for (uint32_t i = 0; i < burst->n && i < sizeof burst->ids / sizeof *burst->ids; i++)
-			if (burst->ids[i] < XR_LIMITS)
-				__atomic_store_n(&xr_limits[burst->ids[i]], 0, __ATOMIC_RELAXED);
+		sampling = 0;
+		for (uint32_t i = 0; i < sampled->n && i < sizeof sampled->ids / sizeof *sampled->ids; i++)
+			if (sampled->ids[i] < XR_LIMITS)
+				__atomic_store_n(&xr_limits[sampled->ids[i]], 0, __ATOMIC_RELAXED);
 		struct moment to = patch(seen);
 		seen->tsc = to.tsc - from.tsc;
 		seen->cpu_ns = to.cpu_ns > from.cpu_ns ? to.cpu_ns - from.cpu_ns : 0;

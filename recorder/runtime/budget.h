@@ -10,7 +10,7 @@
  * which a thread only counts them. The controller sets it: to 0 for functions whose sleds are off, and
  * to XR_UNLIMITED for those that are always recorded. The limits apply while xr_limited is 1. */
 #define XR_LIMITS (1 << 22) /* number of limits */
-/* Size of the limits, followed by a bit for each function whose calls the next look does not count. */
+/* Size of the limits, followed by a bit for each function whose calls the next sample does not count. */
 #define XR_LIMITS_SIZE (XR_LIMITS * sizeof(uint64_t) + XR_LIMITS / 8)
 #define XR_UNLIMITED UINT64_MAX
 #define XR_TRIAL 32 /* initial limit of a function */
@@ -19,7 +19,7 @@ extern uint32_t xr_limited;
 /* Counts how often threads reach a limit. */
 extern uint32_t *xr_exhausted;
 /* Begins the budget of an observer, for the rest of the process. */
-void xr_budget_begin(uint64_t *limits, uint32_t *exhausted, const uint32_t *decisions, const struct xr_burst *burst);
+void xr_budget_begin(uint64_t *limits, uint32_t *exhausted, const uint32_t *decisions, const struct xr_sampled *sampled);
 /* Begins a budget of this process alone, in xr_root.budget. Nothing may be recorded at the time. Returns
  * null or the reason why there can be no budget. xr_budget_stop ends it, if there is one. The caller
  * holds XR_LOCK_CONTROL. */
@@ -36,7 +36,7 @@ void xr_budget_dump(uint64_t from, int complete, void (*put)(void *to, const voi
 void xr_budget_admit(const struct xr_object *o);
 /* Before a fork: switches sleds by the limits, so that the child need not. */
 void xr_budget_before_fork(void);
-/* In a forked child: ends a look of the parent. */
+/* In a forked child: ends a sample of the parent. */
 void xr_budget_forked(void);
 /* Returns which sleds of a function should be on: 1 for entries, plus 2 for exits. */
 unsigned xr_budget_wants(uint64_t id);
@@ -55,18 +55,18 @@ uint64_t xr_budget_depth(void);
 uint32_t xr_budget_open_at(uint64_t slot, uint64_t *n);
 void xr_budget_leave(uint64_t n);
 /* The result of xr_budget_apply. */
-struct xr_look {
-	uint64_t tsc, cpu_ns;       /* duration of the look in ticks; CPU time of the recorded threads in it */
+struct xr_sample {
+	uint64_t tsc, cpu_ns;       /* duration of the sample in ticks; CPU time of the recorded threads in it */
 	uint64_t patching_ns;       /* CPU time of switching sleds */
 	uint64_t cut_tsc;           /* TSC from which on the exits of the functions in cut are also off */
 	uint32_t ncut, cut[64];
 	int whole;                  /* objects were searched for sleds, so the list of objects may have changed */
 };
 /* Switches sleds by the limits, and gives up noted calls of functions whose entries were already off.
- * If look_ns is not 0, it is a look: for that time, entries of functions that are off are on to be
- * counted, except those that the look leaves out. The functions of burst are recorded, and their limits
- * set to 0 at the end. The caller holds XR_LOCK_CONTROL, which is released during the look. */
-void xr_budget_apply(uint64_t look_ns, struct xr_look *seen);
+ * If sample_ns is not 0, it is a sample: for that time, entries of functions that are off are on to be
+ * counted, except those that the sample leaves out. The functions of sampled are recorded, and their limits
+ * set to 0 at the end. The caller holds XR_LOCK_CONTROL, which is released during the sample. */
+void xr_budget_apply(uint64_t sample_ns, struct xr_sample *seen);
 
 #pragma GCC visibility pop
 

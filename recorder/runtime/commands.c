@@ -588,13 +588,13 @@ static const char *counters(struct request *r)
 	return why;
 }
 
-/* Switches sleds by the limits of a budget. With look, it also counts calls of functions that are off.
+/* Switches sleds by the limits of a budget. With sample, it also counts calls of functions that are off.
  * With offcpu=0, off-CPU time is no longer recorded. */
 static const char *budget(struct request *r)
 {
-	uint64_t look_ns = 0, offcpu = 1;
-	struct xr_look seen;
-	const char *why = number_of(r, "look", &look_ns);
+	uint64_t sample_ns = 0, offcpu = 1;
+	struct xr_sample seen;
+	const char *why = number_of(r, "sample", &sample_ns);
 	if (!why)
 		why = number_of(r, "offcpu", &offcpu);
 	if (why)
@@ -603,18 +603,18 @@ static const char *budget(struct request *r)
 		return "it records without a budget";
 	if (xr_root.mode == XR_OFF || xr_is_paused())
 		return "it is not recording";
-	if (look_ns > 100000000)
-		return "a look lasts at most 100 ms";
+	if (sample_ns > 100000000)
+		return "a sample lasts at most 100 ms";
 	if (decider && decider != r->from)
 		return "another xray watch or xray record already controls its budget: stop that one first";
 	decider = r->from;
 	if (!offcpu && xr_offcpu_on())
 		xr_offcpu_give_up("it would cost too much of the budget");
-	xr_budget_apply(look_ns, &seen);
+	xr_budget_apply(sample_ns, &seen);
 	r->after->stays = 1;
 	r->silent = !seen.whole && offcpu;
-	xr_put_field(r->out, "look_ticks", seen.tsc);
-	xr_put_field(r->out, "look_cpu_ns", seen.cpu_ns);
+	xr_put_field(r->out, "sample_ticks", seen.tsc);
+	xr_put_field(r->out, "sample_cpu_ns", seen.cpu_ns);
 	xr_put_field(r->out, "patching_ns", seen.patching_ns);
 	xr_put_field(r->out, "cut_tsc", seen.cut_tsc);
 	xr_put_key(r->out, "cut");
@@ -651,7 +651,7 @@ static const struct command {
 	{"calls", calls, {0}},
 	{"objects", objects, {0}},
 	{"counters", counters, {"reset"}},
-	{"budget", budget, {"look", "offcpu"}},
+	{"budget", budget, {"sample", "offcpu"}},
 	{"go", go, {0}},
 };
 

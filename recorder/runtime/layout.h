@@ -116,7 +116,7 @@ struct xr_switch {
 
 /* The kernel's counters and times for a thread at the latest check. */
 struct xr_offcpu {
-	uint64_t looked;     /* TSC */
+	uint64_t checked;     /* TSC */
 	uint64_t off;        /* ns off the CPU since the clocks began */
 	uint64_t anchor_tsc, anchor_raw; /* one moment by both clocks */
 	uint64_t rate;       /* ns per 2^32 ticks from there on; 0: ask the kernel for the time */
@@ -273,8 +273,8 @@ struct xr_root {
 	struct xr_budget *budget;     /* a budget of this process alone, or null */
 };
 
-/* The functions that a look records, see xr_budget_apply. */
-struct xr_burst {
+/* The functions that a sample records, see xr_budget_apply. */
+struct xr_sampled {
 	uint32_t n, ids[255];
 };
 
@@ -284,7 +284,7 @@ struct xr_budget {
 	uint32_t on;         /* 1 while the process records within the limits */
 	uint32_t exhausted;  /* how often threads have reached a limit */
 	uint32_t decisions;  /* how often the controller has switched functions off or on */
-	struct xr_burst burst; /* for the command budget */
+	struct xr_sampled sampled; /* for the command budget */
 	uint32_t share;      /* of the CPU time, in millionths */
 };
 extern struct xr_root xr_root __asm__("xray_recorder_root");

@@ -319,7 +319,7 @@ static void keep(struct xr_offcpu *o, const struct totals *now)
 	o->involuntary = now->involuntary;
 	o->minor = now->minor;
 	o->major = now->major;
-	o->looked = xr_rdtsc();
+	o->checked = xr_rdtsc();
 }
 
 static void arm(struct xr_thread *t)
@@ -448,7 +448,7 @@ int xr_offcpu_look(struct xr_thread *t, struct xr_switch *s)
 			return 1;
 		}
 		count(&now);
-		if (o->looked < xr_cpu_from) {
+		if (o->checked < xr_cpu_from) {
 			begin(t, 0); /* it was in an earlier recording */
 			return 0;
 		}
@@ -492,7 +492,7 @@ int xr_offcpu_waits(const struct xr_thread *t, struct xr_switch *s)
 	struct xr_offcpu o = t->off;
 	uint64_t wall = xr_clock_ns(CLOCK_MONOTONIC_RAW), cpu = xr_clock_ns((int32_t)(~t->tid << 3 | PER_THREAD));
 	uint64_t off = wall - cpu;
-	if (!cpu || off > wall || off < o.off + LEAST || !o.looked || o.looked < xr_cpu_from)
+	if (!cpu || off > wall || off < o.off + LEAST || !o.checked || o.checked < xr_cpu_from)
 		return 0;
 	off -= o.off;
 	o.unasked += off;
@@ -502,8 +502,8 @@ int xr_offcpu_waits(const struct xr_thread *t, struct xr_switch *s)
 		s->queued = add(s->queued, o.kept.queued);
 		s->recorder = o.kept.recorder;
 	}
-	/* If the thread has looked since, the time may be in its records. */
-	return __atomic_load_n(&t->off.looked, __ATOMIC_ACQUIRE) == o.looked;
+	/* If the thread has checked since, the time may be in its records. */
+	return __atomic_load_n(&t->off.checked, __ATOMIC_ACQUIRE) == o.checked;
 }
 
 /* Returns whether the latest record of the thread belongs to the current recording, if that
@@ -521,8 +521,8 @@ void xr_offcpu_resume(struct xr_thread *t)
 	struct xr_offcpu *o = &t->off;
 	/* The thread has recorded in this recording without a check, so nothing has happened since the
 	 * check in an earlier recording. */
-	if (o->looked && o->looked < xr_cpu_from && has_recorded(t))
-		o->looked = xr_cpu_from;
+	if (o->checked && o->checked < xr_cpu_from && has_recorded(t))
+		o->checked = xr_cpu_from;
 	if (t->place && t->rseq == &always && xr_offcpu_on())
 		t->rseq = t->place;
 	t->again = t->cursor == o->cursor ? t->again + 1 : 0;

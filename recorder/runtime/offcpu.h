@@ -25,7 +25,7 @@ void xr_offcpu_attach(struct xr_thread *t, int brief);
 /* Returns whether the kernel has interrupted the thread since the previous check. */
 static inline int xr_interfered(const struct xr_thread *t) { return !*t->rseq; }
 /* Checks the calling thread after the kernel has interrupted it, with signals blocked. Returns
- * whether it was switched out; t->off.looked is the time. From then on, the next switch is
+ * whether it was switched out; t->off.checked is the time. From then on, the next switch is
  * noticed. */
 int xr_offcpu_look(struct xr_thread *t, struct xr_switch *s);
 /* The same, and adds the switch to t->off.kept for recording. With ours, the recorder caused

@@ -883,8 +883,8 @@ static void note_switch(struct xr_thread *t, int took)
 		return;
 	if (interfered && t->off.kept.off == XR_UNKNOWN)
 		now = xr_rdtsc();
-	else if (interfered && t->off.looked > now)
-		now = t->off.looked;
+	else if (interfered && t->off.checked > now)
+		now = t->off.checked;
 	struct switch_event e = {
 		.head = XR_REC_CUSTOM << 1 | 1 | (uint64_t)SWITCH_PAYLOAD << 32, .magic = {'X', 'R', 'Y', 'M'}, .schema = 1,
 		.kind = XR_META_SWITCH, .body = t->off.kept, .tsc = now << 1 | 1, .trailer = XR_TRAILER | SWITCH_PAYLOAD << 1 | 1,
