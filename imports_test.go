@@ -19,7 +19,7 @@ var floors = [][]string{
 	{"internal/quantile", "symbolize/debuginfo", "tables/parquetfile", "graph/layered", "recorder/attach"},
 	{"reader", "symbolize/debuginfod"},
 	{"reader/calls", "internal/tracewrite", "symbolize", "sched/kernel"},
-	{"sched", "tables", "internal/tracetext", "symbolize/source", "explain/invocation", "recorder/ring"},
+	{"sched", "tables", "internal/tracetext", "symbolize/source", "explain/invocation", "explain/machines", "recorder/ring"},
 	{"report/label", "recorder/build"},
 	{"report", "recorder/core", "recorder/client"},
 	{"account", "graph", "stack", "explain", "convert", "tables/sql", "tables/parquet", "tables/summary", "symbolize/coverage", "recorder/exclude", "recorder/budget"},

@@ -6,23 +6,12 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/xray-tools/xray/explain/machines"
 )
 
 // Origin is the origin of a file of the trace.
-type Origin struct {
-	File        string
-	Host, Build string   // "" if unknown
-	Labels      []string // KEY=VALUE
-	Start       uint64   // of the file, in the time of the trace
-}
-
-// Machine identifies the machine. Files of unknown hosts count as machines of their own.
-func (o *Origin) Machine() string {
-	if o.Host != "" {
-		return o.Host
-	}
-	return o.File
-}
+type Origin = machines.Origin
 
 // hosts returns the number of machines.
 func hosts(origins []Origin) int {
@@ -31,14 +20,6 @@ func hosts(origins []Origin) int {
 		seen[origins[i].Machine()] = true
 	}
 	return len(seen)
-}
-
-// features returns the properties that machines may have in common.
-func (o *Origin) features() (list []string) {
-	if o.Build != "" {
-		list = append(list, "build="+o.Build)
-	}
-	return append(list, o.Labels...)
 }
 
 const (
@@ -54,19 +35,19 @@ func (e *evidence) fleet(l *lead, c *cohorts) (list []Association) {
 	if origins == nil {
 		return nil
 	}
-	machines := make(map[string]*machine)
+	byName := make(map[string]*machine)
 	of := func(file int32) *machine {
 		o := &origins[file]
-		m := machines[o.Machine()]
+		m := byName[o.Machine()]
 		if m == nil {
 			m = &machine{name: o.Machine(), features: make(map[string]bool)}
-			machines[o.Machine()] = m
+			byName[o.Machine()] = m
 		}
 		return m
 	}
 	for i := range origins {
 		m := of(int32(i))
-		for _, f := range origins[i].features() {
+		for _, f := range origins[i].Features() {
 			m.features[f] = true
 		}
 	}
@@ -79,7 +60,7 @@ func (e *evidence) fleet(l *lead, c *cohorts) (list []Association) {
 		of(e.slow[i].id.File).affected++
 	}
 	var all []*machine
-	for _, m := range machines {
+	for _, m := range byName {
 		all = append(all, m)
 	}
 	slices.SortFunc(all, func(a, b *machine) int {

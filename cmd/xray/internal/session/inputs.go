@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/explain/machines"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/symbolize"
@@ -145,13 +146,12 @@ func (i *Inputs) open(s *Session, paths []string) (err error) {
 	if s.Trace, err = i.OpenTrace(s.Streams, paths...); err != nil {
 		return err
 	}
-	joined := false
 	if i.Join && len(paths) > 1 {
-		if joined, err = s.joinMachines(&i.NameFlags); err != nil {
+		if err := s.joinMachines(&i.NameFlags); err != nil {
 			return err
 		}
 	}
-	if joined {
+	if s.machines != nil {
 		s.Scope, err = i.scope.build(s)
 		return err
 	}
@@ -188,4 +188,38 @@ func (f *NameFlags) OpenNames(streams *cli.Streams, command, path string) (*Sess
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+// joinMachines makes the session one over several machines or builds of a program, if the traces come
+// from several.
+func (s *Session) joinMachines(f *NameFlags) error {
+	from := machines.Sources{Open: func(path string) (*reader.Trace, error) { return f.OpenTrace(s.Streams, path) }, Search: f.Search(s.Streams)}
+	var err error
+	if from.Given, from.Auto, err = f.given(); err != nil {
+		return err
+	}
+	if s.machines, err = machines.Join(s.Trace, from); s.machines == nil || err != nil {
+		return err
+	}
+	s.Names, s.Clock, s.missing = s.machines.Names(), s.machines.Clock, s.machines.Missing
+	s.Code.Continue = s.machines.Continues()
+	s.closers = append(s.closers, s.machines.Close)
+	return nil
+}
+
+// Source is the trace for analyses, with all machines joined if there are several.
+func (s *Session) Source() calls.Source {
+	if s.machines != nil {
+		return s.machines
+	}
+	return s.Trace
+}
+
+// Origins says where the files are from if they are of several machines or builds. It is nil
+// otherwise.
+func (s *Session) Origins() []machines.Origin {
+	if s.machines == nil {
+		return nil
+	}
+	return s.machines.Origins
 }

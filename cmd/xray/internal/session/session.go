@@ -20,6 +20,7 @@ import (
 	"sync"
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/explain/machines"
 	"github.com/xray-tools/xray/explain/survey"
 	"github.com/xray-tools/xray/internal/remote"
 	"github.com/xray-tools/xray/reader"
@@ -51,10 +52,10 @@ type Session struct {
 	Code calls.Code
 
 	traces   TraceFlags
-	named    []string  // the traces as the user named them
-	style    string    // of names; "" unless it was given
-	packed   bool      // names are from the trace itself
-	machines *machines // nil unless the traces are of several machines or builds, and joined
+	named    []string        // the traces as the user named them
+	style    string          // of names; "" unless it was given
+	packed   bool            // names are from the trace itself
+	machines *machines.Trace // nil unless the traces are of several machines or builds, and joined
 	tables   []*symbolize.Table
 	trusted  []*symbolize.Table  // whose debug information may name files to be read
 	missing  []symbolize.Missing // objects of the trace that Names has no file of

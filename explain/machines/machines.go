@@ -1,4 +1,6 @@
-package session
+// Package machines joins traces of several machines or builds of a program into one, for an analysis of
+// all of them.
+package machines
 
 import (
 	"cmp"
@@ -12,23 +14,60 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/xray-tools/xray/explain/why"
 	"github.com/xray-tools/xray/reader"
-	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// machines joins traces of several machines or builds. Functions with the same name are the
-// same function. Times are in nanoseconds. The time of each machine starts after that of the
-// previous one, so that nothing on one machine seems to happen at the same time as something on
-// another. Traces of a machine keep their order in time.
-type machines struct {
+// Origin is the origin of a file of the trace.
+type Origin struct {
+	File        string
+	Host, Build string   // "" if unknown
+	Labels      []string // KEY=VALUE
+	Start       uint64   // of the file, in the time of the trace
+}
+
+// Machine identifies the machine. Files of unknown hosts count as machines of their own.
+func (o *Origin) Machine() string {
+	if o.Host != "" {
+		return o.Host
+	}
+	return o.File
+}
+
+// Features returns the properties that machines may have in common.
+func (o *Origin) Features() (list []string) {
+	if o.Build != "" {
+		list = append(list, "build="+o.Build)
+	}
+	return append(list, o.Labels...)
+}
+
+// Trace joins traces of several machines or builds. Functions with the same name are the same function.
+// Times are in nanoseconds. The time of each machine starts after that of the previous one, so that
+// nothing on one machine seems to happen at the same time as something on another. Traces of a machine
+// keep their order in time.
+type Trace struct {
 	*reader.Trace
-	origins []why.Origin
-	files   []machineFile
-	builds  []*build
-	apart   bool // machines run several programs
-	names   joinedNames
+	Origins []Origin
+	Clock   reader.Clock
+	Missing []symbolize.Missing
+
+	opened []*symbolize.Opened
+	files  []machineFile
+	builds []*build
+	apart  bool // machines run several programs
+	names  joinedNames
+}
+
+// Names are the names of the functions.
+func (m *Trace) Names() symbolize.Names { return &m.names }
+
+// Close closes the files that names are from, but no trace.
+func (m *Trace) Close() (err error) {
+	for _, o := range m.opened {
+		err = errors.Join(err, o.Close())
+	}
+	return err
 }
 
 // machineFile says how to translate the events of a file.
@@ -88,7 +127,7 @@ func (b *build) key(fn reader.FuncID) string {
 
 // number gives the functions that occur IDs in the joined trace, in the order of their names,
 // so that IDs do not depend on the order of decoding.
-func (m *machines) number(called []map[reader.FuncID]bool) {
+func (m *Trace) number(called []map[reader.FuncID]bool) {
 	byKey := make(map[string][]joinedName)
 	programs := make(map[string]int) // with a function, by its name
 	for i, functions := range called {
@@ -120,8 +159,8 @@ func (m *machines) number(called []map[reader.FuncID]bool) {
 
 // originOf returns the origin of a file, from its recorder's metadata and from KEY=VALUE
 // folders in its path.
-func originOf(path string, r *reader.Recording) why.Origin {
-	o := why.Origin{File: path}
+func originOf(path string, r *reader.Recording) Origin {
+	o := Origin{File: path}
 	if r != nil {
 		o.Host, o.Build = r.Process.Host, r.Process.BuildID
 	}
@@ -154,78 +193,77 @@ func programName(r *reader.Recording) string {
 	return filepath.Base(r.Process.Exe)
 }
 
-// joinMachines makes the session one over several machines or builds of a program, if the traces come
-// from several. Otherwise it does nothing: package reader tells programs of a machine apart.
-func (s *Session) joinMachines(f *NameFlags) (joined bool, err error) {
-	files := s.Trace.Files()
-	origins := make([]why.Origin, len(files))
+// Sources says where names are from.
+type Sources struct {
+	Open   func(path string) (*reader.Trace, error) // opens a file of the trace once more
+	Given  map[int]string                           // files of objects
+	Auto   bool                                     // find others
+	Search symbolize.Search
+}
+
+// Join joins the files of a trace, if they come from several machines or builds. Otherwise it returns
+// nil: package reader tells programs of a machine apart.
+func Join(t *reader.Trace, from Sources) (*Trace, error) {
+	files := t.Files()
+	m := &Trace{Trace: t, Origins: make([]Origin, len(files))}
+	if !m.isSeveral() {
+		return nil, nil
+	}
+	if slices.Contains(files, "-") {
+		return nil, errors.New("standard input cannot be used with traces from other machines or builds: save it to a file first")
+	}
+	t.Separate()
+	err := m.open(from)
+	if err == nil {
+		err = m.order()
+	}
+	if err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	if m.files[0].clock.Known() {
+		m.Clock.Frequency = nanosPerSecond
+	}
+	return m, nil
+}
+
+// isSeveral sets the origins of files, and reports whether they are of several machines or builds.
+func (m *Trace) isSeveral() bool {
 	several := false
-	m := &machines{Trace: s.Trace, origins: origins}
 	programs := make(map[string]string) // by host
 	builds := make(map[string]string)   // by program
-	for i, path := range files {
-		origins[i] = originOf(path, s.Trace.Recording(i))
-		program := programName(s.Trace.Recording(i))
+	for i, path := range m.Files() {
+		m.Origins[i] = originOf(path, m.Recording(i))
+		o := &m.Origins[i]
+		program := programName(m.Recording(i))
 		if builds[program] == "" {
-			builds[program] = origins[i].Build
+			builds[program] = o.Build
 		}
-		if of := programs[origins[i].Host]; of == "" {
-			programs[origins[i].Host] = program
+		if of := programs[o.Host]; of == "" {
+			programs[o.Host] = program
 		} else if of != program {
 			m.apart = true
 		}
-		several = several || origins[i].Host != origins[0].Host || origins[i].Build != builds[program] ||
-			!slices.Equal(origins[i].Labels, origins[0].Labels)
+		several = several || o.Host != m.Origins[0].Host || o.Build != builds[program] || !slices.Equal(o.Labels, m.Origins[0].Labels)
 	}
-	if _, _, err := s.Trace.Objects(); err != nil {
-		several = true
-	}
-	if _, err := s.Trace.CycleFrequency(); err != nil {
-		several = true
-	}
-	if !several {
-		return false, nil
-	}
-	if slices.Contains(files, "-") {
-		return false, errors.New("standard input cannot be used with traces from other machines or builds: save it to a file first")
-	}
-	s.Trace.Separate()
-	if err := m.open(s, f); err != nil {
-		return false, err
-	}
-	if err := m.order(); err != nil {
-		return false, err
-	}
-	s.machines, s.Names = m, &m.names
-	s.Clock = reader.Clock{}
-	if m.files[0].clock.Known() {
-		s.Clock.Frequency = nanosPerSecond
-	}
-	if m.tailCalls() {
-		s.Code.Continue = m.continues
-	}
-	return true, nil
+	_, _, err1 := m.Objects()
+	_, err2 := m.CycleFrequency()
+	return several || err1 != nil || err2 != nil
 }
 
 const nanosPerSecond = 1_000_000_000
 
 // open finds the names of all files, once for each build.
-func (m *machines) open(s *Session, f *NameFlags) error {
-	given, auto, err := f.given()
-	if err != nil {
-		return err
-	}
-	if auto {
+func (m *Trace) open(from Sources) error {
+	if from.Auto {
 		return errors.New("--object auto needs traces of one build")
 	}
-	search := f.Search(s.Streams)
 	byObjects := make(map[string]*build)
 	for _, path := range m.Files() {
-		t, err := f.OpenTrace(s.Streams, path)
+		t, err := from.Open(path)
 		if err != nil {
 			return err
 		}
-		b, err := m.buildOf(s, t, given, search, byObjects)
+		b, err := m.buildOf(t, from, byObjects)
 		if err == nil && m.apart {
 			b.program = programName(t.Recording(0))
 		}
@@ -245,7 +283,7 @@ func (m *machines) open(s *Session, f *NameFlags) error {
 }
 
 // buildOf opens the names of a trace, unless those of the same objects are already open.
-func (m *machines) buildOf(s *Session, t *reader.Trace, given map[int]string, search symbolize.Search, known map[string]*build) (*build, error) {
+func (m *Trace) buildOf(t *reader.Trace, from Sources, known map[string]*build) (*build, error) {
 	objects, addresses, err := t.Objects()
 	if err != nil {
 		return nil, err
@@ -258,12 +296,12 @@ func (m *machines) buildOf(s *Session, t *reader.Trace, given map[int]string, se
 	if b := known[key]; b != nil {
 		return b, nil
 	}
-	opened, err := symbolize.Open(t, given, search)
+	opened, err := symbolize.Open(t, from.Given, from.Search)
 	if err != nil {
 		return nil, err
 	}
-	s.closers = append(s.closers, opened.Close)
-	s.missing = append(s.missing, opened.Missing...)
+	m.opened = append(m.opened, opened)
+	m.Missing = append(m.Missing, opened.Missing...)
 	b := &build{
 		names: opened.Names, tails: opened.TailCalls(), n: len(m.builds),
 		ids: make(map[reader.FuncID]reader.FuncID), own: make(map[reader.FuncID]reader.FuncID),
@@ -273,7 +311,7 @@ func (m *machines) buildOf(s *Session, t *reader.Trace, given map[int]string, se
 }
 
 // order gives each machine a time of its own. It passes over the trace.
-func (m *machines) order() error {
+func (m *Trace) order() error {
 	var mu sync.Mutex
 	first, last := make([]uint64, len(m.files)), make([]uint64, len(m.files))
 	called := make([]map[reader.FuncID]bool, len(m.files))
@@ -299,7 +337,7 @@ func (m *machines) order() error {
 	m.number(called)
 	hosts := make(map[string][]int)
 	var order []string
-	for i, o := range m.origins {
+	for i, o := range m.Origins {
 		key := o.Machine()
 		if hosts[key] == nil {
 			order = append(order, key)
@@ -327,17 +365,21 @@ func (m *machines) order() error {
 		next = latest + nanosPerSecond
 	}
 	for i := range m.files {
-		m.origins[i].Start = m.files[i].start
+		m.Origins[i].Start = m.files[i].start
 	}
 	return nil
 }
 
-func (m *machines) tailCalls() bool {
-	return slices.ContainsFunc(m.builds, func(b *build) bool { return b.tails != nil })
+// Continues returns a function that reports whether a function may end with a tail call of another one, in
+// a build, or nil if no binary shows that.
+func (m *Trace) Continues() func(from, to reader.FuncID) bool {
+	if !slices.ContainsFunc(m.builds, func(b *build) bool { return b.tails != nil }) {
+		return nil
+	}
+	return m.continues
 }
 
-// continues reports whether a function may end with a tail call of another one, in a build.
-func (m *machines) continues(from, to reader.FuncID) bool {
+func (m *Trace) continues(from, to reader.FuncID) bool {
 	for _, b := range m.builds {
 		if b.tails == nil {
 			continue
@@ -352,7 +394,7 @@ func (m *machines) continues(from, to reader.FuncID) bool {
 }
 
 // Each decodes with the IDs and times of the joined trace.
-func (m *machines) Each(n int, fn func(shard int, b *reader.Block) error) error {
+func (m *Trace) Each(n int, fn func(shard int, b *reader.Block) error) error {
 	shards := make([][]reader.Event, max(n, 1))
 	return m.Trace.Each(len(shards), func(shard int, b *reader.Block) error {
 		f := &m.files[b.Thread.File]
@@ -374,23 +416,6 @@ func (f *machineFile) time(tsc uint64) uint64 {
 }
 
 // EachPacked is Each: packed records have the IDs and times of their file.
-func (m *machines) EachPacked(n int, fn func(shard int, b *reader.Block) error) error {
+func (m *Trace) EachPacked(n int, fn func(shard int, b *reader.Block) error) error {
 	return m.Each(n, fn)
-}
-
-// Source is the trace for analyses, with all machines joined if there are several.
-func (s *Session) Source() calls.Source {
-	if s.machines != nil {
-		return s.machines
-	}
-	return s.Trace
-}
-
-// Origins says where the files are from if they are of several machines or builds. It is nil
-// otherwise.
-func (s *Session) Origins() []why.Origin {
-	if s.machines == nil {
-		return nil
-	}
-	return s.machines.origins
 }
