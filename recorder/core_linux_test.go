@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -206,10 +207,10 @@ func TestCoreOfAStrippedProgram(t *testing.T) {
 	if got := c.Ending(); !strings.HasPrefix(got, "SIGABRT in thread ") {
 		t.Errorf("wrong signal: %q", got)
 	}
-	checkCrash(t, traceOf(t, c, 0), 30000)
+	checkCrash(t, traceFile(t, c, 0), 30000)
 
 	// The last records include the crash.
-	last := readTrace(t, traceOf(t, c, time.Microsecond))
+	last := readTrace(t, traceFile(t, c, time.Microsecond))
 	if n := last.calls[idBranch]; last.records == 0 || n > 100 {
 		t.Errorf("got %d records and %d calls of branch in the last microsecond", last.records, n)
 	}
@@ -226,7 +227,7 @@ func TestCoreOfAStrippedProgram(t *testing.T) {
 			if err := errors.Join(cmd.Run(), out.Close()); err != nil {
 				t.Fatal(err)
 			}
-			checkCrash(t, traceOf(t, openCore(t, packed), 0), 30000)
+			checkCrash(t, traceFile(t, openCore(t, packed), 0), 30000)
 		})
 	}
 }
@@ -242,7 +243,7 @@ func TestCoreOfALinkedProgram(t *testing.T) {
 			flags := append(slices.Clone(flags), "-Wl,--whole-archive", library.Archive(), "-Wl,--no-whole-archive", "-ldl")
 			program, env := crashProgram(t, "ring=1048576", flags...)
 			path, _ := crash(t, env[1:], program, "a", "5000")
-			checkCrash(t, traceOf(t, openCore(t, path), 0), 5000)
+			checkCrash(t, traceFile(t, openCore(t, path), 0), 5000)
 		})
 	}
 }
@@ -258,7 +259,7 @@ func TestCoreWithoutRings(t *testing.T) {
 func TestCoreOfCounts(t *testing.T) {
 	program, env := crashProgram(t, "mode=count")
 	path, _ := crash(t, env, program, "a", "700")
-	r := readTrace(t, traceOf(t, openCore(t, path), 0)).recording
+	r := readTrace(t, traceFile(t, openCore(t, path), 0)).recording
 	calls := map[uint32]uint64{}
 	for _, c := range r.Counters {
 		calls[uint32(c.Func)] = c.Calls
@@ -279,7 +280,7 @@ func TestCoreOfHookedFunctions(t *testing.T) {
 	env[1] += ",shm=" + dir
 	runToEnd(t, env, program, "k", "5000")
 	for _, path := range []string{core, ringFiles(t, dir)[0]} {
-		path := traceOf(t, openCore(t, path), 0)
+		path := traceFile(t, openCore(t, path), 0)
 		verify(t, path)
 		got := readTrace(t, path)
 		// IDs are in the order of the first calls.
@@ -329,7 +330,7 @@ func TestCoreOfARunningProgram(t *testing.T) {
 	if err != nil {
 		t.Fatalf("gcore: %v\n%s", err, out)
 	}
-	checkCrash(t, traceOf(t, openCore(t, fmt.Sprint(prefix, ".", cmd.Process.Pid)), 0), 5000)
+	checkCrash(t, traceFile(t, openCore(t, fmt.Sprint(prefix, ".", cmd.Process.Pid)), 0), 5000)
 }
 
 // shmFolder returns a folder in shared memory if that has enough room.
@@ -383,7 +384,7 @@ func TestRingsOutliveAKill(t *testing.T) {
 	if info, err := os.Stat(files[0]); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("got mode %v, error %v", info.Mode(), err)
 	}
-	checkCrash(t, traceOf(t, openCore(t, files[0]), 0), 5000)
+	checkCrash(t, traceFile(t, openCore(t, files[0]), 0), 5000)
 }
 
 // The rings of a running program can be read.
@@ -391,7 +392,7 @@ func TestRingsOfARunningProgram(t *testing.T) {
 	dir := shmFolder(t)
 	program, env := crashProgram(t, "ring=1048576,shm="+dir)
 	waiting(t, env, program, "5000")
-	checkCrash(t, traceOf(t, openCore(t, ringFiles(t, dir)[0]), 0), 5000)
+	checkCrash(t, traceFile(t, openCore(t, ringFiles(t, dir)[0]), 0), 5000)
 }
 
 // Rings that wrapped hold the latest chunks.
@@ -399,7 +400,7 @@ func TestRingsThatWentRound(t *testing.T) {
 	dir := shmFolder(t)
 	program, env := crashProgram(t, "ring=262144,shm="+dir)
 	runToEnd(t, env, program, "k", "50000")
-	path := traceOf(t, openCore(t, ringFiles(t, dir)[0]), 0)
+	path := traceFile(t, openCore(t, ringFiles(t, dir)[0]), 0)
 	verify(t, path)
 	got := readTrace(t, path)
 	// There are at least three chunks of the thread and all of the main thread.
@@ -419,7 +420,7 @@ func TestRingsOfAForkedChild(t *testing.T) {
 	}
 	var branches []uint64
 	for _, f := range files {
-		path := traceOf(t, openCore(t, f), 0)
+		path := traceFile(t, openCore(t, f), 0)
 		verify(t, path)
 		got := readTrace(t, path)
 		branches = append(branches, got.calls[idBranch])
@@ -441,7 +442,7 @@ func TestRingsOfManyThreads(t *testing.T) {
 	program, env := crashProgram(t, fmt.Sprintf("ring=%d,budget=%d,shm=%s", size, budget, dir))
 	runToEnd(t, env, program, "t", "300")
 	file := ringFiles(t, dir)[0]
-	path := traceOf(t, openCore(t, file), 0)
+	path := traceFile(t, openCore(t, file), 0)
 	verify(t, path)
 	got := readTrace(t, path)
 	threads := uint64(len(got.recording.Threads))
@@ -463,7 +464,7 @@ func TestRingsOfAForkedChildWithoutRoom(t *testing.T) {
 	if len(files) != 1 {
 		t.Fatalf("wrong number of files: %q", files)
 	}
-	got := readTrace(t, traceOf(t, openCore(t, files[0]), 0))
+	got := readTrace(t, traceFile(t, openCore(t, files[0]), 0))
 	if records := got.records - got.events; got.calls[idBranch] != 1 || records != 6 || len(got.recording.Losses) > 0 {
 		t.Errorf("got %d records, calls %v, losses %v", records, got.calls, got.recording.Losses)
 	}
@@ -577,25 +578,17 @@ func TestCoreOfBudget(t *testing.T) {
 	if len(cores) == 0 {
 		t.Skip("no core file")
 	}
-	f := readTrace(t, traceOf(t, openCore(t, cores[0]), 0))
+	f := readTrace(t, traceFile(t, openCore(t, cores[0]), 0))
 	if b := &f.recording.Budget; b.Share != 30000 || b.Known() {
 		t.Errorf("got the budget %+v", b)
 	}
 }
 
 // traceOf writes the trace of the core's only runtime.
-func traceOf(t *testing.T, c *core.Core, last time.Duration) string {
+func traceFile(t *testing.T, c *core.Core, last time.Duration) string {
 	t.Helper()
 	if n := len(c.Rings()); n != 1 {
 		t.Fatalf("got %d runtimes, want 1", n)
 	}
-	var b bytes.Buffer
-	if err := c.Rings()[0].WriteTrace(&b, last); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "core.xray")
-	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return testenv.WriteFile(t, "core.xray", func(w io.Writer) error { return c.Rings()[0].WriteTrace(w, last) })
 }

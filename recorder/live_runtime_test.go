@@ -3,15 +3,13 @@
 package recorder_test
 
 import (
-	"bytes"
 	"io"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
 
+	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/recorder/client"
 	"github.com/xray-tools/xray/recorder/live"
@@ -79,14 +77,9 @@ func TestTraceOfEndedProcess(t *testing.T) {
 	_ = cmd.Process.Kill()
 	_, _ = cmd.Process.Wait()
 
-	var trace bytes.Buffer
-	if err := rings.WriteTrace(&trace, calls[0].Start, rings.Newest(), func(*reader.Recording) {}); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "live.xray")
-	if err := os.WriteFile(path, trace.Bytes(), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	path := testenv.WriteFile(t, "live.xray", func(w io.Writer) error {
+		return rings.WriteTrace(w, calls[0].Start, rings.Newest(), func(*reader.Recording) {})
+	})
 	verify(t, path)
 	f := readTrace(t, path)
 	got := map[string]uint64{}

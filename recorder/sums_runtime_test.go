@@ -156,7 +156,7 @@ func TestSumsOfOneRecording(t *testing.T) {
 func TestCoreOfPrunedCalls(t *testing.T) {
 	program, env := crashProgram(t, "mode=prune,threshold=1000000000", prunable...)
 	path, _ := crash(t, env, program, "a", "700")
-	f := readTrace(t, traceOf(t, openCore(t, path), 0))
+	f := readTrace(t, traceFile(t, openCore(t, path), 0))
 	calls := maps.Clone(f.calls)
 	for _, p := range f.recording.Pruned.Functions {
 		calls[p.Func] += p.Calls

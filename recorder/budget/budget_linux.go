@@ -12,10 +12,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/xray-tools/xray/internal/ranking"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/recorder"
 	"github.com/xray-tools/xray/recorder/build"
+	"github.com/xray-tools/xray/recorder/ranking"
 	"github.com/xray-tools/xray/recorder/ring"
 )
 
@@ -30,7 +30,7 @@ type Controller struct {
 	streams bool // all records are written, not only kept in rings
 	share   float64
 	random  func() float64 // in [0, 1)
-	history *history       // nil if between is never called
+	history *history       // nil if Between is never called
 	stop    context.CancelFunc
 	ended   chan struct{}
 
@@ -57,10 +57,10 @@ type Controller struct {
 	changes   []reader.BudgetChange
 	estimates map[uint32]*processState // by index in the arena
 	threads   []followedThread         // by slot; used if all records are written
-	revived   bool                     // keep has switched on a function since the latest round
+	revived   bool                     // AlwaysRecord has switched on a function since the latest round
 	spent     float64                  // to notice switches since the latest round, ns
 	noticing  float64                  // cost that noticing switches may have at this point, ns
-	blind     bool                     // noticing switches cost too much, so it ends
+	blind     bool                     // noticing switches cost too much, so the processes stop it
 }
 
 // functionState is the state of a function. Rates are calls per ns of CPU time, excluding the cost
@@ -77,8 +77,8 @@ type functionState struct {
 	// Durations of recorded calls in ticks. Older calls count less.
 	calls, squares float64
 	sampled        struct{ calls, sum, squares float64 } // durations of calls recorded in samples
-	back           time.Time                             // earliest time to switch it on again
-	away           time.Duration                         // how long it stays off the next time
+	offUntil       time.Time                             // earliest time to switch it on again
+	backoff        time.Duration                         // how long it stays off at least when it is switched off next; doubles each time
 	chance         float64                               // probability with which the latest sample counts it; 0: it does not
 	samples        ratio                                 // of calls to ns of CPU time, weighted as in sample
 	counted        float64                               // CPU time of samples that counted it, including the cost, ns
@@ -235,11 +235,11 @@ const (
 	quotaTime             = 1e8 // CPU time of a thread that a limit is sufficient for, at twice the rate, ns
 	mostGrowth            = 8   // of a limit, relative to the calls so far
 	repayTime             = 1e9 // CPU time in which excess cost is compensated, ns
-	leastAway             = time.Second
+	leastBackoff          = time.Second
 	mostOwed              = 5e6  // largest debt from a sample that later samples repay, ns; the rest is forgiven
 	mostSaved             = 20e6 // largest cost that is saved for later, ns
 	mostNoticed           = 5e6  // excess cost at which noticing switches ends, ns
-	mostAway              = 16 * time.Second
+	mostBackoff           = 16 * time.Second
 	maxChanges            = 1 << 16
 	stayingAdvance        = 1.5 // factor by which functions that are on rank higher
 	returningMargin       = 0.8 // functions are switched on only within this part of the budget for calls
@@ -353,7 +353,7 @@ func (b *Controller) round(ctx context.Context, now time.Time, sample bool) {
 
 // worthSwitching reports whether to switch the sleds of a process: because counting unrecorded calls
 // since the last switch has cost as much as switching, or because the budget for switching allows it.
-// The latter is for functions that come back, which cost nothing while they wait.
+// The latter is for functions that are switched on again, whose calls cost nothing until then.
 func (b *Controller) worthSwitching(p *processState) bool {
 	return p.wasted >= b.switching || (p.cpu-p.switched)*b.share*sampleShare >= b.switching
 }
@@ -475,7 +475,7 @@ func (b *Controller) readSlot(words func(func(id, calls uint64)), s *slotState, 
 		f, before := &b.functions[id], s.counts[id]
 		s.counts[id] = calls
 		if !f.called {
-			f.called, f.away, f.limit, f.watched = true, leastAway, b.memory.limit(uint32(id)), b.own
+			f.called, f.backoff, f.limit, f.watched = true, leastBackoff, b.memory.limit(uint32(id)), b.own
 		}
 		f.top = max(f.top, calls)
 		if calls <= before {
@@ -645,7 +645,7 @@ func (b *Controller) candidates(now time.Time) (list []*candidate, always []uint
 	groups := make(map[string]*candidate)
 	for id := range b.functions {
 		f := &b.functions[id]
-		waits := f.off && (f.samples.n == 0 || now.Before(f.back))
+		waits := f.off && (f.samples.n == 0 || now.Before(f.offUntil))
 		group := b.groups[uint32(id)]
 		switch {
 		case !f.called:
@@ -705,8 +705,8 @@ func (b *Controller) switchFunction(id uint32, on bool, now time.Time) {
 		b.setLimit(id, f.top+ring.TrialCalls)
 	} else {
 		b.setLimit(id, 0)
-		f.back = now.Add(f.away)
-		f.away = min(2*f.away, mostAway)
+		f.offUntil = now.Add(f.backoff)
+		f.backoff = min(2*f.backoff, mostBackoff)
 	}
 	for _, p := range b.processes {
 		if p == nil {
@@ -983,7 +983,7 @@ func (b *Controller) AlwaysRecord(id uint32) {
 		b.changes = append(b.changes, reader.BudgetChange{TSC: ring.ReadTSC(), Func: reader.FuncID(id), To: reader.FunctionOn})
 	}
 	b.revived = b.revived || f.off
-	f.called, f.off, f.away = true, false, leastAway
+	f.called, f.off, f.backoff = true, false, leastBackoff
 	for _, p := range b.processes {
 		p.turn(int(id), false)
 	}

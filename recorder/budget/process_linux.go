@@ -175,7 +175,7 @@ func (m *processMemory) follow(b *Controller, control *client.Connection) {
 			}
 			b.functions = upTo(b.functions, uint64(id))
 			if f := &b.functions[id]; !f.called {
-				f.called, f.off, f.away = true, true, leastAway
+				f.called, f.off, f.backoff = true, true, leastBackoff
 				p.assume(int(id), 0)
 				p.turn(int(id), true)
 			}

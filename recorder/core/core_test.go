@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/recorder/ring"
 )
@@ -141,15 +142,7 @@ func traceFile(t *testing.T, c *Core, last time.Duration) string {
 	if n := len(c.Rings()); n != 1 {
 		t.Fatalf("got %d runtimes, want 1", n)
 	}
-	var b bytes.Buffer
-	if err := c.Rings()[0].WriteTrace(&b, last); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "core.xray")
-	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return testenv.WriteFile(t, "core.xray", func(w io.Writer) error { return c.Rings()[0].WriteTrace(w, last) })
 }
 
 func lossOf(r *reader.Recording, cause string) uint64 {

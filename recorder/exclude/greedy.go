@@ -6,9 +6,9 @@ import (
 	"math"
 	"slices"
 
-	"github.com/xray-tools/xray/internal/ranking"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/recorder/ranking"
 )
 
 // node is a function with the data to choose it.

@@ -2,6 +2,8 @@
 package testenv
 
 import (
+	"bytes"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -47,3 +49,17 @@ func Fetched(t testing.TB, pattern string) string {
 
 // Soak reports whether long tests run at full length.
 func Soak() bool { return os.Getenv("XRAY_SOAK") == "1" }
+
+// WriteFile writes a file in a directory of the test and returns its path.
+func WriteFile(t testing.TB, name string, write func(io.Writer) error) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	var b bytes.Buffer
+	if err := write(&b); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
