@@ -143,6 +143,9 @@ func (x *explainer) meanwhile(d *durations, e *evidence) (found, error) {
 	}
 	byLock := waitsByLock(gaps)
 	wakeUps := x.wakeUps(gaps, ids)
+	if x.threads == 1 && len(byLock)+len(wakeUps) == 0 {
+		return f, nil // there are no other threads
+	}
 	gaps = shifted(gaps, covered, x.opts.Seed)
 	proto := newMeanwhile(gaps, victims, covered[0].from, covered[len(covered)-1].to)
 	want := calls.Options{Nested: true, Paths: len(byLock) > 0}

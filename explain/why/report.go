@@ -120,6 +120,7 @@ type Exemplar struct {
 	Tree     []Row
 	index    int // of the thread, as in reader.Block
 	depth    uint32
+	ended    int // calls of the root in the thread that ended before
 }
 
 // Row is a path of an exemplar next to the median call. Times include callees.
@@ -427,7 +428,7 @@ func (e *evidence) exemplars(calls []int, x []float64, middle *rootCall) []Exemp
 		last = i
 		v := &e.slow[i]
 		list = append(list, Exemplar{
-			Thread: v.id, Start: v.start, Duration: v.duration, Tree: e.sideBySide(v, middle), index: v.thread, depth: v.depth,
+			Thread: v.id, Start: v.start, Duration: v.duration, Tree: e.sideBySide(v, middle), index: v.thread, depth: v.depth, ended: v.index,
 		})
 	}
 	return list

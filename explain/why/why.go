@@ -1,12 +1,10 @@
 package why
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
 	"runtime"
-	"slices"
 
 	"github.com/xray-tools/xray/explain/invocation"
 	"github.com/xray-tools/xray/internal/quantile"
@@ -102,9 +100,6 @@ func Explain(src calls.Source, opts Options) (*Report, *calls.Stats, error) {
 	if opts.MaxPaths > 0 {
 		e.budget = calls.NewPathBudget(opts.MaxPaths)
 	}
-	if err := e.prepare(); err != nil {
-		return nil, nil, err
-	}
 	if err := e.chooseRoot(); err != nil {
 		return nil, nil, err
 	}
@@ -141,19 +136,35 @@ type explainer struct {
 	opts       Options
 	plain      calls.Source // the unmodified trace
 	src        calls.Source // with the ends of calls where records are missing
+	prepared   bool         // the first pass has ended
 	start      uint64       // TSC of the trace's first event
+	threads    int
 	lossPoints lossPoints
 	candidates []Candidate
 	budget     *calls.PathBudget // of passes that examine the root; nil for no limit
 }
 
-// run is a pass over the calls. Unmatched exits are reported only in the first.
+// run is a pass over the calls. Unmatched exits are reported only in the first. If that shows that
+// records are missing, it is repeated with calls that end there.
 func run[S calls.Analysis[S]](e *explainer, want calls.Options, newSink func() S) (S, *calls.Stats, error) {
 	o := e.opts.Calls
 	o.Nested, o.Paths, o.Roots, o.RootDepth, o.Budget, o.OffCPU = want.Nested, want.Paths, want.Roots, want.RootDepth, want.Budget, want.OffCPU
 	sink, stats, err := calls.Run(e.src, o, newSink)
-	e.opts.Calls.Unmatched = nil
-	return sink, stats, err
+	e.opts.Calls.Unmatched, o.Unmatched = nil, nil
+	if err != nil || e.prepared {
+		return sink, stats, err
+	}
+	e.prepared = true
+	if err = e.prepare(stats); err != nil || len(e.lossPoints) == 0 {
+		return sink, stats, err
+	}
+	if e.budget != nil {
+		e.budget = calls.NewPathBudget(e.opts.MaxPaths)
+		if o.Budget != nil {
+			o.Budget = e.budget
+		}
+	}
+	return calls.Run(e.src, o, newSink)
 }
 
 // rooted returns the options of passes that examine the root and its callees.
@@ -175,47 +186,31 @@ func (e *explainer) microsecond() uint64 {
 	return max(1, e.opts.Clock.Frequency/1_000_000)
 }
 
-// prepare finds the start of the trace and where records are missing, and makes the source
-// for calls, in which all calls end where records are missing.
-func (e *explainer) prepare() (err error) {
-	firsts := make([]uint64, e.opts.Calls.Shards)
-	for i := range firsts {
-		firsts[i] = math.MaxUint64
-	}
-	each := e.src.Each
-	if p, ok := e.src.(interface {
-		EachPacked(n int, fn func(shard int, b *reader.Block) error) error
-	}); ok {
-		each = p.EachPacked // decodes less
-	}
-	err = each(len(firsts), func(i int, b *reader.Block) error {
-		if tsc, ok := firstTSC(b); ok {
-			firsts[i] = min(firsts[i], tsc)
+// prepare finds the start of the trace and where records are missing, after the first pass over it.
+// It makes the source for calls, in which all calls end where records are missing.
+func (e *explainer) prepare(stats *calls.Stats) (err error) {
+	e.start, e.threads = stats.First, stats.Threads
+	if !e.opts.Calls.Filter.All() {
+		if e.start, err = firstTSC(e.plain); err != nil {
+			return err
 		}
-		return nil
-	})
-	if err != nil {
-		return err
 	}
-	e.start = slices.Min(firsts)
 	if e.lossPoints, err = findLossPoints(e.src); len(e.lossPoints) > 0 {
 		e.src = closedAtLosses{e.src, e.lossPoints}
 	}
 	return err
 }
 
-// firstTSC returns the TSC of the first record of a block.
-func firstTSC(b *reader.Block) (uint64, bool) {
-	switch p := &b.Packed; {
-	case len(b.Events) > 0:
-		return b.Events[0].TSC, true
-	case p.Len() == 0:
-		return 0, false
-	case p.Basic:
-		return binary.LittleEndian.Uint64(p.Records[8:]), true
-	default:
-		return p.TSC + binary.LittleEndian.Uint64(p.Records)>>32, true
-	}
+// firstTSC returns the smallest TSC of a trace.
+func firstTSC(src calls.Source) (uint64, error) {
+	first := uint64(math.MaxUint64)
+	err := src.Each(1, func(_ int, b *reader.Block) error {
+		if len(b.Events) > 0 {
+			first = min(first, b.Events[0].TSC)
+		}
+		return nil
+	})
+	return first, err
 }
 
 func (e *explainer) span() span { return span{e.opts.From, e.opts.To} }
@@ -418,6 +413,12 @@ func (e *explainer) explain(d *durations) (*Report, error) {
 
 // number finds the numbers of exemplars in the unmodified trace, as other commands count.
 func (e *explainer) number(list []*Exemplar) error {
+	if e.threads == 1 && e.span() == (span{}) && e.opts.Calls.Filter.All() && len(e.lossPoints) == 0 && !e.nested() {
+		for _, x := range list {
+			x.Number = uint64(x.ended) + 1
+		}
+		return nil
+	}
 	keys := make([]invocation.Key, len(list))
 	for i, x := range list {
 		keys[i] = invocation.Key{Start: x.Start, Index: x.index, Depth: x.depth}

@@ -60,6 +60,9 @@ func (f *Filter) active() bool {
 	return f.From > 0 || f.To > 0 || f.StartFrom > 0 || f.StartTo > 0 || f.Func != nil || f.MinDuration > 0 || f.MaxDepth > 0
 }
 
+// All reports whether f selects everything.
+func (f *Filter) All() bool { return !f.active() && f.Thread == nil }
+
 // Keeper returns a function that reports whether f keeps a call, except by thread. It is
 // for sinks that need to see all calls, and must not be called concurrently.
 func (f Filter) Keeper() func(*Call) bool { return newFilter(&f).keep }
