@@ -1,10 +1,12 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -98,10 +100,12 @@ func (c *excluding) run(s *session.Session) error {
 		// What a budget left out cost nothing in this recording, from whose cost exclude predicts.
 		run.Caveats = append(run.Caveats, "The prediction does not include calls that a budget left out: use a recording without --budget.")
 	}
-	addTimes(s, &opts)
+	if f := &s.Scope; f.From == 0 && f.To == 0 && f.Thread == nil && len(f.Spans) < 2 {
+		opts.Measured(s.Trace)
+	}
 	if len(c.baselines) > 0 {
 		view.CostSource = "from the baseline"
-		if err := addBaseline(s, &opts, c.baselines, sink); err != nil {
+		if err := c.addBaseline(s, &opts, sink); err != nil {
 			return err
 		}
 	}
@@ -143,6 +147,38 @@ func (c *excluding) options(s *session.Session) (exclude.Options, string, error)
 	opts.Cost, source, err = c.cost.measured(s)
 	s.Note(func() string { return unrecorded(s) })
 	return opts, source, err
+}
+
+// addBaseline adds --baseline: durations, or traces of count mode.
+func (c *excluding) addBaseline(s *session.Session, opts *exclude.Options, sink *exclude.Analysis) (err error) {
+	if opts.CPU == 0 {
+		return cli.Usagef("--baseline: the CPU time of the selected part of the recording is unknown")
+	}
+	var traces []string
+	var given time.Duration
+	for _, b := range c.baselines {
+		if d, err := time.ParseDuration(b); err == nil {
+			given += d
+		} else {
+			traces = append(traces, b)
+		}
+	}
+	switch {
+	case given > 0 && len(traces) == 0:
+		err = opts.GivenBaseline(given)
+	case given != 0 || len(traces) == 0:
+		return cli.Usagef("--baseline requires a time above 0, or traces")
+	default:
+		counts, failed := s.OpenTrace(traces...)
+		if failed != nil {
+			return failed
+		}
+		err = errors.Join(opts.CountedBaseline(s.Trace, counts, sink), counts.Close())
+	}
+	if err != nil {
+		return cli.Usage(err)
+	}
+	return nil
 }
 
 // recordSizes returns the sizes of records in traces like this one. The size of an event does

@@ -1,15 +1,14 @@
-package main
+package exclude
 
 import (
 	"testing"
 
 	"github.com/xray-tools/xray/reader"
-	"github.com/xray-tools/xray/recorder/exclude"
 )
 
 // The scale between two loads is a median over functions, so a polling loop does not distort it.
 func TestBaselineScale(t *testing.T) {
-	sink := exclude.New()
+	sink := New()
 	for id, n := range map[reader.FuncID]uint64{1: 20, 2: 21, 3: 2000, 5: 7} {
 		sink.Pruned(reader.Thread{}, 0, id, n, 0)
 	}
