@@ -86,7 +86,7 @@ func recordAttached(t *testing.T, l build.Library, pid int) found {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	_, held, err := p.Hold(ctx, (&recorder.Recording{Mode: recorder.Record}).StartCommand(true), file)
+	_, held, err := p.Hold(ctx, (&recorder.Settings{Mode: recorder.Record}).StartCommand(true), file)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -511,7 +511,7 @@ func recordImported(t *testing.T, p *client.Process) *libcalls {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	_, held, err := p.Hold(t.Context(), (&recorder.Recording{Mode: recorder.Record}).StartCommand(true), file)
+	_, held, err := p.Hold(t.Context(), (&recorder.Settings{Mode: recorder.Record}).StartCommand(true), file)
 	if err != nil {
 		t.Fatal(err)
 	}

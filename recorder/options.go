@@ -24,8 +24,8 @@ const (
 	On      Mode = "on"      // resume the mode before the pause; never in a status
 )
 
-// Recording says what to record. The zero value records every call.
-type Recording struct {
+// Settings says what to record. The zero value records every call.
+type Settings struct {
 	Mode      Mode          // Record if empty
 	Threshold time.Duration // for Prune
 	Depth     int           // record only calls at most this deep; 0 means no limit
@@ -37,7 +37,7 @@ type Recording struct {
 	Budget float64
 }
 
-func (r *Recording) words() []string {
+func (r *Settings) words() []string {
 	mode := r.Mode
 	if mode == "" {
 		mode = Record
@@ -70,7 +70,7 @@ func (r *Recording) words() []string {
 const LeastWindow = time.Millisecond
 
 // CheckWindows returns an error if the recorder cannot record in these windows.
-func (r *Recording) CheckWindows() error {
+func (r *Settings) CheckWindows() error {
 	switch {
 	case r.Every == 0 && r.Window == 0:
 		return nil
@@ -89,7 +89,7 @@ func Millionths(share float64) uint64 { return max(1, uint64(math.Round(share*1e
 
 // StartCommand returns the command that starts the recording. With stream, pass a file with the command,
 // to which all records are written. Without it, the rings keep the latest records.
-func (r *Recording) StartCommand(stream bool) string {
+func (r *Settings) StartCommand(stream bool) string {
 	words := append([]string{"start"}, r.words()...)
 	if r.Budget > 0 {
 		words = append(words, "limited="+strconv.FormatUint(Millionths(r.Budget), 10))
@@ -101,7 +101,7 @@ func (r *Recording) StartCommand(stream bool) string {
 }
 
 // ModeCommand returns the command that changes what is recorded. It does not change a limit or windows.
-func (r *Recording) ModeCommand() string {
+func (r *Settings) ModeCommand() string {
 	what := *r
 	what.Window, what.Every = 0, 0
 	words := what.words()
@@ -114,7 +114,7 @@ const LeastMemory = 1 << 20
 
 // Options are passed to the runtime in the environment of a new program.
 type Options struct {
-	Recording
+	Settings
 	// Output is a template of the trace's path: %p is the process ID, %e the program's base
 	// name, %% a percent sign. See [EscapeTemplate].
 	Output string

@@ -7,7 +7,7 @@ import (
 
 func TestEnvironment(t *testing.T) {
 	o := Options{
-		Recording: Recording{Mode: Prune, Threshold: 5 * time.Microsecond, Depth: 3, Limit: 1 << 20},
+		Settings: Settings{Mode: Prune, Threshold: 5 * time.Microsecond, Depth: 3, Limit: 1 << 20},
 		Output:    "/tmp/a,b/100%%/xray-%e.%p.xray", Ring: 1 << 20, Select: true,
 		NoFollow: true, Observer: "o", Session: 12, NoOffCPU: true, Quiet: true,
 	}
@@ -29,7 +29,7 @@ func TestEnvironment(t *testing.T) {
 }
 
 func TestCommands(t *testing.T) {
-	r := Recording{Mode: Prune, Threshold: time.Millisecond, Depth: 2}
+	r := Settings{Mode: Prune, Threshold: time.Millisecond, Depth: 2}
 	if got, want := r.StartCommand(true), "start mode=depth threshold=1000000 depth=2 stream=1"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

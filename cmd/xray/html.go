@@ -75,7 +75,7 @@ func (p *page) add(f *pflag.FlagSet) {
 }
 
 // record makes a page of the calls in scope.
-func (p *page) record(s *session.Session) (*html.Recording, *session.Run, error) {
+func (p *page) record(s *session.Session) (*html.Page, *session.Run, error) {
 	var err error
 	opts := &html.Options{
 		Title: p.title, Frequency: s.Clock.Frequency,
@@ -121,7 +121,7 @@ func (p *page) record(s *session.Session) (*html.Recording, *session.Run, error)
 	}
 	// A page stores the entry of a call before its duration is known.
 	opts.MinDuration = scope.MinDuration
-	page, run, err := session.Analyze(s, scope.OfAnyDuration(), calls.Options{Opens: true, OffCPU: off}, func() *html.Recording { return html.New(opts) })
+	page, run, err := session.Analyze(s, scope.OfAnyDuration(), calls.Options{Opens: true, OffCPU: off}, func() *html.Page { return html.New(opts) })
 	if err == nil {
 		run.PrunedFiles, run.PrunedIn = sums.PrunedFiles, "Counts and totals of functions, over all threads and the whole time,"
 		opts.Notes = append(s.Caveats(run), opts.Notes...)

@@ -113,7 +113,7 @@ func TestPageHoldsTheCalls(t *testing.T) {
 		}
 		shortest := rapid.SampledFrom([]uint64{0, 1, 40, 200}).Draw(t, "shortest")
 		opts := &Options{Frequency: 1e9, Base: 1000, MinDuration: shortest}
-		got, _, err := calls.Run(events, calls.Options{Shards: 1, Opens: true}, func() *Recording { return New(opts) })
+		got, _, err := calls.Run(events, calls.Options{Shards: 1, Opens: true}, func() *Page { return New(opts) })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -145,7 +145,7 @@ func TestPageHoldsTheCalls(t *testing.T) {
 
 func TestEventsAndSource(t *testing.T) {
 	trace := texttrace.Open(t, "xray fdr version=5\nthread 2 pid=1 wall=1.000020 cpu=0 tsc=1000\nenter 1 +5\ncustom \"hello\" +5\nexit 1 +5\nend-of-buffer\n")
-	r, _, err := calls.Run(trace, calls.Options{Shards: 1, Opens: true}, func() *Recording { return New(&Options{Base: 1005}) })
+	r, _, err := calls.Run(trace, calls.Options{Shards: 1, Opens: true}, func() *Page { return New(&Options{Base: 1005}) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -86,7 +86,7 @@ const maxEnds = 8
 
 // Write writes the page. names may be nil. Write sorts the recording's events and changes nothing
 // else.
-func (r *Recording) Write(w io.Writer, names symbolize.Names) error {
+func (r *Page) Write(w io.Writer, names symbolize.Names) error {
 	m := meta{
 		Unit: reader.Clock{Frequency: r.opts.Frequency}.Unit(), Notes: append([]string{}, r.opts.Notes...),
 		Left: min(r.opts.Left, maxExact), Octaves: r.opts.octaves(), OffCPU: r.opts.OffCPU, Limited: r.opts.Limited,
@@ -160,7 +160,7 @@ func (r *Recording) Write(w io.Writer, names symbolize.Names) error {
 	return r.render(w, m, columns)
 }
 
-func (r *Recording) render(w io.Writer, m meta, columns map[string]*packer) error {
+func (r *Page) render(w io.Writer, m meta, columns map[string]*packer) error {
 	var script strings.Builder
 	for _, name := range scripts {
 		script.WriteString(asset(name))
@@ -187,7 +187,7 @@ func (r *Recording) render(w io.Writer, m meta, columns map[string]*packer) erro
 }
 
 // order returns the threads by file, process and thread.
-func (r *Recording) order() []int {
+func (r *Page) order() []int {
 	var order []int
 	for i, t := range r.threads {
 		if t != nil {
@@ -203,13 +203,13 @@ func (r *Recording) order() []int {
 
 // processOf returns the file and the process of a thread. If the first and the last thread in order
 // have the same, all threads do.
-func (r *Recording) processOf(i int) [2]int32 {
+func (r *Page) processOf(i int) [2]int32 {
 	return [2]int32{r.threads[i].id.File, r.threads[i].id.Process}
 }
 
 // threadName returns the name of a thread. If there are several processes or files, it includes
 // them.
-func (r *Recording) threadName(t reader.Thread, several bool) string {
+func (r *Page) threadName(t reader.Thread, several bool) string {
 	name := cmp.Or(nameOf(r.opts.ThreadName, t), "thread") + " " + strconv.Itoa(int(t.Thread))
 	if !several {
 		return name

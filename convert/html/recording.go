@@ -40,9 +40,9 @@ type Options struct {
 // the maximum for each thread.
 const maxEvents, maxThreadEvents = 100_000, 10_000
 
-// Recording keeps the calls of a trace for a page, at 25 bytes each. It is a [calls.Analysis] for
+// Page keeps the calls of a trace for a page, at 25 bytes each. It is a [calls.Analysis] for
 // calls.Options with Opens, and a filter without MinDuration.
-type Recording struct {
+type Page struct {
 	opts    *Options
 	threads []*thread // by Batch.Index; nil if there are no calls
 	events  []event
@@ -52,7 +52,7 @@ type Recording struct {
 }
 
 // Held implements [calls.Holder]. The constants were measured.
-func (r *Recording) Held() int64 {
+func (r *Page) Held() int64 {
 	const perThread, perEvent, perCall = 512, 160, 64
 	return perCall*r.kept + r.texts + perThread*int64(len(r.threads)) + perEvent*int64(len(r.events))
 }
@@ -78,7 +78,7 @@ type event struct {
 }
 
 // New returns an empty recording.
-func New(opts *Options) *Recording { return &Recording{opts: opts} }
+func New(opts *Options) *Page { return &Page{opts: opts} }
 
 // at returns a time on the page's clock, which starts at Base. Earlier times become 0.
 func (o *Options) at(tsc uint64) int64 {
@@ -91,7 +91,7 @@ func (o *Options) at(tsc uint64) int64 {
 }
 
 // Calls implements [calls.Sink].
-func (r *Recording) Calls(b *calls.Batch) error {
+func (r *Page) Calls(b *calls.Batch) error {
 	for len(r.threads) <= b.Index {
 		r.threads = append(r.threads, nil)
 	}
@@ -122,7 +122,7 @@ func (r *Recording) Calls(b *calls.Batch) error {
 }
 
 // event adds an event of t, the thread with that index.
-func (r *Recording) event(t *thread, index int, tsc uint64, text string) {
+func (r *Page) event(t *thread, index int, tsc uint64, text string) {
 	if t.events++; t.events > maxThreadEvents {
 		r.dropped++
 		return
@@ -165,7 +165,7 @@ func (t *thread) leave(c *calls.Call, opts *Options) {
 }
 
 // Merge implements [calls.Analysis].
-func (r *Recording) Merge(other *Recording) {
+func (r *Page) Merge(other *Page) {
 	for i, t := range other.threads {
 		if t == nil {
 			continue
@@ -182,7 +182,7 @@ func (r *Recording) Merge(other *Recording) {
 }
 
 // sorted returns the events of the page by time, and the number of events that are not in it.
-func (r *Recording) sorted() ([]event, int) {
+func (r *Page) sorted() ([]event, int) {
 	slices.SortFunc(r.events, func(a, b event) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.index, b.index), cmp.Compare(a.text, b.text))
 	})

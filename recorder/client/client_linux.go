@@ -103,7 +103,7 @@ func (p *Process) Do(ctx context.Context, v any, command string, files ...*os.Fi
 }
 
 // Hold starts a recording that the runtime ends when Held is closed, even if this process is killed. The
-// command is from [Recording.StartCommand], and files are those that it needs. Hold also returns the raw
+// command is from [recorder.Settings.StartCommand], and files are those that it needs. Hold also returns the raw
 // answer.
 func (p *Process) Hold(ctx context.Context, command string, files ...*os.File) ([]byte, *Held, error) {
 	data, conn, err := p.exchange(ctx, command+" hold=1", files)

@@ -17,7 +17,7 @@ import (
 )
 
 // Limit keeps the cost of recording below a share of the process's CPU time, until Close. The process
-// must be recording with this Budget, see [Recording]. The functions of [Roots] are always recorded.
+// must be recording with this Budget, see [recorder.Settings]. The functions of [Roots] are always recorded.
 func (l *Reader) Limit(ctx context.Context, share float64) (err error) {
 	if l.budget, err = budget.Open(ctx, l.process, l.image, l.root, l.text, share, true); err != nil {
 		return err
@@ -56,7 +56,7 @@ type Limiter struct {
 }
 
 // NewLimiter begins to limit the cost of a recording to a share of the process's CPU time. The process must
-// be recording into a file with this Budget, see [Recording]. The caller needs permission to trace the
+// be recording into a file with this Budget, see [recorder.Settings]. The caller needs permission to trace the
 // process, as for gdb. A process can have only one Limiter or [Reader] with a limit.
 func NewLimiter(ctx context.Context, p *client.Process, share float64) (*Limiter, error) {
 	l := new(Limiter)

@@ -87,7 +87,7 @@ func render(t testing.TB, tr *reader.Trace, src calls.Source, shards int, p prog
 
 	page := &html.Options{Frequency: frequency, Base: stats.First}
 	h, _, err := calls.Run(src, calls.Options{Shards: shards, Opens: true},
-		func() *html.Recording { return html.New(page) })
+		func() *html.Page { return html.New(page) })
 	must(t, err)
 	write("html", func(w io.Writer) error { return h.Write(w, p.names) })
 

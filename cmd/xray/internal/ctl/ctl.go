@@ -190,7 +190,7 @@ func (c *Control) SetMode(ctx context.Context) error {
 	if c.Depth > 0 && mode != recorder.Prune && mode != recorder.Record {
 		return cli.Usagef("--depth cannot be used with mode %s", mode)
 	}
-	what := recorder.Recording{Mode: mode, Threshold: c.Threshold, Depth: c.Depth}
+	what := recorder.Settings{Mode: mode, Threshold: c.Threshold, Depth: c.Depth}
 	return c.do(ctx, nil, what.ModeCommand(), line("mode %s", mode))
 }
 

@@ -120,7 +120,7 @@ func (w *Watching) named(ctx context.Context) error {
 // program runs a program and watches it.
 func (w *Watching) program(ctx context.Context, args []string) error {
 	idle := w.Plan
-	idle.Recording, idle.Idle, idle.Await = recorder.Recording{}, true, os.Getpid()
+	idle.Settings, idle.Idle, idle.Await = recorder.Settings{}, true, os.Getpid()
 	idle.Output = ""
 	w.Libcalls = "" // the program and its children have them
 	watched, cancel := context.WithCancel(ctx)
