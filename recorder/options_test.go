@@ -8,7 +8,7 @@ import (
 func TestEnvironment(t *testing.T) {
 	o := Options{
 		Settings: Settings{Mode: Prune, Threshold: 5 * time.Microsecond, Depth: 3, Limit: 1 << 20},
-		Output:    "/tmp/a,b/100%%/xray-%e.%p.xray", Ring: 1 << 20, Select: true,
+		Output:   "/tmp/a,b/100%%/xray-%e.%p.xray", Ring: 1 << 20, Select: true,
 		NoFollow: true, Observer: "o", Session: 12, NoOffCPU: true, Quiet: true,
 	}
 	want := "XRAY_RECORDER=mode=depth,threshold=5000,depth=3,limit=1048576,start=1,control=1," +
