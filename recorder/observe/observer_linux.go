@@ -300,8 +300,14 @@ func (a *arenaObserver) run() {
 	}
 }
 
+// chunks are copies of chunks that observers of arenas have made room for. A child that lives for some
+// milliseconds needs one.
+var chunks = sync.Pool{New: func() any { return new([ring.ChunkSize]byte) }}
+
 func (a *arenaObserver) serve() {
-	a.chunk = make([]byte, ring.ChunkSize)
+	chunk := chunks.Get().(*[ring.ChunkSize]byte)
+	defer chunks.Put(chunk)
+	a.chunk = chunk[:]
 	shortest, longest := shortestSleep, longestSleep
 	if a.budget != nil {
 		shortest, longest = budgetSleep, idleSleep

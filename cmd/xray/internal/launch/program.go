@@ -374,8 +374,10 @@ func (l *launch) written(observed *observe.Result) []string {
 	if err != nil {
 		after = make(map[string]bool)
 	}
+	sound := make(map[string]bool) // which the observer has written, so they are of this run
 	for _, t := range observed.Traces {
 		after[t.Path] = true
+		sound[t.Path] = t.Problem == ""
 	}
 	for _, p := range observed.Running {
 		delete(after, p.Trace)
@@ -387,6 +389,10 @@ func (l *launch) written(observed *observe.Result) []string {
 	var paths []string
 	for path := range after {
 		if l.before[path] {
+			continue
+		}
+		if sound[path] {
+			paths = append(paths, path)
 			continue
 		}
 		recording, err := recordingOf(path)
