@@ -30,7 +30,7 @@ var (
 
 var ctlCommands = []ctlCommand{
 	{"status", "", "show the state of the recorder", nil, (*ctl.Control).Status},
-	{"start", "", "start recording into the rings, or into a file with -o", append([]string{"output", "limit", "window"}, modeFlags...), (*ctl.Control).Start},
+	{"start", "", "start recording into the rings, or into a file with -o", append([]string{"output", "limit", "window", "memory"}, modeFlags...), (*ctl.Control).Start},
 	{"stop", "", "stop recording and finish the file", nil, (*ctl.Control).Stop},
 	{"mode", "MODE", "set the mode: record, prune, count or profile; off pauses, on resumes", []string{"depth", "prune"}, (*ctl.Control).SetMode},
 	{"threshold", "TIME", "set the duration below which prune drops calls", nil, (*ctl.Control).SetThreshold},
@@ -77,6 +77,15 @@ Commands:
 				return err
 			}
 			c.Args = args[2:]
+			if c.Memory > 0 && c.Process.PID != 0 {
+				var status client.Status
+				if c.Process, status, err = c.Reach(cmd.Context(), args[0]); err == nil {
+					err = c.CheckLimit(c.Process, &status)
+				}
+				if err != nil {
+					return err
+				}
+			}
 			err = chosen.run(c, cmd.Context())
 			if chosen.name == "start" && errors.Is(err, client.ErrNoRecorder) && c.Process.PID != 0 {
 				if c.Process, _, err = c.Reach(cmd.Context(), args[0]); err != nil {
@@ -91,6 +100,7 @@ Commands:
 	c.Plan.AddFlags(f)
 	c.StyleFlags.AddFlags(f)
 	f.StringVarP(&c.Output, "output", "o", "", "write to `FILE`")
+	cli.AddSize(f, &c.Memory, "memory", "keep at most `SIZE` of records in memory, for all threads together")
 	cli.AddDuration(f, &c.Last, "last", "write only the last `TIME` (default everything in the rings)")
 	f.BoolVar(&c.Reset, "reset", false, "reset the counters")
 	cli.AddChoice(f, &c.Format, "format", "f", "output `FORMAT`; json is the recorder's own response", "text", "json")
@@ -152,7 +162,7 @@ func chooseCtl(cmd *cobra.Command, args []string) (ctlCommand, error) {
 
 // checkCtlFlags rejects flags that a command does not take.
 func checkCtlFlags(cmd *cobra.Command, c ctlCommand) error {
-	for _, flag := range slices.Concat(modeFlags, chooseFlags, []string{"limit", "window", "output", "last", "reset", "names"}) {
+	for _, flag := range slices.Concat(modeFlags, chooseFlags, []string{"limit", "window", "memory", "output", "last", "reset", "names"}) {
 		if cmd.Flags().Changed(flag) && !slices.Contains(c.flags, flag) {
 			return cli.Usagef("--%s cannot be used with %s", flag, c.name)
 		}

@@ -142,8 +142,6 @@ func (r *recordFlags) check() (err error) {
 		return cli.Usagef("--ring and --drop cannot be used with --count or --profile")
 	case r.Memory > 0 && r.Sums():
 		return cli.Usagef("--memory cannot be used with --count or --profile, which keep no records")
-	case r.Memory > 0 && r.Memory < recorder.LeastMemory:
-		return cli.Usagef("--memory: must be at least %dM, not %d bytes", recorder.LeastMemory>>20, r.Memory)
 	case r.Ring > 0 && r.Drop:
 		return cli.Usagef("--drop cannot be used with --ring")
 	case r.Every > 0 && r.Budget > 0:
@@ -156,10 +154,10 @@ func (r *recordFlags) check() (err error) {
 		return cli.Usagef("--duration requires -p; to limit a program that xray starts, use timeout(1)")
 	case r.pid != "" && r.Compress:
 		return cli.Usagef("--compress cannot be used with -p: the process itself writes the trace")
-	case r.pid != "" && (r.Ring > 0 || r.Memory > 0 || r.NoFollow || r.NoOffCPU || r.Drop):
-		return cli.Usagef("--ring, --memory, --no-follow, --no-offcpu and --drop must be given when the program starts: they cannot be used with -p")
+	case r.pid != "" && (r.Ring > 0 || r.NoFollow || r.NoOffCPU || r.Drop):
+		return cli.Usagef("--ring, --no-follow, --no-offcpu and --drop must be given when the program starts: they cannot be used with -p")
 	}
-	return launch.CheckRing(r.Ring)
+	return launch.CheckSizes(r.Ring, r.Memory)
 }
 
 // observeCommand is the process that writes traces for record.

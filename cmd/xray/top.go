@@ -57,6 +57,7 @@ For scripts, use --once or --batch to write tables.`,
 	addBrowserSort(f, &t.Sort)
 	cli.AddTop(f, &t.Most, "functions of each table")
 	cli.AddSize(f, &t.Ring, "ring", "give each thread a ring buffer of `SIZE`; ignored if the process already has a recorder")
+	cli.AddSize(f, &t.Memory, "memory", "keep at most `SIZE` of records in the rings of all threads together; ignored if the process already has a recorder")
 	t.Selection.AddFlags(f)
 	launch.AddCompiler(f, &t.Compiler)
 	t.Report.AddFlags(f)
@@ -88,5 +89,5 @@ func (t *topFlags) check(args []string) error {
 	case t.Batch && t.Report.Format == "html":
 		return cli.Usagef("--batch cannot write HTML: use --once, or --format csv or json")
 	}
-	return cmp.Or(launch.CheckRing(t.Ring), t.Check(), checkBrowserSort(t.Sort))
+	return cmp.Or(launch.CheckSizes(t.Ring, t.Memory), t.Check(), checkBrowserSort(t.Sort))
 }

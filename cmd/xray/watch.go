@@ -101,14 +101,14 @@ func (w *watchFlags) check(args []string) error {
 		return cli.Usagef("pass --root, a regular expression for the functions whose slow calls to watch for, such as '^handleRequest'")
 	case w.Output == "":
 		return cli.Usagef("pass the directory for the traces with -o")
-	case w.Memory < recorder.LeastMemory:
-		return cli.Usagef("--memory: must be at least %dM, not %d bytes", recorder.LeastMemory>>20, w.Memory)
+	case w.Memory == 0:
+		return cli.Usagef("--memory: must be at least %dM, not 0 bytes", recorder.LeastMemory>>20)
 	case w.Budget > 0 && w.Depth > 0:
 		return cli.Usagef("--budget cannot be used with --depth")
 	case w.Budget > 0 && w.Every > 0:
 		return cli.Usagef("--window cannot be used with --budget: the budget needs call counts from outside the windows")
 	}
-	err := cmp.Or(launch.CheckRing(w.Ring), w.Check())
+	err := cmp.Or(launch.CheckSizes(w.Ring, w.Memory), w.Check())
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,11 @@ type Status struct {
 	ObservedStream bool  `json:"observed_stream"`
 	Limited        bool  `json:"limited"`    // recording within a budget
 	RingBytes      int64 `json:"ring_bytes"` // of all threads
-	Threads        struct {
+	// Memory is the limit of the records of all threads, or nil.
+	Memory *struct {
+		Limit int64 `json:"limit"`
+	} `json:"memory"`
+	Threads struct {
 		Live int64 `json:"live"`
 		Dead int64 `json:"dead"`
 	} `json:"threads"`

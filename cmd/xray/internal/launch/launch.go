@@ -157,10 +157,13 @@ func (s *Selection) filter(streams *cli.Streams) (*observe.Filter, error) {
 // LeastRing is the size of two chunks: the one being written and a complete one.
 const LeastRing = 128 << 10
 
-// CheckRing returns an error if a size is too small for --ring.
-func CheckRing(size int64) error {
-	if size > 0 && size < LeastRing {
-		return cli.Usagef("--ring: must be at least %dK, not %d bytes", LeastRing>>10, size)
+// CheckSizes returns an error if a size is too small for --ring or --memory. 0 is none.
+func CheckSizes(ring, memory int64) error {
+	switch {
+	case ring > 0 && ring < LeastRing:
+		return cli.Usagef("--ring: must be at least %dK, not %d bytes", LeastRing>>10, ring)
+	case memory > 0 && memory < recorder.LeastMemory:
+		return cli.Usagef("--memory: must be at least %dM, not %d bytes", recorder.LeastMemory>>20, memory)
 	}
 	return nil
 }

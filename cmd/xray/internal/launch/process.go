@@ -12,6 +12,7 @@ import (
 	"github.com/xray-tools/xray/recorder/client"
 	"github.com/xray-tools/xray/recorder/live"
 	"github.com/xray-tools/xray/recorder/observe"
+	"github.com/xray-tools/xray/recorder/ring"
 	"github.com/xray-tools/xray/report/label"
 )
 
@@ -22,6 +23,9 @@ func (plan *Plan) Process(ctx context.Context, target string, d time.Duration) e
 	defer stop()
 	p, status, err := plan.Reach(ctx, target)
 	if err != nil {
+		return err
+	}
+	if err := plan.CheckLimit(p, &status); err != nil {
 		return err
 	}
 	if status.Mode != recorder.Off {
@@ -138,6 +142,14 @@ func (plan *Plan) Reach(ctx context.Context, target string) (p *client.Process, 
 		_, err = p.Do(ctx, &status, "status")
 	}
 	return p, status, err
+}
+
+// CheckLimit returns an error if a process has had a recorder already, with another limit of memory than planned.
+func (plan *Plan) CheckLimit(p *client.Process, status *client.Status) error {
+	if plan.Memory == 0 || status.Memory != nil && status.Memory.Limit/ring.ChunkSize == plan.Memory/ring.ChunkSize {
+		return nil
+	}
+	return fmt.Errorf("%s already has a recorder: --memory must be given when the program starts", p)
 }
 
 // find finds the recorder of a process. If the process has just started with the recorder, find waits until
