@@ -3,6 +3,7 @@
 package recorder_test
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -138,6 +139,43 @@ func TestBudgetCommandsShareAConnection(t *testing.T) {
 	receive(t, c)
 	if n, err := c.Read(make([]byte, 1)); n != 0 || err == nil {
 		t.Errorf("the connection is still open after status: %d bytes, %v", n, err)
+	}
+}
+
+// A snapshot of a process has the share that its observer keeps.
+func TestShareInASnapshot(t *testing.T) {
+	t.Parallel()
+	l := library(t)
+	program := buildProgram(t, "clang-22", "controlled.c", "-O1", "-fxray-instruction-threshold=1")
+	options := recorder.Options{Settings: recorder.Settings{Budget: 0.03}, Ring: 1 << 20, Output: recorder.EscapeTemplate(t.TempDir()) + "/%p", Session: uint64(time.Now().UnixNano())}
+	o := observe.For(&options)
+	options.Observer = o.Address()
+	_, settle := startObserver(t, o)
+	cmd := exec.Command(program)
+	cmd.Env = append(os.Environ(), "LD_PRELOAD="+l.Preload(), options.Environment())
+	r := startPiped(t, cmd)
+	if line := r.line(t); line != "ready" {
+		t.Fatalf("the program printed %q", line)
+	}
+	p, err := client.Dial(strconv.Itoa(cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, data, err := p.Data(t.Context(), "snapshot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	trace, err := reader.OpenReaderAt(bytes.NewReader(data), int64(len(data)), "snapshot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer trace.Close()
+	if b := trace.Recording(0).Budget; b.Share != 30000 {
+		t.Errorf("got a budget of %d millionths", b.Share)
+	}
+	r.end(t)
+	if _, err := settle(); err != nil {
+		t.Error(err)
 	}
 }
 

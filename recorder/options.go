@@ -87,12 +87,15 @@ func (r *Settings) CheckWindows() error {
 // Millionths returns a share in millionths, at least 1.
 func Millionths(share float64) uint64 { return max(1, uint64(math.Round(share*1e6))) }
 
+// limited is a budget as the runtime takes it.
+func limited(budget float64) string { return strconv.FormatUint(Millionths(budget), 10) }
+
 // StartCommand returns the command that starts the recording. With stream, pass a file with the command,
 // to which all records are written. Without it, the rings keep the latest records.
 func (r *Settings) StartCommand(stream bool) string {
 	words := append([]string{"start"}, r.words()...)
 	if r.Budget > 0 {
-		words = append(words, "limited="+strconv.FormatUint(Millionths(r.Budget), 10))
+		words = append(words, "limited="+limited(r.Budget))
 	}
 	if stream {
 		words = append(words, "stream=1")
@@ -204,7 +207,8 @@ func (o *Options) Environment() string {
 		add("await", strconv.Itoa(o.Await))
 	}
 	if o.Budget > 0 {
-		add("limited", "1") // do not record without the observer, which has the budget
+		// Without the observer, which has the budget, the process does not record.
+		add("limited", limited(o.Budget))
 	}
 	if o.Quiet {
 		add("quiet", "1")

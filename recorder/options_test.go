@@ -21,8 +21,8 @@ func TestEnvironment(t *testing.T) {
 	if got := plain.Environment(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	idle := Options{Idle: true, Ring: 1 << 20}
-	want = "XRAY_RECORDER=mode=record,start=0,control=1,stream=0,ring=1048576,follow=1"
+	idle := Options{Idle: true, Ring: 1 << 20, Settings: Settings{Budget: 0.03}}
+	want = "XRAY_RECORDER=mode=record,start=0,control=1,stream=0,ring=1048576,follow=1,limited=30000"
 	if got := idle.Environment(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -17,6 +17,7 @@
 #include "layout.h"
 #include "locks.h"
 #include "offcpu.h"
+#include "options.h"
 #include "profile.h"
 #include "ring.h"
 #include "syscall.h"
@@ -151,8 +152,8 @@ void xr_budget_dump(uint64_t from, int complete, void (*put)(void *to, const voi
 		uint64_t id, calls, unknown[6];
 	};
 	uint64_t max = !complete || !own.on ? 0 : xr_root.max_function < XR_LIMITS ? xr_root.max_function : XR_LIMITS - 1;
-	/* Only the observer knows the share of its budget. */
-	struct { uint64_t n, share, from, to; } head = {0, own.share ? own.share : 1, from, 0};
+	uint64_t share = own.share ? own.share : xr_options.limited;
+	struct { uint64_t n, share, from, to; } head = {0, share ? share : 1, from, 0};
 	struct row *rows = max ? xr_map(max * sizeof *rows) : NULL;
 	for (uint64_t id = 1; rows && id <= max; id++) {
 		uint64_t calls = xr_calls_of(id);

@@ -15,7 +15,7 @@ struct xr_options {
 	enum xr_mode mode;
 	uint64_t threshold_ns, depth, ring, memory, limit, budget, pid, session, window, every;
 	int stream, follow, dontdump, start, offcpu;
-	int limited; /* record only within an observer's budget */
+	uint64_t limited; /* record only within an observer's budget: its share of the CPU time, in millionths */
 	char *output, *control, *filter, *select, *shm, *observer, *dump;
 	char *preload; /* the objects that xray record preloads */
 	char *own;     /* the variable itself, as xray record has set it */
