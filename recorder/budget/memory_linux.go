@@ -68,9 +68,9 @@ func (a arenaMemory) setUncounted(first, bits uint32) {
 
 func (a arenaMemory) setSampled(ids []uint32) {
 	for i, id := range ids {
-		atomic.StoreUint32(a.Word32(ring.ArenaSampledAt+4+4*uint64(i)), id)
+		atomic.StoreUint32(a.Word32(ring.ArenaSampledAt+ring.SampledIDsAt+4*uint64(i)), id)
 	}
-	atomic.StoreUint32(a.Word32(ring.ArenaSampledAt), uint32(len(ids)))
+	atomic.StoreUint32(a.Word32(ring.ArenaSampledAt+ring.SampledNAt), uint32(len(ids)))
 }
 
 func (a arenaMemory) threads(each func(slot, process uint32, words func(func(id, calls uint64)))) {

@@ -3,7 +3,6 @@ package observe
 import (
 	"bytes"
 	"cmp"
-	"encoding/binary"
 	"errors"
 	"iter"
 	"maps"
@@ -360,9 +359,9 @@ func (a *arenaObserver) recording(p *observedProcess, complete bool) *reader.Rec
 // addAddresses adds functions without sleds that were first called after the metadata was written.
 func (a *arenaObserver) addAddresses(r *reader.Recording, at uint64) {
 	n := min(a.U64(at+ring.ProcessNHookedAt), ring.MaxHooked)
-	b := a.Read(a.U64(at+ring.ProcessHookedAt), 16*n)
-	for ; len(b) > 0; b = b[16:] {
-		address, id := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
+	f := ring.Fields(a.Read(a.U64(at+ring.ProcessHookedAt), ring.HookedSize*n))
+	for ; len(f) > 0; f = f[ring.HookedSize:] {
+		address, id := f.U64(ring.HookedAddressAt), f.U64(ring.HookedIDAt)
 		if id == 0 || id > 4*ring.MaxHooked {
 			continue
 		}

@@ -41,8 +41,17 @@ const (
 	anchorWidthAt = 24
 )
 
+// struct xr_hooked
+const (
+	HookedAddressAt = 0
+	HookedIDAt      = 8
+	HookedSize      = 16
+)
+
 // struct xr_sampled
 const (
+	SampledNAt     = 0
+	SampledIDsAt   = 4
 	sampledIDsSize = 1020
 )
 

@@ -33,7 +33,8 @@ var layout = []struct{ of, names string }{
 		rootInvariantAt invariant, rootHookedAt hooked, rootNHookedAt nhooked, rootSessionAt session, rootWindowNSAt window_ns,
 		rootEveryNSAt every_ns, rootWindowsAt windows, rootNWindowsAt nwindows, rootBudgetAt budget`},
 	{"struct xr_anchor", "anchorTSCAt tsc, anchorRawAt raw, anchorRealAt real, anchorWidthAt width"},
-	{"struct xr_sampled", "sampledIDsSize .ids"},
+	{"struct xr_hooked", "HookedAddressAt address, HookedIDAt id, HookedSize ."},
+	{"struct xr_sampled", "SampledNAt n, SampledIDsAt ids, sampledIDsSize .ids"},
 	{"struct xr_budget", "BudgetOnAt on, BudgetSpentAt exhausted, BudgetDecidedAt decisions, BudgetSampledAt sampled, budgetShareAt share"},
 	{"struct xr_thread", `
 		threadCursorAt cursor, threadCountersAt counters, threadTIDAt tid, threadPIDAt pid, threadStateAt state, threadRingAt ring,

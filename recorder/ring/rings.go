@@ -149,22 +149,21 @@ func (m *Image) ParseObjects(r *Root) ([]reader.Object, error) {
 
 // ParseHooked reads the addresses of functions without sleds, indexed by ID minus 1.
 func (m *Image) ParseHooked(r *Root) ([]uint64, error) {
-	const size = 16
-	b, err := m.Read("the table of functions", r.hooked, int(r.nhooked)*size)
+	b, err := m.Read("the table of functions", r.hooked, int(r.nhooked)*HookedSize)
 	if err != nil {
 		return nil, err
 	}
 	var addresses []uint64
-	for f := Fields(b); len(f) > 0; f = f[size:] {
+	for f := Fields(b); len(f) > 0; f = f[HookedSize:] {
 		// IDs may have gaps, because functions with sleds have IDs too.
-		id := f.U64(8)
+		id := f.U64(HookedIDAt)
 		if id == 0 || id > 4*MaxHooked {
 			return addresses, m.Errorf("the table of functions is damaged: it contains ID %d", id)
 		}
 		for uint64(len(addresses)) < id {
 			addresses = append(addresses, 0)
 		}
-		addresses[id-1] = f.U64(0)
+		addresses[id-1] = f.U64(HookedAddressAt)
 	}
 	return addresses, nil
 }

@@ -432,7 +432,7 @@ void xr_arena_publish(void)
 
 void xr_arena_hooked(void)
 {
-	const uint64_t size = 2 * sizeof(uint64_t);
+	const uint64_t size = sizeof *xr_root.hooked;
 	uint64_t n = __atomic_load_n(&xr_root.nhooked, __ATOMIC_ACQUIRE);
 	if (!self || n == self->nhooked)
 		return;

@@ -35,7 +35,8 @@ struct function {
  * their first calls, with addresses instead of keys. */
 static struct {
 	uint64_t n;
-	struct function *table, *known;
+	struct function *table;
+	struct xr_hooked *known;
 } functions;
 
 struct xr_open {
@@ -91,7 +92,7 @@ static uint64_t add(uint64_t key, int behind_call)
 	uint64_t id = xr_take_ids(1);
 	if (!id)
 		return 0;
-	functions.known[functions.n] = (struct function){behind_call ? start_of(key) : key, id};
+	functions.known[functions.n] = (struct xr_hooked){behind_call ? start_of(key) : key, id};
 	__atomic_store_n(&functions.n, functions.n + 1, __ATOMIC_RELEASE);
 	xr_root.hooked = functions.known;
 	__atomic_store_n(&xr_root.nhooked, functions.n, __ATOMIC_RELEASE);
@@ -244,7 +245,7 @@ uint64_t xr_gcc_functions(void) { return __atomic_load_n(&functions.n, __ATOMIC_
 int xr_gcc_any_in(uint64_t but, uint64_t first, uint64_t end)
 {
 	for (uint64_t i = but, n = xr_gcc_functions(); i < n; i++)
-		if (functions.known[i].key >= first && functions.known[i].key < end)
+		if (functions.known[i].address >= first && functions.known[i].address < end)
 			return 1;
 	return 0;
 }
@@ -278,7 +279,7 @@ void xr_gcc_dump(void (*put)(void *to, const void *p, uint64_t n), void *to)
 		put_sleds(addresses, max);
 	for (uint64_t i = 0; i < n && max; i++)
 		if (functions.known[i].id <= max)
-			addresses[functions.known[i].id - 1] = functions.known[i].key;
+			addresses[functions.known[i].id - 1] = functions.known[i].address;
 	put(to, &max, sizeof max);
 	if (!addresses)
 		return;

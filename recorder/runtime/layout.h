@@ -239,6 +239,11 @@ extern struct xr_memory xr_memory;
 #define XR_ROOT_MAGIC "XRAY-RECORDER-1" /* 16 bytes with the terminating 0 */
 #define XR_ROOT_VERSION 1
 
+/* A function without sleds. */
+struct xr_hooked {
+	uint64_t address, id;
+};
+
 /* The entry point for readers. Symbol xray_recorder_root, in .data. In stripped cores, readers
  * find it by its magic. */
 struct xr_root {
@@ -264,7 +269,7 @@ struct xr_root {
 	uint32_t invariant;   /* 1 if the TSC always runs at one speed */
 	uint64_t stream_limit, streamed; /* bytes; a limit of 0 means none */
 	uint64_t ring_budget; /* maximum bytes of rings kept for dead threads */
-	const void *hooked;   /* functions without sleds: {u64 address, u64 id}, nhooked of at most XR_MAX_HOOKED */
+	const struct xr_hooked *hooked; /* functions without sleds, nhooked of at most XR_MAX_HOOKED */
 	uint64_t nhooked;
 	uint64_t session;     /* ID of the xray run that this recording belongs to; 0: none */
 	uint64_t window_ns, every_ns; /* records for window_ns in each period of every_ns; 0: all the time */

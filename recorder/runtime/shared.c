@@ -168,7 +168,7 @@ static int put_root(void)
 
 static int put_hooked(void)
 {
-	const uint64_t size = 2 * sizeof(uint64_t);
+	const uint64_t size = sizeof *xr_root.hooked;
 	uint64_t n = __atomic_load_n(&xr_root.nhooked, __ATOMIC_ACQUIRE), from = file.nhooked;
 	if (n == from)
 		return 0;
