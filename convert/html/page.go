@@ -111,6 +111,7 @@ func (r *Page) Write(w io.Writer, names symbolize.Names) error {
 	for _, id := range columnIDs {
 		columns[id] = newPacker()
 	}
+	funcs, starts, durations, depths, ended := columns["funcs"], columns["starts"], columns["durations"], columns["depths"], columns["ends"]
 	open, earlier, ends := 0, 0, []string(nil) // number of calls that did not end, and a note for each thread
 	order := r.order()
 	several := len(order) > 1 && r.processOf(order[0]) != r.processOf(order[len(order)-1])
@@ -118,15 +119,18 @@ func (r *Page) Write(w io.Writer, names symbolize.Names) error {
 		t := r.threads[i]
 		name := r.threadName(t.id, several)
 		position[i] = len(m.Threads)
-		m.Threads = append(m.Threads, metaThread{name, len(t.funcs)})
+		m.Threads = append(m.Threads, metaThread{name, t.calls})
 		last := int64(0)
-		for k, fn := range t.funcs {
-			columns["funcs"].add(number(fn))
-			columns["starts"].add(uint64(t.starts[k] - last))
-			columns["durations"].add(t.durations[k])
-			columns["depths"].add(uint64(t.depths[k]))
-			columns["ends"].add(uint64(t.ends[k]))
-			last = t.starts[k]
+		for _, chunk := range t.chunks {
+			for i := range chunk {
+				c := &chunk[i]
+				funcs.add(number(c.fn))
+				starts.add(uint64(c.start - last))
+				durations.add(c.duration)
+				depths.add(uint64(c.depth))
+				ended.add(uint64(c.end))
+				last = c.start
+			}
 		}
 		earlier += t.earlier
 		if n := t.truncated; n > 0 {

@@ -40,7 +40,7 @@ type Options struct {
 // the maximum for each thread.
 const maxEvents, maxThreadEvents = 100_000, 10_000
 
-// Page keeps the calls of a trace for a page, at 25 bytes each. It is a [calls.Analysis] for
+// Page keeps the calls of a trace for a page, at 32 bytes each. It is a [calls.Analysis] for
 // calls.Options with Opens, and a filter without MinDuration.
 type Page struct {
 	opts    *Options
@@ -60,15 +60,44 @@ func (r *Page) Held() int64 {
 // thread has the calls of a thread in the order of their entries.
 type thread struct {
 	id        reader.Thread
-	starts    []int64 // in units of the page's clock
-	durations []uint64
-	funcs     []reader.FuncID
-	depths    []uint32 // number of calls around the call that are also kept
-	ends      []calls.End
+	chunks    [][]call
+	calls     int // in chunks
 	earlier   int // number of calls that began before
 	truncated int // number of calls that were open at the end
-	open      []int
+	open      []openCall
+	kept      int // how many of open, the outermost, are in chunks
 	events    int
+}
+
+// call is a call of the page.
+type call struct {
+	start    int64 // in units of the page's clock
+	duration uint64
+	fn       reader.FuncID
+	depth    uint32 // number of calls around the call that are also kept
+	end      calls.End
+}
+
+// openCall is a call that is in chunks once a call in it, or it itself, is long enough.
+type openCall struct {
+	start uint64
+	fn    reader.FuncID
+	call  *call
+}
+
+// chunkCalls is the maximum number of calls of a chunk. Chunks are never copied.
+const chunkCalls = 4096
+
+// add adds a call.
+func (t *thread) add(c call) *call {
+	last := len(t.chunks) - 1
+	if last < 0 || len(t.chunks[last]) == cap(t.chunks[last]) {
+		t.chunks = append(t.chunks, make([]call, 0, min(max(t.calls, 8), chunkCalls)))
+		last++
+	}
+	t.calls++
+	t.chunks[last] = append(t.chunks[last], c)
+	return &t.chunks[last][len(t.chunks[last])-1]
 }
 
 type event struct {
@@ -100,16 +129,9 @@ func (r *Page) Calls(b *calls.Batch) error {
 		t = &thread{id: b.Thread}
 		r.threads[b.Index] = t
 	}
-	before := len(t.funcs)
+	before := t.calls
 	b.Replay(
-		func(o *calls.Open) {
-			t.open = append(t.open, len(t.funcs))
-			t.starts = append(t.starts, r.opts.at(o.Start))
-			t.durations = append(t.durations, 0)
-			t.funcs = append(t.funcs, o.Func)
-			t.depths = append(t.depths, uint32(len(t.open)-1))
-			t.ends = append(t.ends, calls.Truncated)
-		},
+		func(o *calls.Open) { t.open = append(t.open, openCall{start: o.Start, fn: o.Func}) },
 		func(c *calls.Call, _ []calls.Arg) { t.leave(c, r.opts) },
 		func(e *calls.Event) { r.event(t, b.Index, e.TSC, e.String()) })
 	for i := range b.Gaps {
@@ -117,7 +139,7 @@ func (r *Page) Calls(b *calls.Batch) error {
 			r.event(t, b.Index, g.To, r.opts.offCPU(g))
 		}
 	}
-	r.kept += int64(len(t.funcs) - before)
+	r.kept += int64(t.calls - before)
 	return nil
 }
 
@@ -148,15 +170,19 @@ func (o *Options) offCPU(g *calls.Gap) string {
 
 // leave ends the innermost call.
 func (t *thread) leave(c *calls.Call, opts *Options) {
-	i := t.open[len(t.open)-1]
-	t.open = t.open[:len(t.open)-1]
+	inner := len(t.open) - 1
 	if c.Duration < opts.MinDuration {
-		// Remove the call. Calls inside were shorter, so they were removed already.
-		t.starts, t.durations, t.funcs, t.depths, t.ends = t.starts[:i], t.durations[:i], t.funcs[:i], t.depths[:i], t.ends[:i]
+		t.open = t.open[:inner] // calls inside were shorter
 		return
 	}
-	t.ends[i] = c.Ending()
-	t.durations[i] = uint64(opts.at(c.Start+c.Duration) - t.starts[i])
+	for ; t.kept <= inner; t.kept++ {
+		o := &t.open[t.kept]
+		o.call = t.add(call{start: opts.at(o.start), fn: o.fn, depth: uint32(t.kept)})
+	}
+	kept := t.open[inner].call
+	t.open, t.kept = t.open[:inner], inner
+	kept.end = c.Ending()
+	kept.duration = uint64(opts.at(c.Start+c.Duration) - kept.start)
 	if c.Earlier {
 		t.earlier++
 	} else if c.End == calls.Truncated {
