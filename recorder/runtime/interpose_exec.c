@@ -115,8 +115,8 @@ static enum kind examine(int fd, struct program *p, char *interpreter, uint64_t 
 	ElfW(Phdr) headers[MAX_HEADERS];
 	struct stat st;
 	int64_t n = read_at(fd, &head, sizeof head, 0);
-	if (xr_sys2(SYS_fstat, fd, (intptr_t)&st) < 0 || n < 2)
-		return UNKNOWN;
+	if (xr_sys2(SYS_fstat, fd, (intptr_t)&st) < 0 || n < 2 || !(st.st_mode & 0111))
+		return UNKNOWN; /* nobody can execute it */
 	if (head.text[0] == '#' && head.text[1] == '!') {
 		int from = 2, to;
 		while (from < n && (head.text[from] == ' ' || head.text[from] == '\t'))
