@@ -254,6 +254,40 @@ func (r *Recording) ChangesSince(first uint64) []Change {
 // wrote it.
 func (t *Trace) Recording(file int) *Recording { return t.files[file].recording }
 
+// Watched is the common statement of all files about the calls for which they were written, or
+// nil if one file has none or another one. Durations come from the latest file, because the
+// most calls, and the shortest slow one, were known then.
+func (t *Trace) Watched() *Watched {
+	var found *Watched
+	latest := uint64(0)
+	for i := range t.Files() {
+		r := t.Recording(i)
+		if r == nil || r.Process.Watched == nil {
+			return nil
+		}
+		w, at := *r.Process.Watched, uint64(0)
+		if n := len(r.Clock.Anchors); n > 0 {
+			at = r.Clock.Anchors[n-1].Real
+		}
+		switch {
+		case found == nil:
+			found, latest = &w, at
+		case w.Root != found.Root:
+			return nil
+		default:
+			over := min(w.OverNS, found.OverNS)
+			if over == 0 {
+				over = max(w.OverNS, found.OverNS)
+			}
+			if at >= latest {
+				found, latest = &w, at
+			}
+			found.OverNS = over
+		}
+	}
+	return found
+}
+
 // ThreadName returns the name of a thread, or "" if it is unknown.
 func (t *Trace) ThreadName(th Thread) string {
 	return t.files[th.File].threadNames[[2]int32{th.Process, th.Thread}]

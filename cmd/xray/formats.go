@@ -217,7 +217,7 @@ func newFDR(s *session.Session, opts convert.Options, w io.Writer) (convert.Reco
 	own := tracewrite.Options{Processes: new(tracewrite.Processes)}
 	var err error
 	if own.Recording = s.SingleRecording(); own.Recording == nil || s.Scope.From > 0 || s.Scope.To > 0 {
-		if own.Recording, err = s.CutRecording(own.Processes); err != nil {
+		if own.Recording, err = convert.CutRecording(s.Trace, own.Processes); err != nil {
 			return nil, nil, err
 		}
 	}

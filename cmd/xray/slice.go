@@ -128,7 +128,7 @@ func (c *slicing) run(s *session.Session) error {
 	header := s.Trace.Header(0)
 	header.CycleFrequency = s.Clock.Frequency
 	fdrOpts := tracewrite.Options{First: start, Processes: new(tracewrite.Processes)}
-	if fdrOpts.Recording, err = s.CutRecording(fdrOpts.Processes); err != nil {
+	if fdrOpts.Recording, err = convert.CutRecording(s.Trace, fdrOpts.Processes); err != nil {
 		return err
 	}
 	slicer := convert.NewSlicer(opts)

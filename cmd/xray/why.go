@@ -158,7 +158,7 @@ func (w *explaining) files(traces []string) string {
 
 // watched applies what the traces of watch say about their calls, unless a flag says otherwise.
 func (w *explaining) watched(s *session.Session) {
-	found := s.Watched()
+	found := s.Trace.Watched()
 	if found == nil || w.flags == nil || w.flags.Changed("root") || w.flags.Changed("slow") {
 		return
 	}

@@ -256,7 +256,7 @@ func (s *Session) Summary(stats *calls.Stats) {
 		}
 	}
 	// The traces of watch, and of processes that were running, begin amid calls.
-	if stats != nil && stats.Unmatched > 0 && s.Watched() == nil && !whole(s.Trace) {
+	if stats != nil && stats.Unmatched > 0 && s.Trace.Watched() == nil && !whole(s.Trace) {
 		parts = append(parts, label.Count(stats.Unmatched, "exit", "exits")+" without an entry")
 	}
 	if len(parts) > 0 {
@@ -289,40 +289,6 @@ func (s *Session) SingleRecording() *reader.Recording {
 		return nil
 	}
 	return s.Trace.Recording(0)
-}
-
-// Watched is the common statement of all files about the calls for which they were written, or
-// nil if one file has none or another one. Durations come from the latest file, because the
-// most calls, and the shortest slow one, were known then.
-func (s *Session) Watched() *reader.Watched {
-	var found *reader.Watched
-	latest := uint64(0)
-	for i := range s.Trace.Files() {
-		r := s.Trace.Recording(i)
-		if r == nil || r.Process.Watched == nil {
-			return nil
-		}
-		w, at := *r.Process.Watched, uint64(0)
-		if n := len(r.Clock.Anchors); n > 0 {
-			at = r.Clock.Anchors[n-1].Real
-		}
-		switch {
-		case found == nil:
-			found, latest = &w, at
-		case w.Root != found.Root:
-			return nil
-		default:
-			over := min(w.OverNS, found.OverNS)
-			if over == 0 {
-				over = max(w.OverNS, found.OverNS)
-			}
-			if at >= latest {
-				found, latest = &w, at
-			}
-			found.OverNS = over
-		}
-	}
-	return found
 }
 
 // ThreadNames returns the names of threads in reports.

@@ -1,4 +1,4 @@
-package session
+package convert
 
 import (
 	"cmp"
@@ -12,9 +12,16 @@ import (
 // CutRecording returns the recording for a file with a part of the records of all traces, or nil if one
 // of them is of another recorder. It lacks sums of calls and CPU times, because these cover the whole
 // recording. processes says which processes the file will have.
-func (s *Session) CutRecording(processes *tracewrite.Processes) (*reader.Recording, error) {
-	all := s.recordings()
-	if len(all) == 0 || len(all) < len(s.Trace.Files()) {
+func CutRecording(t *reader.Trace, processes *tracewrite.Processes) (*reader.Recording, error) {
+	var all []*reader.Recording
+	for i := range t.Files() {
+		one := t.Recording(i)
+		if one == nil {
+			return nil, nil
+		}
+		all = append(all, one)
+	}
+	if len(all) == 0 {
 		return nil, nil
 	}
 	r := *all[0]
@@ -24,10 +31,10 @@ func (s *Session) CutRecording(processes *tracewrite.Processes) (*reader.Recordi
 		return &r, nil
 	}
 	var err error
-	if r.Objects, r.Addresses, err = s.Trace.Objects(); err != nil {
+	if r.Objects, r.Addresses, err = t.Objects(); err != nil {
 		return nil, err
 	}
-	r.Process.Watched = s.Watched()
+	r.Process.Watched = t.Watched()
 	r.Threads, r.Losses, r.Refusals, r.Changes, r.Clock.Anchors = nil, nil, nil, nil, nil
 	functions := make(map[reader.FuncID]bool)
 	for _, f := range r.Functions {
@@ -43,9 +50,9 @@ func (s *Session) CutRecording(processes *tracewrite.Processes) (*reader.Recordi
 		case !slices.Equal(one.Windows, r.Windows):
 			return nil, errors.New("the traces were recorded in different windows: slice the traces one by one")
 		}
-		for _, t := range one.Threads {
-			t.PID = processes.Of(reader.Thread{File: int32(i), Process: t.PID, Thread: t.TID})
-			r.Threads = append(r.Threads, t)
+		for _, thread := range one.Threads {
+			thread.PID = processes.Of(reader.Thread{File: int32(i), Process: thread.PID, Thread: thread.TID})
+			r.Threads = append(r.Threads, thread)
 		}
 		for _, l := range one.Losses {
 			lost[l.Cause] += l.Count
