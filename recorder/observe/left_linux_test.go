@@ -16,8 +16,23 @@ func TestEndIsNoExecution(t *testing.T) {
 	t.Parallel()
 	a := &arenaObserver{}
 	for range 50 {
-		cmd := exec.Command("sleep", "60")
-		if err := cmd.Start(); err != nil {
+		cmd := exec.Command("cat")
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Start returns while the kernel still prepares the stack of the program.
+		if _, err := in.Write([]byte{1}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := out.Read(make([]byte, 1)); err != nil {
 			t.Fatal(err)
 		}
 		pid := cmd.Process.Pid
