@@ -255,7 +255,7 @@ const (
 // text describes the overhead of this many recorded calls. It returns "" if the overhead is
 // small or unknown.
 func (c *recordingCost) text(calls uint64) string {
-	// In programs, calls usually cost somewhat less than two probes in a row; see costFlags.measured. On a
+	// In programs, calls usually cost somewhat less than two probes in a row; see exclude. On a
 	// busy machine they cost up to 2.4 times as much, because records displace the program's own data. The
 	// recorder cannot tell the two apart, so say what recording added at least: leastPart of the probes held
 	// for each program that was measured.
