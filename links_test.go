@@ -105,3 +105,21 @@ func TestLinks(t *testing.T) {
 		}
 	}
 }
+
+// TestAnalysesAreListed checks that the documentation of explain names each analysis below it.
+func TestAnalysesAreListed(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("explain/doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir("explain")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if name := e.Name(); e.IsDir() && !strings.Contains(string(text), "//\t"+name+" ") {
+			t.Errorf("explain/doc.go does not list %s", name)
+		}
+	}
+}

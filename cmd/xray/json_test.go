@@ -119,6 +119,16 @@ func (k keysOf) walk(report string, v any) {
 // keys, whose meaning you must then write, and removes obsolete ones.
 func TestKeys(t *testing.T) {
 	seen := make(keysOf)
+	// These need a running process, or their keys are those that the user selects or other reports'.
+	elsewhere := []string{"top", "sql", "report"}
+	for _, cmd := range new(app).root().Commands() {
+		name := cmd.Name()
+		format := cmd.Flags().Lookup("format")
+		has := slices.ContainsFunc(reportRuns, func(run string) bool { return strings.HasPrefix(run, name+" ") })
+		if format != nil && !cmd.Hidden && strings.Contains(format.Usage, "json, html") && !has && !slices.Contains(elsewhere, name) {
+			t.Errorf("reportRuns has no report of %s", name)
+		}
+	}
 	for _, run := range reportRuns {
 		args := strings.Fields(run)
 		for i, arg := range args {
