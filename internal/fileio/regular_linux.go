@@ -21,16 +21,16 @@ func openRegular(path string) (*os.File, error) {
 	if !info.Mode().IsRegular() {
 		return nil, &os.PathError{Op: "open", Path: path, Err: ErrNotRegular}
 	}
-	for {
-		fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", found.Fd()), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	var fd int
+	err = Uninterrupted(func() (err error) {
+		fd, err = unix.Open(fmt.Sprintf("/proc/self/fd/%d", found.Fd()), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err == unix.ENOENT { // there is no /proc
 			fd, err = unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 		}
-		if err == nil {
-			return os.NewFile(uintptr(fd), path), nil
-		}
-		if err != unix.EINTR {
-			return nil, &os.PathError{Op: "open", Path: path, Err: err}
-		}
+		return err
+	})
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}
+	return os.NewFile(uintptr(fd), path), nil
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/xray-tools/xray/internal/fileio"
 )
 
 // lockFolder waits for the lock of a folder, takes it, and returns a function that releases it. The
@@ -17,9 +19,8 @@ func lockFolder(ctx context.Context, dir string) (unlock func(), err error) {
 		return nil, err
 	}
 	for {
-		switch err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err {
-		case syscall.EINTR:
-			continue
+		lock := func() error { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) }
+		switch fileio.Uninterrupted(lock) {
 		case syscall.EWOULDBLOCK:
 		default:
 			return func() { f.Close() }, nil

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/xray-tools/xray/internal/fileio"
 	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/recorder/ring"
@@ -55,10 +56,10 @@ func visit(t *testing.T, o *Options, packet []byte) int {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err == nil {
 		t.Cleanup(func() { unix.Close(fd) })
-		err = unix.Connect(fd, &unix.SockaddrUnix{Name: "@" + o.Name()})
+		err = fileio.Uninterrupted(func() error { return unix.Connect(fd, &unix.SockaddrUnix{Name: "@" + o.Name()}) })
 	}
 	if err == nil && packet != nil {
-		err = unix.Sendto(fd, packet, unix.MSG_NOSIGNAL, nil)
+		err = fileio.Uninterrupted(func() error { return unix.Sendto(fd, packet, unix.MSG_NOSIGNAL, nil) })
 	}
 	if err != nil {
 		t.Error(err)
@@ -72,7 +73,11 @@ func answered(t *testing.T, conn int) int {
 	minute := unix.NsecToTimeval(int64(time.Minute))
 	_ = unix.SetsockoptTimeval(conn, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &minute)
 	data, oob := make([]byte, 16), make([]byte, unix.CmsgSpace(4))
-	n, noob, _, _, err := unix.Recvmsg(conn, data, oob, unix.MSG_CMSG_CLOEXEC)
+	var n, noob int
+	err := fileio.Uninterrupted(func() (err error) {
+		n, noob, _, _, err = unix.Recvmsg(conn, data, oob, unix.MSG_CMSG_CLOEXEC)
+		return err
+	})
 	switch {
 	case err == unix.EAGAIN:
 		t.Error("no answer in a minute")
@@ -84,6 +89,15 @@ func answered(t *testing.T, conn int) int {
 		return int(file.Fd())
 	}
 	return -1
+}
+
+// received waits for a packet, and returns its length.
+func received(conn int) (n int, err error) {
+	err = fileio.Uninterrupted(func() (err error) {
+		n, _, err = unix.Recvfrom(conn, make([]byte, 16), 0)
+		return err
+	})
+	return n, err
 }
 
 // Only the processes of a recording get its memory, whatever user they are.
@@ -113,7 +127,7 @@ func TestKey(t *testing.T) {
 	testenv.AsNobody(t, func() {
 		try("another user")
 		conn := visit(t, &o, request)
-		if n, _, err := unix.Recvfrom(conn, make([]byte, 16), 0); n > 0 || err != nil {
+		if n, err := received(conn); n > 0 || err != nil {
 			t.Errorf("another user got an answer to a request for scheduler events: %d bytes, error %v", n, err)
 		}
 	})
@@ -140,7 +154,7 @@ func TestKeyOfQuestions(t *testing.T) {
 	}
 	heard := func(packet []byte) bool {
 		conn := visit(t, &o, packet)
-		n, _, err := unix.Recvfrom(conn, make([]byte, 16), 0)
+		n, err := received(conn)
 		if err != nil && err != unix.ECONNRESET {
 			t.Error(err)
 		}

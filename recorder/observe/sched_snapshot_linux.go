@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/xray-tools/xray/internal/fileio"
 	"github.com/xray-tools/xray/internal/tracewrite"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/recorder/client"
@@ -167,7 +168,7 @@ func askSched(ctx context.Context, session uint64, pid int, since, first uint64)
 	}
 	limit := unix.NsecToTimeval(int64(wait))
 	_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit)
-	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: "@" + options.Name()}); err != nil {
+	if fileio.Uninterrupted(func() error { return unix.Connect(fd, &unix.SockaddrUnix{Name: "@" + options.Name()}) }) != nil {
 		return nil, "", nil
 	}
 	// After an observer has ended, another user can take its name.
@@ -178,11 +179,15 @@ func askSched(ctx context.Context, session uint64, pid int, since, first uint64)
 	for _, v := range []uint64{session, uint64(pid), since, first} {
 		request = binary.LittleEndian.AppendUint64(request, v)
 	}
-	if err := unix.Sendmsg(fd, request, nil, nil, unix.MSG_NOSIGNAL); err != nil {
+	if fileio.Uninterrupted(func() error { return unix.Sendmsg(fd, request, nil, nil, unix.MSG_NOSIGNAL) }) != nil {
 		return nil, "", nil
 	}
 	answer, oob := make([]byte, 1+maxSchedReason), make([]byte, unix.CmsgSpace(4))
-	n, noob, _, _, err := unix.Recvmsg(fd, answer, oob, unix.MSG_CMSG_CLOEXEC)
+	var n, noob int
+	err = fileio.Uninterrupted(func() (err error) {
+		n, noob, _, _, err = unix.Recvmsg(fd, answer, oob, unix.MSG_CMSG_CLOEXEC)
+		return err
+	})
 	if err != nil {
 		return nil, "xray record does not respond", nil
 	}
