@@ -399,7 +399,7 @@ func judge(clang string, w workload, s samples) error {
 		value float64
 		limit float64
 	}{
-		{"record in relation to a clock read and two stores", s.median("ratio"), 1.10},
+		{"record in relation to a clock read and two stores", s.median("ratio"), 1.30},
 		{"record in relation to " + fdr, s.median("record") / s.median(fdr), 0.35},
 		{"count, ns", s.median("count"), 5},
 	} {

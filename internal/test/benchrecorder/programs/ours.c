@@ -7,8 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "internal.h"
+#include "lifecycle.h"
 #include "measure.h"
+#include "patch.h"
+#include "state.h"
 
 /* The minimum for any recorder: read the clock and store the time. */
 void floor_trampoline(void);
