@@ -826,10 +826,12 @@ type reply struct {
 // command has a process switch its sleds. It returns nil if that fails. Limits apply to the process's
 // threads in any case.
 func (b *Controller) command(ctx context.Context, p *processState, what string, now time.Time) *reply {
-	if p.control == nil || now.Before(p.retry) {
+	if p.control == nil || ctx.Err() != nil || now.Before(p.retry) {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	// Once a process has a command, its answer is awaited, also by Stop: it says of which open calls the
+	// exits are missing.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	answer := new(reply)
 	if err := p.control.Do(ctx, answer, what); err != nil {

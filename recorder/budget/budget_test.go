@@ -3,8 +3,10 @@
 package budget
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"strconv"
@@ -497,4 +499,34 @@ func TestBudgetFollowsCurrentChunks(t *testing.T) {
 	b.follow(1, 1, 1, chunk, false)
 	b.follow(1, 2, 1, chunk, true)
 	expect("an older chunk, and another thread", 3, 134)
+}
+
+// slowControl is a process that answers a command when it is told to.
+type slowControl struct{ has, answers chan struct{} }
+
+func (c *slowControl) Do(ctx context.Context, v any, _ string) error {
+	close(c.has)
+	<-c.answers
+	return cmp.Or(ctx.Err(), json.Unmarshal([]byte(`{"cut": [7], "cut_tsc": 5}`), v))
+}
+
+func (*slowControl) Close() {}
+
+// If a recording ends while a process switches functions off, the open calls that it cuts are known.
+func TestStopAwaitsTheAnswer(t *testing.T) {
+	t.Parallel()
+	c := &slowControl{make(chan struct{}), make(chan struct{})}
+	p := &processState{control: c}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan *reply)
+	go func() { done <- new(Controller).command(ctx, p, "budget", time.Now()) }()
+	<-c.has
+	stop()
+	close(c.answers)
+	if answer := <-done; answer == nil || len(p.cuts) != 1 || p.cuts[0].Func != 7 || p.cuts[0].TSC != 5 {
+		t.Errorf("got the answer %+v and the cuts %v", answer, p.cuts)
+	}
+	if new(Controller).command(ctx, p, "budget", time.Now()) != nil {
+		t.Error("a command was sent after the end")
+	}
 }
