@@ -272,7 +272,7 @@ func TestRecordProcessBudget(t *testing.T) {
 					t.Errorf("%s: %d calls recorded and %d counted, want %d: %+v", name, c.recorded, c.of.Counted, n, c.of)
 				case how.exact && name == "kept" && c.recorded != n:
 					t.Errorf("%d calls of kept were recorded, want %d", c.recorded, n)
-				// A tenth of a second has one sample or none. In 200 runs, 6 estimates were too low by a factor of 3.1 to 4.4.
+				// A tenth of a second has one sample or none. In 224 runs, 6 estimates were too low, by factors of 3.0 to 4.3.
 				case how.exact && name == "often" && (sure+int64(c.of.Estimated) < n/6 || sure+int64(c.of.Estimated) > 6*n):
 					t.Errorf("about %d calls of often, want %d: %+v", sure+int64(c.of.Estimated), n, c.of)
 				case !how.exact && !how.alive && c.of.Error == 0:
