@@ -140,9 +140,13 @@ func TestOpenCallsInCuts(t *testing.T) {
 	// The first call of idle that is recorded begins up to 1.5 s after the recording.
 	until(t, "traces of slow requests", func() bool { return len(slow()) >= 9 })
 	end()
-	idle := 0
+	idle, held := 0, 0
 	for i, path := range slow()[1:] { // the last may have been written when the process had ended
-		check(path, 30e6, "hold", "later")
+		// On a busy machine, the request may begin so late that the next call of hold begins inside.
+		if inTrace(t, path)["request"]["max_ns"] < 200e6 {
+			held++
+			check(path, 30e6, "hold", "later")
+		}
 		if row := inTrace(t, path)["idle"]; row != nil && row["count"] == 0 && row["total_ns"] > 40e6 {
 			idle++
 			check(path, 40e6, "idle")
@@ -150,5 +154,8 @@ func TestOpenCallsInCuts(t *testing.T) {
 		if i == 7 && idle == 0 {
 			t.Errorf("no trace has the call of idle that was open")
 		}
+	}
+	if held == 0 {
+		t.Error("no request began while the lock was held")
 	}
 }
