@@ -205,6 +205,25 @@ func TestBudgetOfKnownRates(t *testing.T) {
 	}
 }
 
+// record records the process for some rounds with a budget of 3 %. After the first, counting a call takes
+// cost ns. It returns the estimate for the first function, and how many of its calls were not counted.
+func (s *simulated) record(t *testing.T, rounds int, cost float64) (row reader.BudgetFunction, missing float64) {
+	b := s.newBudget(0.03)
+	s.lasted = func(id uint32, ticks uint64) {}
+	now := time.Now()
+	for range rounds {
+		s.run(float64(roundInterval))
+		s.counting = cost
+		now = now.Add(roundInterval)
+		b.round(t.Context(), now, true)
+	}
+	p := b.processes[0]
+	p.finish(s.cpu)
+	e := p.estimates[0]
+	b.estimate(&row, e.samples, 0, p.offTime(0), e.seen)
+	return row, s.made[0] - float64(s.counted[0][0])
+}
+
 // The calls of a function that does little but call itself take less time than it takes to count them.
 // Margins are meant to hold the true number in 95 of 100 recordings.
 func TestBudgetOfHotFunction(t *testing.T) {
@@ -215,20 +234,7 @@ func TestBudgetOfHotFunction(t *testing.T) {
 			s := newSimulated([]float64{0.43})
 			s.random = rand.New(rand.NewPCG(1, seed))
 			s.counting, s.sampling = 4, cost
-			b := s.newBudget(0.03)
-			s.lasted = func(id uint32, ticks uint64) {}
-			now := time.Now()
-			for range 100 {
-				s.run(float64(roundInterval))
-				s.counting = countingCost
-				now = now.Add(roundInterval)
-				b.round(t.Context(), now, true)
-			}
-			p := b.processes[0]
-			p.finish(s.cpu)
-			row, e := reader.BudgetFunction{}, p.estimates[0]
-			b.estimate(&row, e.samples, 0, p.offTime(0), e.seen)
-			missing := s.made[0] - float64(s.counted[0][0])
+			row, missing := s.record(t, 100, countingCost)
 			if q := float64(row.Estimated) / missing; q < 0.4 || q > 2 {
 				t.Errorf("counting takes %v ns, seed %d: %d ± %d calls are estimated, and %.0f were not counted", cost, seed, row.Estimated, row.Error, missing)
 			}
@@ -250,20 +256,8 @@ func TestBudgetOfShortRecording(t *testing.T) {
 	for seed := range uint64(seeds) {
 		s := newSimulated([]float64{1 / own})
 		s.counting, s.sampling, s.random = cost, cost, rand.New(rand.NewPCG(seed, 2))
-		b := s.newBudget(0.03)
-		s.lasted = func(id uint32, ticks uint64) {}
-		now := time.Now()
-		for range rounds {
-			s.run(float64(roundInterval))
-			s.counting = cost
-			now = now.Add(roundInterval)
-			b.round(t.Context(), now, true)
-		}
-		p := b.processes[0]
-		p.finish(s.cpu)
-		row, e := reader.BudgetFunction{}, p.estimates[0]
-		b.estimate(&row, e.samples, 0, p.offTime(0), e.seen)
-		missing += s.made[0] - float64(s.counted[0][0])
+		row, uncounted := s.record(t, rounds, cost)
+		missing += uncounted
 		estimated += float64(row.Estimated)
 	}
 	if q := estimated / missing; q < 0.6 || q > 2.5 {
