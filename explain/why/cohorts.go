@@ -600,6 +600,12 @@ func (v *rootCall) renumber(to []node) {
 	}
 }
 
+// inOrder numbers the nodes of an invocation anew, and sorts its visits by them.
+func (v *rootCall) inOrder(to []node) {
+	v.renumber(to)
+	slices.SortFunc(v.visits, func(a, b visit) int { return cmp.Compare(a.node, b.node) })
+}
+
 // settle sorts everything into an order that does not depend on shards.
 func (c *cohorts) settle() {
 	old := c.places.tree
@@ -612,9 +618,9 @@ func (c *cohorts) settle() {
 	c.usual.paths = paths
 	slices.SortFunc(c.slow, func(a, b rootCall) int { return earlier(&a, &b) })
 	for i := range c.slow {
-		c.slow[i].renumber(to)
+		c.slow[i].inOrder(to)
 	}
-	c.middle.renumber(to)
+	c.middle.inOrder(to)
 }
 
 // cut keeps the n slow calls that are longest, and the n that are longest without foreign

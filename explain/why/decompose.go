@@ -103,50 +103,64 @@ type decomposer struct {
 	*model
 	// Of the current invocation, by node, without foreign time:
 	calls, self, blocked []float64
-	inRare               []float64 // self time in the subtree of a topmost rare path
+	all                  []float64 // self time in the subtree
+	expected             []float64 // share of the calls that the calls of all callers explain
 }
 
 func newDecomposer(m *model) *decomposer {
 	d := &decomposer{model: m}
-	d.calls, d.self = make([]float64, len(m.n)), make([]float64, len(m.n))
-	d.blocked, d.inRare = make([]float64, len(m.n)), make([]float64, len(m.n))
+	for _, f := range []*[]float64{&d.calls, &d.self, &d.blocked, &d.all, &d.expected} {
+		*f = make([]float64, len(m.n))
+	}
 	return d
 }
 
 // split passes the amounts of an invocation to add. They add up to its duration minus the
 // mean of the usual ones, in ticks. Both exclude foreign time.
+//
+// More calls cost what calls usually cost, or what they cost here if that is less: a retry
+// that fails at once is cheap. Then the expected calls alone are compared with the usual
+// ones, so what is inside counts in proportion.
 func (d *decomposer) split(v *rootCall, add func(Kind, node, float64)) {
 	for i := range v.visits {
 		w := &v.visits[i]
 		self := float64(w.self - foreign(w.off))
 		d.calls[w.node], d.self[w.node], d.blocked[w.node] = float64(w.calls), self, float64(w.off.Blocked)
-		if r := d.rare[w.node]; r > 0 {
-			d.inRare[r] += self
-		}
+		d.all[w.node] += self
 	}
+	for i := len(v.visits) - 1; i > 0; i-- { // visits are sorted by node, so callees come after their callers
+		n := v.visits[i].node
+		d.all[d.tree.steps[n].parent] += d.all[n]
+	}
+	d.expected[0] = 1
 	for i := range v.visits {
 		p := v.visits[i].node
 		if d.rare[p] > 0 {
 			continue
 		}
+		share := d.expected[p]
 		blocked := d.blocked[p] - d.calls[p]*d.ub[p]
-		add(Slower, p, d.self[p]-d.calls[p]*d.u[p]-blocked)
-		add(Blocked, p, blocked)
+		add(Slower, p, share*(d.self[p]-d.calls[p]*d.u[p]-blocked))
+		add(Blocked, p, share*blocked)
 		for _, c := range d.children[p] {
 			expected := d.calls[p] * d.r[c]
 			if d.rare[c] > 0 {
-				add(NewPath, c, d.inRare[c]-expected*d.v[c])
-			} else {
-				add(MoreCalls, c, (d.calls[c]-expected)*d.v[c])
+				add(NewPath, c, share*(d.all[c]-expected*d.v[c]))
+				continue
 			}
+			cost := d.v[c]
+			d.expected[c] = share
+			if d.calls[c] > expected && d.all[c] < d.calls[c]*cost {
+				cost = d.all[c] / d.calls[c]
+				d.expected[c] *= expected / d.calls[c]
+			}
+			add(MoreCalls, c, share*(d.calls[c]-expected)*cost)
 		}
 	}
 	for i := range v.visits {
 		n := v.visits[i].node
-		d.calls[n], d.self[n], d.blocked[n], d.inRare[n] = 0, 0, 0, 0
-		if r := d.rare[n]; r > 0 {
-			d.inRare[r] = 0
-		}
+		d.calls[n], d.self[n], d.blocked[n], d.all[n] = 0, 0, 0, 0
+		d.all[max(0, d.tree.steps[n].parent)] = 0
 	}
 }
 

@@ -24,8 +24,11 @@
 //	slower      s(p) - n(p)u(p)
 //	more calls  (n(p) - n(parent)r(p))v(p)     except for the root
 //
-// exactly. If usual calls hardly ever take a path, its whole subtree is a single amount
-// instead, the new path: sum of s - n(parent)r(p)v(p).
+// exactly. If the calls of a path are more than n(parent)r(p), but cheaper than v(p), they
+// cost what they cost here, and the parts of its subtree, "slower" and "more calls", count in
+// the proportion of n(parent)r(p) to n(p). The sum stays the same. If usual calls hardly ever
+// take a path, its whole subtree is a single amount instead, the new path: sum of
+// s - n(parent)r(p)v(p).
 //
 // If the trace has off-CPU times, s excludes foreign time: time in the run queue, time
 // waiting for the recorder, and time in which interrupts ran. The differences of these are
@@ -33,7 +36,9 @@
 // "Slower" is then divided into CPU time and blocked time, each with its own u(p).
 //
 // Amounts are grouped into causes by kind and function. A cause is named only if chance and
-// the scheduler are unlikely explanations.
+// the scheduler are unlikely explanations. Shares are between 0 and 1, and all of them, with
+// the rest, add up to 1: what slow calls gained in other places is taken from all losses in
+// proportion.
 //
 // # Paths
 //

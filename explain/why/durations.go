@@ -20,8 +20,8 @@ func (s span) has(tsc uint64) bool { return tsc >= s.from && (s.to == 0 || tsc <
 // rootFinder collects the durations of all functions' outermost calls.
 type rootFinder struct {
 	span  span
-	funcs map[reader.FuncID]*quantile.Sample
-	small [1 << 12]*quantile.Sample // the same for small IDs, for speed
+	funcs map[reader.FuncID]*rootSample
+	small [1 << 12]*rootSample // the same for small IDs, for speed
 	held  int64                     // bytes of the values that samples have counted
 }
 
@@ -31,15 +31,21 @@ func (r *rootFinder) Held() int64 {
 	return perFunction*int64(len(r.funcs)) + r.held
 }
 
+// rootSample is the durations of a function's outermost calls.
+type rootSample struct {
+	quantile.Sample
+	blocked uint64 // ticks, of all calls
+}
+
 // sample returns the sample of a function. It adds new functions.
-func (r *rootFinder) sample(fn reader.FuncID) *quantile.Sample {
+func (r *rootFinder) sample(fn reader.FuncID) *rootSample {
 	small := uint32(fn) < uint32(len(r.small))
 	if small && r.small[fn] != nil {
 		return r.small[fn]
 	}
 	s := r.funcs[fn]
 	if s == nil {
-		s = &quantile.Sample{Meter: &r.held}
+		s = &rootSample{Sample: quantile.Sample{Meter: &r.held}}
 		r.funcs[fn] = s
 	}
 	if small {
@@ -49,12 +55,17 @@ func (r *rootFinder) sample(fn reader.FuncID) *quantile.Sample {
 }
 
 func (r *rootFinder) Calls(b *calls.Batch) error {
+	waits := b.Waits
 	for i := range b.Calls {
 		c := &b.Calls[i]
+		var off calls.Off
+		off, waits = waited(waits, i)
 		if c.Nested || c.Partial() || !r.span.has(c.Start) {
 			continue
 		}
-		r.sample(c.Func).Add(c.Duration)
+		s := r.sample(c.Func)
+		s.Add(c.Duration)
+		s.blocked += off.Blocked
 	}
 	return nil
 }
@@ -62,7 +73,8 @@ func (r *rootFinder) Calls(b *calls.Batch) error {
 func (r *rootFinder) Merge(other *rootFinder) {
 	for fn, s := range other.funcs {
 		if mine := r.funcs[fn]; mine != nil {
-			mine.Merge(s)
+			mine.Merge(&s.Sample)
+			mine.blocked += s.blocked
 		} else {
 			r.funcs[fn] = s
 		}
@@ -72,12 +84,26 @@ func (r *rootFinder) Merge(other *rootFinder) {
 // minRootCalls excludes main loops and rarely called functions as roots: they have no tail.
 const minRootCalls = 200
 
+// idle reports whether the calls of a function only wait, given the most time that any function that may be
+// a root was not blocked: those of a worker wait for its next request.
+func (s *rootSample) idle(busiest float64) bool {
+	all := s.Sum().Float64()
+	awake := all - float64(s.blocked)
+	return awake < all/10 && awake < busiest/20
+}
+
 // propose orders the functions that may be roots by the time that their slow calls took
 // beyond the median. Among those close to the largest, the one with the most total time comes
-// first: the outer function.
-func (r *rootFinder) propose() []Candidate {
+// first: the outer function. Functions that wait, by their role or because they do nothing else, come last.
+func (r *rootFinder) propose(role func(reader.FuncID) Role) []Candidate {
 	var list []Candidate
-	most := 0.0
+	most, busiest := 0.0, 0.0
+	for _, s := range r.funcs {
+		if s.Count() >= minRootCalls {
+			busiest = max(busiest, s.Sum().Float64()-float64(s.blocked))
+		}
+	}
+	waits := make(map[reader.FuncID]bool)
 	for fn, s := range r.funcs {
 		if s.Count() < minRootCalls {
 			continue
@@ -90,11 +116,16 @@ func (r *rootFinder) propose() []Candidate {
 				c.Lost += float64(v-q[0]) * float64(n)
 			}
 		}
-		most = max(most, c.Lost)
+		if waits[fn] = role(fn).kind() != Slower || s.idle(busiest); !waits[fn] {
+			most = max(most, c.Lost)
+		}
 		list = append(list, c)
 	}
 	rank := func(c Candidate) float64 {
-		if c.Lost >= 0.8*most {
+		switch {
+		case waits[c.Func]:
+			return -1
+		case c.Lost >= 0.8*most:
 			return c.Total
 		}
 		return 0

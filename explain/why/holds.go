@@ -97,16 +97,13 @@ func waitsByLock(gaps []gap) map[lockKey]*waits {
 	return byLock
 }
 
-// during calls add with the cause and length of each wait of other threads than thread,
-// within the given times.
-func (w *waits) during(thread int, from, to uint64, add func(cause int, ticks uint64)) {
+// during calls add with the part of each wait of other threads than thread that is within the given times.
+func (w *waits) during(thread int, from, to uint64, add func(g *gap, part span)) {
 	first := sort.Search(len(w.gaps), func(i int) bool { return w.latest[i] > from })
-	for _, g := range w.gaps[first:] {
-		if g.start >= to {
-			return
-		}
-		if start, end := max(g.start, from), min(g.end, to); g.thread != thread && start < end {
-			add(g.cause, end-start)
+	for i := first; i < len(w.gaps) && w.gaps[i].start < to; i++ {
+		g := &w.gaps[i]
+		if part := (span{max(g.start, from), min(g.end, to)}); g.thread != thread && part.from < part.to {
+			add(g, part)
 		}
 	}
 }
@@ -119,9 +116,23 @@ type hold struct {
 	path  calls.PathID // of the call that took it
 	depth uint32       // of that call
 	least uint32       // depth of the outermost call that has ended since
-	// While others waited, by cause:
-	ticks map[int]uint64
+	// While others waited:
+	parts []heldPart
 	spent map[blamed]int64 // in a function itself, except the scope
+}
+
+// heldPart is the part of a gap in which a thread held the lock.
+type heldPart struct {
+	gap *gap
+	span
+}
+
+// coveredGap is a gap in which a scope held the lock.
+type coveredGap struct {
+	scope  reader.FuncID
+	cause  int
+	thread int
+	start  uint64
 }
 
 // blamed is a function that a cause may be due to.
@@ -147,13 +158,13 @@ type holds struct {
 	roles   []Role
 	threads [][]hold // by Batch.Index, in the order in which the locks were taken
 	inner   []uint64 // by Batch.Index: the latest start of a call with a role that has ended
-	covered map[blamed]uint64
+	covered map[coveredGap][]span // several threads may hold a lock at once
 	spent   map[blamedInside]int64
 }
 
 func newHolds(byLock map[lockKey]*waits, opts *Options, missing missing, unlocks bool) *holds {
 	return &holds{waits: byLock, process: opts.processOf, missing: missing, role: opts.Role, unlocks: unlocks,
-		first: make(map[lockKey]firstTaken), covered: make(map[blamed]uint64), spent: make(map[blamedInside]int64)}
+		first: make(map[lockKey]firstTaken), covered: make(map[coveredGap][]span), spent: make(map[blamedInside]int64)}
 }
 
 // Calls takes the next calls of a thread.
@@ -225,12 +236,12 @@ func (w *hold) spend(thread int, c *calls.Call) {
 	if w.waits == nil {
 		return
 	}
-	w.waits.during(thread, max(c.Start, w.start), c.Start+c.Duration, func(cause int, ticks uint64) {
+	w.waits.during(thread, max(c.Start, w.start), c.Start+c.Duration, func(g *gap, part span) {
 		if w.spent == nil {
 			w.spent = make(map[blamed]int64)
 		}
-		w.spent[blamed{cause, c.Func}] += int64(ticks)
-		w.spent[blamed{cause, c.Caller}] -= int64(ticks)
+		w.spent[blamed{g.cause, c.Func}] += int64(part.ticks())
+		w.spent[blamed{g.cause, c.Caller}] -= int64(part.ticks())
 	})
 }
 
@@ -239,12 +250,7 @@ func (w *hold) cover(thread int, end uint64) {
 	if w.waits == nil {
 		return
 	}
-	w.waits.during(thread, w.start, end, func(cause int, ticks uint64) {
-		if w.ticks == nil {
-			w.ticks = make(map[int]uint64)
-		}
-		w.ticks[cause] += ticks
-	})
+	w.waits.during(thread, w.start, end, func(g *gap, part span) { w.parts = append(w.parts, heldPart{g, part}) })
 }
 
 // end ends a hold. Its scope is the innermost function that was open all the time.
@@ -253,7 +259,7 @@ func (h *holds) end(b *calls.Batch, w *hold, end uint64) {
 		return
 	}
 	w.cover(b.Index, end)
-	if len(w.ticks) == 0 {
+	if len(w.parts) == 0 {
 		return
 	}
 	path := w.path
@@ -265,13 +271,22 @@ func (h *holds) end(b *calls.Batch, w *hold, end uint64) {
 		path = b.Paths.Parent(path)
 	}
 	scope := b.Paths.Func(path)
-	for cause, ticks := range w.ticks {
-		h.covered[blamed{cause, scope}] += ticks
-		h.spent[blamedInside{blamed{cause, scope}, scope}] += int64(ticks)
+	for _, p := range w.parts {
+		h.cover(coveredGap{scope, p.gap.cause, p.gap.thread, p.gap.start}, p.span)
+		h.spent[blamedInside{blamed{p.gap.cause, scope}, scope}] += int64(p.ticks())
 	}
 	for k, ticks := range w.spent {
 		h.spent[blamedInside{blamed{k.cause, scope}, k.fn}] += ticks
 	}
+}
+
+// cover adds times in which a scope held the lock.
+func (h *holds) cover(g coveredGap, parts ...span) {
+	list := append(h.covered[g], parts...)
+	if n := len(list); n > 64 && n&(n-1) == 0 {
+		list = joined(list)
+	}
+	h.covered[g] = list
 }
 
 // take begins a hold. If the thread already has the lock, its unlock was not recorded.
@@ -327,8 +342,8 @@ func (h *holds) Merge(other *holds) {
 			h.first[k] = f
 		}
 	}
-	for k, ticks := range other.covered {
-		h.covered[k] += ticks
+	for g, parts := range other.covered {
+		h.cover(g, parts...)
 	}
 	for k, ticks := range other.spent {
 		h.spent[k] += ticks
@@ -338,7 +353,7 @@ func (h *holds) Merge(other *holds) {
 // holder returns the function that held the lock of a cause longest while threads waited for
 // it. It returns nil if known holders cover less than 30 % of the waiting.
 func (h *holds) holder(cause int, gaps []gap) *Holder {
-	var waited, held, most uint64
+	var waited, held uint64
 	evidence := ByAddress
 	for _, g := range gaps {
 		if g.cause == cause && g.copy == 0 {
@@ -348,30 +363,39 @@ func (h *holds) holder(cause int, gaps []gap) *Holder {
 			}
 		}
 	}
-	var scope reader.FuncID
-	for k, ticks := range h.covered {
-		if k.cause != cause {
-			continue
-		}
-		held += ticks
-		if ticks > most || ticks == most && k.fn < scope {
-			scope, most = k.fn, ticks
+	by := make(map[reader.FuncID]uint64)
+	for g, parts := range h.covered {
+		if g.cause == cause {
+			for _, p := range joined(parts) {
+				by[g.scope] += p.ticks()
+				held += p.ticks()
+			}
 		}
 	}
+	scope, most := longest(by)
 	if held == 0 || 10*held < 3*waited {
 		return nil
 	}
-	self, longest := scope, int64(0)
+	inside, all := make(map[reader.FuncID]int64), int64(0)
 	for k, ticks := range h.spent {
-		if k.scope != (blamed{cause, scope}) {
-			continue
-		}
-		if ticks > longest || ticks == longest && k.fn < self {
-			self, longest = k.fn, ticks
+		if k.scope == (blamed{cause, scope}) {
+			inside[k.fn] = ticks
+			all += ticks
 		}
 	}
+	self, its := longest(inside)
 	return &Holder{
 		Self: self, Scope: scope, Evidence: evidence,
-		Covered: float64(most) / float64(waited), SelfShare: min(1, float64(longest)/float64(most)),
+		Covered: float64(most) / float64(waited), SelfShare: min(1, float64(its)/float64(max(1, all))),
 	}
+}
+
+// longest returns the function with the most ticks, and these.
+func longest[T uint64 | int64](by map[reader.FuncID]T) (fn reader.FuncID, most T) {
+	for f, ticks := range by {
+		if ticks > most || ticks == most && f < fn {
+			fn, most = f, ticks
+		}
+	}
+	return fn, most
 }

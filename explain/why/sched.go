@@ -155,7 +155,7 @@ func (w *wakers) Merge(other *wakers) {
 // holder returns the function whose wake-ups ended most of the time that a cause lost. It
 // returns nil if that is less than 30 %.
 func (w *wakers) holder(cause int, gaps []gap) *Holder {
-	var total, most uint64
+	var total uint64
 	for _, g := range gaps {
 		if g.cause == cause && g.copy == 0 {
 			total += g.end - g.start
@@ -167,12 +167,7 @@ func (w *wakers) holder(cause int, gaps []gap) *Holder {
 			ended[o.fn] += g.end - g.start
 		}
 	}
-	var best reader.FuncID
-	for fn, ticks := range ended {
-		if ticks > most || ticks == most && fn < best {
-			best, most = fn, ticks
-		}
-	}
+	best, most := longest(ended)
 	if most == 0 || 10*most < 3*total {
 		return nil
 	}

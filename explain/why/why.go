@@ -228,8 +228,8 @@ func (e *explainer) chooseRoot() error {
 	if e.opts.Root != nil {
 		return nil
 	}
-	finder, _, err := run(e, calls.Options{Nested: true}, func() *rootFinder {
-		return &rootFinder{span: e.span(), funcs: make(map[reader.FuncID]*quantile.Sample)}
+	finder, _, err := run(e, calls.Options{Nested: true, OffCPU: e.opts.Calls.OffCPU}, func() *rootFinder {
+		return &rootFinder{span: e.span(), funcs: make(map[reader.FuncID]*rootSample)}
 	})
 	if err != nil {
 		return err
@@ -237,7 +237,7 @@ func (e *explainer) chooseRoot() error {
 	if len(finder.funcs) == 0 {
 		return noInvocations("no call ended in " + e.part())
 	}
-	e.candidates = finder.propose()
+	e.candidates = finder.propose(e.opts.Role)
 	if len(e.candidates) == 0 {
 		return noInvocations(fmt.Sprintf("no function was called %d times in %s: name the function to explain with --root", minRootCalls, e.part()))
 	}
