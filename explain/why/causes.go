@@ -36,6 +36,7 @@ type lead struct {
 	// time here.
 	likely float64
 	named  bool
+	unheld bool // a wait for a lock that nobody is known to hold
 	waits  Kind // Wait or LockWait if the name says so
 	// blocked is the part of the lead's time in which the thread was blocked, in the calls
 	// that the lead dominates.

@@ -67,7 +67,7 @@ func (t *opened) offBefore(call *calls.Call) uint64 {
 
 // Preempted is the time that slow calls lose in the run queue, waiting for a processor.
 type Preempted struct {
-	Share     float64 // of the excess; below 0 if usual calls wait longer
+	Share     float64 // of the excess; 0 if usual calls wait longer
 	Dominates int     // slow calls that lose most of their time there
 	// Usual and Slow are ticks in the run queue per call.
 	Usual, Slow float64
@@ -81,7 +81,7 @@ type Preempted struct {
 
 // Interrupted is the time that slow calls lose because interrupts ran on the thread's processor.
 type Interrupted struct {
-	Share     float64 // of the excess; below 0 if usual calls are interrupted for longer
+	Share     float64 // of the excess; 0 if usual calls are interrupted for longer
 	Dominates int     // slow calls that lose most of their time there
 	// Usual and Slow are ticks per call in which interrupts ran.
 	Usual, Slow float64

@@ -234,9 +234,10 @@ func TestPartsSumOffCPU(t *testing.T) {
 		if math.Abs(all-want) > 1e-6 || math.Abs(r.Excess-want) > 1e-6 {
 			rt.Fatalf("got a sum of parts %v and excess %v, want the difference of means %v", all, r.Excess, want)
 		}
-		if math.Abs(preempted-r.Preempted.Share*r.Excess) > 1e-6*(1+math.Abs(r.Excess)) {
-			rt.Fatalf("got %v of %v preempted, but paths sum to %v", r.Preempted.Share, r.Excess, preempted)
+		if queued := r.Preempted.Slow - r.Preempted.Usual; math.Abs(preempted-queued) > 1e-6*(1+math.Abs(r.Excess)) {
+			rt.Fatalf("got %v of %v preempted, but paths sum to %v", queued, r.Excess, preempted)
 		}
+		checkShares(rt, r)
 	})
 }
 

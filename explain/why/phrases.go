@@ -89,6 +89,9 @@ func (t *phrases) answer() string {
 	var parts []part
 	for i := range t.Causes {
 		c := &t.Causes[i]
+		if c.Low < minLow && c.Share < clearShare {
+			continue // it may be nothing
+		}
 		what := t.phrase(c)
 		if h := c.Holder; h != nil && h.Covered >= headline {
 			if c.Kind == LockWait && h.Evidence != ByCoincidence {
@@ -148,17 +151,20 @@ const (
 	preemptedShare = 0.05
 )
 
-// behind names the task that ran most while slow calls were preempted, or returns "".
+// behind names the task that ran for at least half of the time in which slow calls were preempted, or returns
+// "" if that is not known.
 func (t *phrases) behind() string {
 	if t.Preempted == nil || len(t.Preempted.Instead) == 0 {
 		return ""
 	}
 	i := &t.Preempted.Instead[0]
-	where := "behind"
-	if i.Share > 0.5 {
-		where = "mostly behind"
+	if i.Share < 0.5 {
+		return ", behind no single program"
 	}
-	return fmt.Sprintf(", %s %s (%s)", where, texttab.Printable(i.Task.Name), i.number())
+	if i.recorder() {
+		return ", mostly behind the recorder"
+	}
+	return fmt.Sprintf(", mostly behind %s (%s)", texttab.Printable(i.Task.Name), i.number())
 }
 
 // interruptedBy names the interrupt that took the most time in slow calls, or returns "".
@@ -177,6 +183,9 @@ func (t *phrases) interruptedBy() string {
 	}
 	return fmt.Sprintf(", %s %s", how, texttab.Printable(i.Task.InterruptLabel()))
 }
+
+// recorder reports whether a task writes the trace, or is the recorder's thread in the program.
+func (i *Instead) recorder() bool { return i.Task.Name == "xray" || i.Task.Name == "xray-ctl" }
 
 // number returns the process or thread ID of a task.
 func (i *Instead) number() string {
@@ -230,10 +239,14 @@ func (t *phrases) phrase(c *Cause) string {
 	case MoreCalls:
 		return fmt.Sprintf("it makes more calls of %s", name)
 	case NewPath:
+		text := fmt.Sprintf("it takes the path %s", name)
 		if c.Most != 0 {
-			return fmt.Sprintf("it takes the path %s, most of it in %s", name, t.label(c.Most))
+			text += fmt.Sprintf(", most of it in %s", t.label(c.Most))
 		}
-		return fmt.Sprintf("it takes the path %s", name)
+		if c.Blocked >= 0.5 {
+			text += fmt.Sprintf(", blocked for %s of that time", percent(c.Blocked))
+		}
+		return text
 	case LockWait, Wait:
 		if c.Most != 0 {
 			name = fmt.Sprintf("%s, in %s", name, t.label(c.Most))

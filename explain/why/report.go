@@ -29,7 +29,9 @@ type Report struct {
 	Causes               []Cause      // in order of their shares
 	Preempted            *Preempted   // nil if the trace has no off-CPU times
 	Interrupted          *Interrupted // nil if the trace has no interrupts
-	Rest                 float64      // share of the excess that is not in Preempted, Interrupted or Causes
+	// Rest is the share of the excess that is not in Preempted, Interrupted or Causes, and includes Suspects. All
+	// these shares are between 0 and 1, and add up to 1.
+	Rest float64
 	Meanwhile            *Holder      // what other threads did while Rest was lost; nil if nothing special
 	Suspects             []Suspect    // possible causes, not proven
 	Decomposition        []Part
@@ -211,13 +213,11 @@ func (e *explainer) report(d *durations, c *cohorts) *Report {
 // fill adds the results of the pass over paths.
 func (e *explainer) fill(r *Report, c *cohorts, ev *evidence, f found) {
 	kept := float64(len(ev.slow))
-	lost := ev.total + ev.foreignSum
-	r.Excess = lost / kept
+	r.Excess = (ev.total + ev.foreignSum) / kept
 	if ev.offCPU {
 		var interrupted *Interrupted
 		r.Preempted, interrupted = ev.apart()
 		r.Preempted.Instead = e.instead(ev.slow)
-		r.Rest -= r.Preempted.Share + r.Preempted.Recorder + interrupted.Share
 		if e.opts.Calls.Interrupts != nil {
 			r.Interrupted, interrupted.By = interrupted, e.interruptedBy(ev.slow)
 		}
@@ -233,14 +233,20 @@ func (e *explainer) fill(r *Report, c *cohorts, ev *evidence, f found) {
 			r.Decomposition = append(r.Decomposition, p)
 		}
 	}
+	for _, l := range ev.leads {
+		// A lock that nobody is known to hold may have been held by a thread that was preempted.
+		if l.named && l.waits == LockWait && f.holders[l] == nil && e.threads > 1 {
+			l.named, l.unheld = false, true
+		}
+	}
 	r.Suspects = ev.suspects()
 	for _, l := range ev.leads {
 		if l.named {
-			r.Rest -= l.share * ev.total / lost
 			r.Causes = append(r.Causes, e.cause(l, c, ev, &f))
 		}
 	}
 	r.Meanwhile = f.rest
+	r.bound()
 	r.link()
 	if len(r.Causes) > 0 {
 		return
@@ -250,6 +256,45 @@ func (e *explainer) fill(r *Report, c *cohorts, ev *evidence, f found) {
 		all[i] = i
 	}
 	r.Exemplars = ev.exemplars(all, ev.excess, &c.middle)
+}
+
+// bound makes all shares at least 0 and their sum, with the rest, 1. What slow calls gained elsewhere is
+// taken from all losses in proportion.
+func (r *Report) bound() {
+	var shares []*float64
+	for i := range r.Causes {
+		shares = append(shares, &r.Causes[i].Share)
+	}
+	for i := range r.Suspects {
+		shares = append(shares, &r.Suspects[i].Share)
+	}
+	if r.Preempted != nil {
+		shares = append(shares, &r.Preempted.Share, &r.Preempted.Recorder)
+	}
+	if r.Interrupted != nil {
+		shares = append(shares, &r.Interrupted.Share)
+	}
+	lost := 0.0
+	for _, x := range shares {
+		*x = max(0, *x)
+		lost += *x
+	}
+	scale := 1 / max(1, lost)
+	for _, x := range shares {
+		*x *= scale
+	}
+	within := func(x float64) float64 { return min(1, max(0, x*scale)) }
+	for i := range r.Causes {
+		c := &r.Causes[i]
+		c.Low, c.High = min(c.Share, within(c.Low)), max(c.Share, within(c.High))
+		for j := range c.Paths {
+			c.Paths[j].Share = min(c.Share, within(c.Paths[j].Share))
+		}
+	}
+	r.Rest = max(0, 1-lost*scale)
+	for i := range r.Suspects {
+		r.Rest += r.Suspects[i].Share
+	}
 }
 
 // link finds the causes that make the holders of other causes slow.

@@ -31,11 +31,12 @@ const (
 	Disturbance              // interrupts, page faults and the like may have been the reason
 	Variation                // usual calls differ nearly as much
 	Few                      // too few slow calls are due to it
+	Unheld                   // the trace does not show who held the lock
 )
 
 // String returns the name of the doubt in JSON.
 func (d Doubt) String() string {
-	return [...]string{"preemption", "disturbance", "variation", "few calls"}[d]
+	return [...]string{"preemption", "disturbance", "variation", "few calls", "no holder"}[d]
 }
 
 // suspicious is the minimum share of the excess of a suspect.
@@ -49,7 +50,7 @@ const maxDoubt = 0.05
 func (e *evidence) suspects() (list []Suspect) {
 	for _, l := range e.leads {
 		share := l.share * e.total / (e.total + e.foreignSum)
-		if l.named || share < suspicious && !(l.share >= suspicious && e.isAlone(l)) || len(l.dominated) == 0 {
+		if l.named || share < suspicious && !(l.share >= suspicious && e.isAlone(l)) && !e.recurs(l) || len(l.dominated) == 0 {
 			continue
 		}
 		s := Suspect{Kind: l.kind, Func: l.fn, Share: share, Dominates: len(l.dominated), Doubt: e.doubt(l)}
@@ -66,8 +67,16 @@ func (e *evidence) suspects() (list []Suspect) {
 	return list
 }
 
+// recurs reports whether so many slow calls lose far more to a lead than usual calls vary that a disturbance
+// elsewhere, however long, does not make it noise.
+func (e *evidence) recurs(l *lead) bool {
+	return e.offCPU && l.share >= clearShare && len(l.dominated) >= enough && e.lossOf(l) > farBeyond*e.spread
+}
+
 func (e *evidence) doubt(l *lead) Doubt {
 	switch {
+	case l.unheld:
+		return Unheld
 	case !e.enough(l):
 		return Few
 	case e.offCPU && !e.exceeds(l), !e.byChance(l):
@@ -99,6 +108,8 @@ func (t *phrases) suspicion(s *Suspect) string {
 			are = "is"
 		}
 		text += fmt.Sprintf("only %d of the slow calls %s due to it.", s.Dominates, are)
+	case Unheld:
+		text += "the trace does not show which thread held the lock. It may have been preempted."
 	case Variation:
 		text += "usual calls differ nearly as much."
 	case Disturbance:

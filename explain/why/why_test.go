@@ -2,6 +2,7 @@ package why_test
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -573,7 +574,75 @@ func TestPartsSumToTheExcess(t *testing.T) {
 		if math.Abs(all-want) > 1e-6 || math.Abs(r.Excess-want) > 1e-6 {
 			rt.Fatalf("got a sum of parts %v and excess %v, want the difference of means %v", all, r.Excess, want)
 		}
+		checkShares(rt, r)
 	})
+}
+
+// checkShares fails unless all shares are between 0 and 1 and add up to 1 with the rest, and so does JSON.
+func checkShares(t interface{ Fatalf(string, ...any) }, r *why.Report) {
+	all := 0.0
+	add := func(what string, x float64) {
+		if !(x >= 0 && x <= 1+1e-9) {
+			t.Fatalf("%s has a share of %v", what, x)
+		}
+		all += x
+	}
+	for i := range r.Causes {
+		c := &r.Causes[i]
+		add(fmt.Sprintf("cause %d", i+1), c.Share)
+		if c.Low < 0 || c.Low > c.Share || c.High < c.Share || c.High > 1 {
+			t.Fatalf("cause %d has an interval from %v to %v, and a share of %v", i+1, c.Low, c.High, c.Share)
+		}
+		if h := c.Holder; h != nil && !(h.Covered >= 0 && h.Covered <= 1 && h.SelfShare >= 0 && h.SelfShare <= 1) {
+			t.Fatalf("cause %d has a holder with shares beyond 1: %+v", i+1, h)
+		}
+	}
+	if p := r.Preempted; p != nil {
+		add("preempted", p.Share)
+		add("the recorder", p.Recorder)
+	}
+	if in := r.Interrupted; in != nil {
+		add("interrupted", in.Share)
+	}
+	suspected := 0.0
+	for i := range r.Suspects {
+		suspected += r.Suspects[i].Share
+	}
+	if suspected > r.Rest+1e-9 {
+		t.Fatalf("suspects have %v of a rest of %v", suspected, r.Rest)
+	}
+	add("the rest", r.Rest)
+	if math.Abs(all-1) > 1e-9 {
+		t.Fatalf("shares add up to %v: %+v", all, r)
+	}
+}
+
+// A retry that fails at once does not cost what a usual call costs.
+func TestCheapRetries(t *testing.T) {
+	p := newProgram(2)
+	p.requests(3000, func(t *thread, i int) {
+		t.call(query, 300, func() { t.call(row, 6700) })
+		if !slowAt(i) {
+			return
+		}
+		t.call(query, 300, func() {
+			for range 100 {
+				t.call(row, 400)
+			}
+			t.call(rebuild, 60_000)
+		})
+	})
+	r := explain(t, p, options())
+	checkShares(t, r)
+	more := 0.0
+	for _, d := range r.Decomposition {
+		if d.Path[len(d.Path)-1] == row {
+			more += d.More
+		}
+	}
+	if more < 35_000 || more > 60_000 {
+		t.Errorf("100 more calls of about 0.45 us cost %.0f ns", more)
+	}
 }
 
 func TestShardingChangesNothing(t *testing.T) {
