@@ -235,7 +235,7 @@ func (e *explainer) fill(r *Report, c *cohorts, ev *evidence, f found) {
 	}
 	for _, l := range ev.leads {
 		// A lock that nobody is known to hold may have been held by a thread that was preempted.
-		if l.named && l.waits == LockWait && f.holders[l] == nil && e.threads > 1 {
+		if l.named && ev.offCPU && l.waits == LockWait && l.share < halfOfLoss && f.holders[l] == nil {
 			l.named, l.unheld = false, true
 		}
 	}
@@ -257,6 +257,9 @@ func (e *explainer) fill(r *Report, c *cohorts, ev *evidence, f found) {
 	}
 	r.Exemplars = ev.exemplars(all, ev.excess, &c.middle)
 }
+
+// halfOfLoss is the share of the excess from which a wait for a lock is a cause even if nobody is known to hold it.
+const halfOfLoss = 0.5
 
 // bound makes all shares at least 0 and their sum, with the rest, 1. What slow calls gained elsewhere is
 // taken from all losses in proportion.
