@@ -22,7 +22,7 @@ type rootFinder struct {
 	span  span
 	funcs map[reader.FuncID]*rootSample
 	small [1 << 12]*rootSample // the same for small IDs, for speed
-	held  int64                     // bytes of the values that samples have counted
+	held  int64                // bytes of the values that samples have counted
 }
 
 // Held implements [calls.Holder]. A sample keeps its first values as they are.

@@ -156,8 +156,8 @@ type holds struct {
 	role    func(reader.FuncID) Role
 	unlocks bool // functions with sleds release locks
 	roles   []Role
-	threads [][]hold // by Batch.Index, in the order in which the locks were taken
-	inner   []uint64 // by Batch.Index: the latest start of a call with a role that has ended
+	threads [][]hold              // by Batch.Index, in the order in which the locks were taken
+	inner   []uint64              // by Batch.Index: the latest start of a call with a role that has ended
 	covered map[coveredGap][]span // several threads may hold a lock at once
 	spent   map[blamedInside]int64
 }

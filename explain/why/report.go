@@ -31,12 +31,12 @@ type Report struct {
 	Interrupted          *Interrupted // nil if the trace has no interrupts
 	// Rest is the share of the excess that is not in Preempted, Interrupted or Causes, and includes Suspects. All
 	// these shares are between 0 and 1, and add up to 1.
-	Rest float64
-	Meanwhile            *Holder      // what other threads did while Rest was lost; nil if nothing special
-	Suspects             []Suspect    // possible causes, not proven
-	Decomposition        []Part
-	Exemplars            []Exemplar // typical slow calls, if no cause is named
-	Warnings             []string
+	Rest          float64
+	Meanwhile     *Holder   // what other threads did while Rest was lost; nil if nothing special
+	Suspects      []Suspect // possible causes, not proven
+	Decomposition []Part
+	Exemplars     []Exemplar // typical slow calls, if no cause is named
+	Warnings      []string
 	// Origins are those of the options.
 	Origins []Origin
 }
