@@ -19,7 +19,13 @@ import (
 	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
-func TestMain(m *testing.M) { elftest.Main(m) }
+func TestMain(m *testing.M) {
+	status := elftest.Tests{M: m}.Run()
+	if dir, err := remembering(); err == nil {
+		os.RemoveAll(dir)
+	}
+	os.Exit(status)
+}
 
 // emptyCache sets the user's cache directory to an empty folder.
 func emptyCache(t *testing.T) string {
@@ -27,6 +33,45 @@ func emptyCache(t *testing.T) string {
 	dir := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", dir)
 	return dir
+}
+
+// remembering is the folder of a compiler "cc" that compiles a runtime once, without optimization, however
+// often tests build it: when a command comes again, it copies the output. TestMain removes the folder.
+var remembering = sync.OnceValues(func() (string, error) {
+	real, err := exec.LookPath("cc")
+	if err != nil {
+		return "", err
+	}
+	dir, err := os.MkdirTemp("", "remembering")
+	if err != nil {
+		return "", err
+	}
+	// Commands run in the folder of the sources or below it, and name their files relative to it.
+	script := `#!/bin/sh
+previous=
+output=
+for argument; do
+	[ "$previous" = -o ] && output=$argument
+	previous=$argument
+done
+[ "$output" ] || exec REAL "$@"
+known=DIR/$(echo "${PWD##*/} $*" | cksum | tr ' ' -)
+[ -e $known ] || { REAL "$@" -O0 && cp "$output" $known.$$ && mv $known.$$ $known; } || exit
+cp $known "$output"
+`
+	script = strings.NewReplacer("REAL", real, "DIR", dir).Replace(script)
+	return dir, os.WriteFile(filepath.Join(dir, "cc"), []byte(script), 0o700)
+})
+
+// rememberingCompiler returns the path of the compiler of remembering.
+func rememberingCompiler(t *testing.T) string {
+	t.Helper()
+	testenv.Need(t, "sh", "cc", "ar")
+	dir, err := remembering()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, "cc")
 }
 
 // Programs that root starts may change their user and execute others, which need the recorder.
@@ -49,8 +94,8 @@ func TestAllUsersCanReadRootsRecorder(t *testing.T) {
 
 // What others can write is not loaded, and what is damaged is built again.
 func TestCompiledRecorderIsChecked(t *testing.T) {
-	testenv.Need(t, "cc", "ar")
 	testenv.NeedOtherUsers(t)
+	t.Setenv("CC", rememberingCompiler(t))
 	old := syscall.Umask(0o002)
 	defer syscall.Umask(old)
 	cache := emptyCache(t)
@@ -112,11 +157,11 @@ func TestCompiledRecorderIsChecked(t *testing.T) {
 }
 
 func TestBuildIsDoneOnceForManyAtOnce(t *testing.T) {
-	testenv.Need(t, "sh", "cc", "ar")
+	remembering := rememberingCompiler(t)
 	cache := emptyCache(t)
 	compiled := filepath.Join(t.TempDir(), "compiled")
 	cc := filepath.Join(t.TempDir(), "cc")
-	if err := os.WriteFile(cc, []byte("#!/bin/sh\necho \"$@\" >>"+compiled+"\nexec cc \"$@\" -O0 # which takes less time\n"), 0o777); err != nil {
+	if err := os.WriteFile(cc, []byte("#!/bin/sh\necho \"$@\" >>"+compiled+"\nexec "+remembering+" \"$@\"\n"), 0o777); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("CC", cc)
@@ -176,7 +221,7 @@ func TestBuildIsDoneOnceForManyAtOnce(t *testing.T) {
 // A new recorder makes room: others go if nobody has used them for long, but the newest few, and those that a
 // process has mapped, stay.
 func TestUnusedRecordersAreRemoved(t *testing.T) {
-	testenv.Need(t, "cc", "ar")
+	t.Setenv("CC", rememberingCompiler(t))
 	cache := filepath.Join(emptyCache(t), "xray")
 	days := func(n int) time.Time { return time.Now().Add(-time.Duration(n) * 24 * time.Hour) }
 	folders := []struct {
@@ -308,9 +353,9 @@ func TestBuildWithoutCompiler(t *testing.T) {
 // Without a compiler, Build returns an earlier build of a default compiler, but not one of a compiler
 // that the user named.
 func TestBuildFromCacheAlone(t *testing.T) {
-	testenv.Need(t, "cc", "ar")
+	remembering := rememberingCompiler(t)
 	emptyCache(t)
-	path := os.Getenv("PATH")
+	path := filepath.Dir(remembering) + string(filepath.ListSeparator) + os.Getenv("PATH")
 	for _, cc := range []string{"cc", ""} {
 		t.Setenv("CC", "")
 		t.Setenv("PATH", path)
