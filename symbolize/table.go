@@ -203,6 +203,10 @@ func (t *Table) Map() *Map { return t.m }
 // Object describes the file.
 func (t *Table) Object() Object { return t.object }
 
+// Binary returns the ELF file of the table with its debug files, or nil if there is none. It is valid until
+// [Table.Close].
+func (t *Table) Binary() *debuginfo.Binary { return t.debug }
+
 // Refused calls [debuginfo.Binary.Refused]. It returns nil if the table has no binary.
 func (t *Table) Refused() []error {
 	if t == nil || t.debug == nil {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
-	"github.com/xray-tools/xray/internal/fileio"
 	"github.com/xray-tools/xray/report"
 	"github.com/xray-tools/xray/report/label"
 	"github.com/xray-tools/xray/symbolize"
@@ -124,16 +123,14 @@ func (a *app) coverage(path string, opts symbolize.Options, output *session.Outp
 	}
 	defer table.Close()
 	a.warnOfMoved(path, table.Map())
-	file, size, err := fileio.OpenRegular(path)
-	if err != nil {
-		return err
+	if table.Binary() == nil {
+		return fmt.Errorf("%s: coverage needs the binary itself, not a map", path)
 	}
-	defer file.Close()
 	name := demangle.Name
 	if opts.Style == symbolize.Mangled {
 		name = func(linkage string) string { return linkage }
 	}
-	found, err := coverage.Read(file, size, table.Map().Sleds, name)
+	found, err := coverage.Read(table.Binary(), table.Map().Sleds, name)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}

@@ -4,11 +4,9 @@ package coverage
 
 import (
 	"cmp"
-	"debug/dwarf"
 	"debug/elf"
 	"errors"
 	"fmt"
-	"io"
 	"regexp"
 	"slices"
 
@@ -84,41 +82,30 @@ type Report struct {
 // thresholds are the thresholds in Choices.
 var thresholds = []uint64{1, 5, 10, 20, 50, 100, 200, 500, 1000}
 
-// Read reads an ELF file of this size with these sleds. name converts a linkage name to a name.
-func Read(in io.ReaderAt, size int64, sleds []symbolize.Sled, name func(string) string) (r *Report, err error) {
-	err = debuginfo.Guard(func() error {
-		r, err = read(in, size, sleds, name)
-		return err
-	})
-	return r, err
-}
-
-func read(in io.ReaderAt, size int64, sleds []symbolize.Sled, name func(string) string) (*Report, error) {
-	file, err := elf.NewFile(in)
-	if err != nil {
-		return nil, err
-	}
-	if file.Type == elf.ET_REL {
+// Read describes a binary with these sleds. name converts a linkage name to a name.
+func Read(b *debuginfo.Binary, sleds []symbolize.Sled, name func(string) string) (*Report, error) {
+	if b.ELF().Relocatable() {
 		return nil, errors.New("functions of object files have no addresses yet: pass the linked program or shared object")
 	}
-	b := &binary{file: file, sleds: make(map[uint64][]symbolize.Sled), name: name}
+	in := &binary{Binary: b, machine: b.ELF().Header().Machine, sleds: make(map[uint64][]symbolize.Sled), name: name}
 	for _, s := range sleds {
-		b.sleds[s.Function] = append(b.sleds[s.Function], s)
+		in.sleds[s.Function] = append(in.sleds[s.Function], s)
 	}
-	if err := b.findFunctions(); err != nil {
+	if err := in.findFunctions(); err != nil {
 		return nil, err
 	}
-	if err := b.findUnits(size); err != nil {
+	if err := in.findUnits(); err != nil {
 		return nil, fmt.Errorf("debug information: %w", err)
 	}
-	r := b.report()
-	r.FileBytes = uint64(size)
+	r := in.report()
+	r.FileBytes = uint64(b.ELF().Size())
 	return r, nil
 }
 
 // binary is a file that is being read.
 type binary struct {
-	file      *elf.File
+	*debuginfo.Binary
+	machine   elf.Machine
 	sleds     map[uint64][]symbolize.Sled // by function
 	functions []function                  // by address
 	units     map[string]bool             // whether any function of it has sleds
@@ -138,44 +125,23 @@ type function struct {
 	excluded bool // no threshold would give it sleds
 }
 
-// findFunctions lists the functions of the symbol table, each address once, and looks at their code.
-func (b *binary) findFunctions() error {
-	symbols, err := b.file.Symbols()
-	if errors.Is(err, elf.ErrNoSymbols) {
-		symbols, err = b.file.DynamicSymbols()
-	}
-	if err != nil {
-		return fmt.Errorf("no symbol table: %w", err)
-	}
-	seen := make(map[uint64]bool)
-	for _, s := range symbols {
-		if elf.ST_TYPE(s.Info) != elf.STT_FUNC || s.Size == 0 || seen[s.Value] || int(s.Section) >= len(b.file.Sections) {
-			continue
-		}
-		section := b.file.Sections[s.Section]
-		if section.Flags&elf.SHF_EXECINSTR == 0 {
-			continue
-		}
-		seen[s.Value] = true
-		f := function{linkage: s.Name, address: s.Value, size: s.Size}
-		f.shape = shapeOf(b.file.Machine, b.code(section, &f), f.address, b.sleds[f.address])
-		b.functions = append(b.functions, f)
-	}
-	slices.SortFunc(b.functions, func(x, y function) int { return cmp.Compare(x.address, y.address) })
-	return nil
-}
-
-// maxFunction limits how much of a function's code is examined. Longer functions are
+// maxFunction limits how much of a function's code is examined, in bytes. Longer functions are
 // instrumented.
 const maxFunction = 1 << 20
 
-func (b *binary) code(section *elf.Section, f *function) []byte {
-	if f.address < section.Addr || f.address-section.Addr >= section.Size || section.Type == elf.SHT_NOBITS || section.Flags&elf.SHF_COMPRESSED != 0 {
-		return nil
+// findFunctions lists the functions of the symbol table, and looks at their code.
+func (b *binary) findFunctions() error {
+	symbols, found, err := b.CodeSymbols()
+	if err != nil || !found {
+		return fmt.Errorf("no symbol table: %w", cmp.Or(err, elf.ErrNoSymbols))
 	}
-	code := make([]byte, min(f.size, section.Size-(f.address-section.Addr), maxFunction))
-	n, _ := section.ReadAt(code, int64(f.address-section.Addr))
-	return code[:n]
+	code := debuginfo.NewCode(b.ELF())
+	for _, s := range symbols {
+		f := function{linkage: s.Linkage, address: s.Address, size: s.Size}
+		f.shape = shapeOf(b.machine, code.At(s.Address, int(min(s.Size, maxFunction))), s.Address, b.sleds[s.Address])
+		b.functions = append(b.functions, f)
+	}
+	return nil
 }
 
 // find returns the function at an address, or nil.
@@ -189,29 +155,22 @@ func (b *binary) find(address uint64) *function {
 
 // findUnits reads from the debug information to which compilation unit each function belongs, and
 // which functions exist only inside others.
-func (b *binary) findUnits(size int64) error {
+func (b *binary) findUnits() error {
 	b.units = make(map[string]bool)
-	var limit debuginfo.UnpackLimit
-	if err := limit.CheckSections(b.file, size); err != nil {
-		return err
+	seen := make(map[string]bool)
+	for i := range b.functions {
+		seen[b.functions[i].linkage] = true
 	}
-	data, err := b.file.DWARF()
-	if err != nil {
-		return nil // there is none, or of a kind that cannot be read
-	}
-	scan := unitScan{binary: b, out: make(map[dwarf.Offset]bool), abstract: make(map[dwarf.Offset]string)}
-	r := data.Reader()
-	for {
-		e, err := r.Next()
-		if err != nil {
-			return err
+	err := b.UnitFunctions(func(u debuginfo.UnitFunction) {
+		if u.Inlined == "" {
+			if f := b.find(u.Address); f != nil {
+				f.hasUnit, f.unit = true, u.Unit
+			}
+		} else if !seen[u.Inlined] {
+			seen[u.Inlined] = true
+			b.inlined = append(b.inlined, Function{Name: b.name(u.Inlined), Unit: u.Unit, Reason: Inlined})
 		}
-		if e == nil {
-			break
-		}
-		scan.entry(e)
-	}
-	scan.finish(r)
+	})
 	for i := range b.functions {
 		f := &b.functions[i]
 		b.anyUnit = b.anyUnit || f.hasUnit
@@ -219,84 +178,7 @@ func (b *binary) findUnits(size int64) error {
 			b.units[f.unit] = true
 		}
 	}
-	return nil
-}
-
-// unitScan reads the entries of all units.
-type unitScan struct {
-	*binary
-	unit     string
-	abstract map[dwarf.Offset]string // functions that are inlined somewhere: their linkage names
-	out      map[dwarf.Offset]bool   // those that also have code of their own
-}
-
-func (s *unitScan) entry(e *dwarf.Entry) {
-	switch e.Tag {
-	case dwarf.TagCompileUnit:
-		s.unit, _ = e.Val(dwarf.AttrName).(string)
-	case dwarf.TagSubprogram:
-		origin, isCopy := e.Val(dwarf.AttrAbstractOrigin).(dwarf.Offset)
-		if low, ok := e.Val(dwarf.AttrLowpc).(uint64); ok {
-			if f := s.find(low); f != nil {
-				f.hasUnit, f.unit = true, s.unit
-			}
-			if isCopy {
-				s.out[origin] = true
-			}
-		} else if _, ok := e.Val(dwarf.AttrRanges).(int64); ok && isCopy {
-			s.out[origin] = true
-		}
-	case dwarf.TagInlinedSubroutine:
-		if origin, ok := e.Val(dwarf.AttrAbstractOrigin).(dwarf.Offset); ok {
-			if _, ok := s.abstract[origin]; !ok {
-				s.abstract[origin] = s.unit
-			}
-		}
-	}
-}
-
-// finish names the functions that exist only inside others.
-func (s *unitScan) finish(r *dwarf.Reader) {
-	defined := make(map[string]bool)
-	for i := range s.functions {
-		defined[s.functions[i].linkage] = true
-	}
-	seen := make(map[string]bool)
-	for origin, unit := range s.abstract {
-		if s.out[origin] {
-			continue
-		}
-		if linkage := linkageOf(r, origin); linkage != "" && !defined[linkage] && !seen[linkage] {
-			seen[linkage] = true
-			s.inlined = append(s.inlined, Function{Name: s.name(linkage), Unit: unit, Reason: Inlined})
-		}
-	}
-}
-
-// linkageOf returns the linkage name of a function, which may be that of its declaration.
-func linkageOf(r *dwarf.Reader, at dwarf.Offset) string {
-	name := ""
-	for range 3 {
-		r.Seek(at)
-		e, err := r.Next()
-		if err != nil || e == nil {
-			return name
-		}
-		if linkage, ok := e.Val(dwarf.AttrLinkageName).(string); ok {
-			return linkage
-		}
-		if plain, ok := e.Val(dwarf.AttrName).(string); ok && name == "" {
-			name = plain
-		}
-		next, ok := e.Val(dwarf.AttrSpecification).(dwarf.Offset)
-		if !ok {
-			if next, ok = e.Val(dwarf.AttrAbstractOrigin).(dwarf.Offset); !ok {
-				return name
-			}
-		}
-		at = next
-	}
-	return name
+	return err
 }
 
 // report builds the report.
@@ -308,9 +190,9 @@ func (b *binary) report() *Report {
 			r.Always++
 		}
 	}
-	for _, s := range b.file.Sections {
-		if s.Name == "xray_instr_map" || s.Name == "xray_fn_idx" {
-			r.TableBytes += s.Size
+	for _, name := range []string{"xray_instr_map", "xray_fn_idx"} {
+		for _, s := range b.ELF().SectionsNamed(name) {
+			r.TableBytes += s.Size()
 		}
 	}
 	counted := false
@@ -412,7 +294,7 @@ func (b *binary) choose(r *Report) {
 			if n == 0 {
 				n = 1 + f.ends
 			}
-			c.Bytes += n * (sledSize(b.file.Machine) + perSled)
+			c.Bytes += n * (sledSize(b.machine) + perSled)
 		}
 		r.Choices = append(r.Choices, c)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/symbolize"
+	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
 // source has functions of many lengths, with and without loops, and one of each special kind.
@@ -64,16 +65,7 @@ func readReport(t *testing.T, path string) *Report {
 		t.Fatal(err)
 	}
 	defer table.Close()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := Read(f, info.Size(), table.Map().Sleds, func(s string) string { return s })
+	r, err := Read(table.Binary(), table.Map().Sleds, func(s string) string { return s })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,6 +144,23 @@ func TestWithoutDebugInformation(t *testing.T) {
 	}
 }
 
+// The report is the same if the symbols and the debug information are in other files.
+func TestDebugInformationElsewhere(t *testing.T) {
+	want := ours(readReport(t, build(t, 40, "-g")))
+	if diff := cmp.Diff(want, ours(readReport(t, build(t, 40, "-g", "-gsplit-dwarf")))); diff != "" {
+		t.Errorf("in .dwo files: %s", diff)
+	}
+	stripped := build(t, 40, "-g")
+	for _, args := range [][]string{{"--only-keep-debug", stripped, stripped + ".debug"}, {"--strip-all", "--add-gnu-debuglink=" + stripped + ".debug", stripped}} {
+		if out, err := exec.Command("objcopy", args...).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	if diff := cmp.Diff(want, ours(readReport(t, stripped))); diff != "" {
+		t.Errorf("in a debug file: %s", diff)
+	}
+}
+
 func FuzzRead(f *testing.F) {
 	data, err := os.ReadFile("../../testdata/kvserver")
 	if err != nil {
@@ -163,7 +172,16 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, at uint32, patch []byte) {
 		damaged := slices.Clone(data)
 		copy(damaged[int(at)%len(damaged):], patch)
-		r, err := Read(bytes.NewReader(damaged), int64(len(damaged)), nil, func(s string) string { return s })
+		e, err := debuginfo.NewELF(bytes.NewReader(damaged), int64(len(damaged)))
+		if err != nil {
+			return
+		}
+		b, err := debuginfo.NewBinary(e, "", nil, debuginfo.Options{})
+		if err != nil {
+			return
+		}
+		defer b.Close()
+		r, err := Read(b, nil, func(s string) string { return s })
 		if err == nil && len(r.Without) > 1<<20 {
 			t.Errorf("%d functions in %d bytes", len(r.Without), len(damaged))
 		}

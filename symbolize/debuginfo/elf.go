@@ -153,6 +153,9 @@ func NewELF(r io.ReaderAt, size int64) (*ELF, error) {
 	return o, o.layOut()
 }
 
+// Size returns the bytes of the file.
+func (o *ELF) Size() int64 { return o.size }
+
 // Header returns the header of the file.
 func (o *ELF) Header() elf.FileHeader { return o.f.FileHeader }
 
@@ -329,6 +332,9 @@ func (s *Section) unpack() (io.Reader, error) {
 	}
 	return zlib.NewReader(io.NewSectionReader(s.o.r, int64(s.s.Offset+zdebugHeader), int64(s.s.FileSize-zdebugHeader)))
 }
+
+// Size returns the bytes of the section, as they are in memory.
+func (s *Section) Size() uint64 { return s.s.Size }
 
 // Address returns the address of the section in memory.
 func (s *Section) Address() uint64 { return s.o.base[s.index] }

@@ -103,15 +103,18 @@ func (u *unit) entryFor(r role, c *cursor, at uint64, e *die) bool {
 
 // eachFunction reads the entries of functions with code into e and calls f, until f returns
 // false. It stops at damage.
-func (u *unit) eachFunction(e *die, f func(e *die) bool) {
+func (u *unit) eachFunction(e *die, f func(e *die) bool) { u.eachWithRole(roleFunction, e, f) }
+
+// eachWithRole is eachFunction for the entries that have one of the roles.
+func (u *unit) eachWithRole(r role, e *die, f func(e *die) bool) {
 	t := u.abbreviations()
 	for at := 0; ; {
-		start, ok := t.seek(roleFunction, u.data, at, u.unitKind)
+		start, ok := t.seek(r, u.data, at, u.unitKind)
 		if !ok {
 			return
 		}
 		c := cursor{b: u.data[start:], order: u.d.o.f.ByteOrder}
-		if !u.entryFor(roleFunction, &c, u.first+uint64(start), e) || !f(e) {
+		if !u.entryFor(r, &c, u.first+uint64(start), e) || !f(e) {
 			return
 		}
 		at = len(u.data) - len(c.b)
@@ -211,6 +214,19 @@ func (e *die) attribute(name uint16) *value {
 
 // refer returns the entry that a reference points to.
 func (u *unit) refer(v value) (*unit, die, bool) {
+	to, at, ok := u.resolve(v)
+	if !ok {
+		return nil, die{}, false
+	}
+	c := cursor{b: to.data[at-to.first:], order: to.d.o.f.ByteOrder}
+	var e die
+	ok = to.entry(&c, at, &e)
+	return to, e, ok && e.tag != 0
+}
+
+// resolve returns the unit and the offset that a reference points to. The data of the unit is in
+// memory then.
+func (u *unit) resolve(v value) (*unit, uint64, bool) {
 	to, at := u, v.n
 	switch v.form {
 	case formRef1, formRef2, formRef4, formRef8, formRefUdata:
@@ -222,15 +238,12 @@ func (u *unit) refer(v value) (*unit, die, bool) {
 			to = u.d.alt.unitAt(at)
 		}
 	default:
-		return nil, die{}, false
+		return nil, 0, false
 	}
 	if to == nil || at < to.first || at >= to.end || to.load() != nil {
-		return nil, die{}, false
+		return nil, 0, false
 	}
-	c := cursor{b: to.data[at-to.first:], order: to.d.o.f.ByteOrder}
-	var e die
-	ok := to.entry(&c, at, &e)
-	return to, e, ok && e.tag != 0
+	return to, at, true
 }
 
 // function returns the linkage name of the function of an entry, or if there is none, its name

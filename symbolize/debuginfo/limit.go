@@ -1,10 +1,8 @@
 package debuginfo
 
 import (
-	"debug/elf"
 	"fmt"
 	"os"
-	"strings"
 	"sync"
 
 	"github.com/xray-tools/xray/internal/fileio"
@@ -59,21 +57,6 @@ func (l *UnpackLimit) check(section string, size uint64, hold bool) error {
 	}
 	if hold {
 		l.held += size
-	}
-	return nil
-}
-
-// CheckSections returns an error if unpacking all compressed sections of a file of this size would
-// exceed the limit. It is for files that debug/elf reads.
-func (l *UnpackLimit) CheckSections(f *elf.File, size int64) error {
-	l.add(size)
-	for _, s := range f.Sections {
-		if s.Flags&elf.SHF_COMPRESSED == 0 && !strings.HasPrefix(s.Name, ".zdebug") {
-			continue
-		}
-		if err := l.check(s.Name, s.Size, true); err != nil {
-			return err
-		}
 	}
 	return nil
 }
