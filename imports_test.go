@@ -22,6 +22,7 @@ var floors = [][]string{
 	{"sched", "tables", "internal/tracetext", "symbolize/source", "explain/invocation", "explain/machines", "recorder/ring"},
 	{"report/label", "recorder/build"},
 	{"report", "recorder/core", "recorder/client"},
+	{"explain/locks"},
 	{"account", "graph", "stack", "explain", "convert", "tables/sql", "tables/parquet", "tables/summary", "symbolize/coverage", "recorder/exclude", "recorder/budget"},
 	{"recorder/observe", "recorder/live"},
 	{"cmd/xray/internal/cli", "cmd/xray/internal/llvmxray/llvmargs", "cmd/xray/internal/tui"},
@@ -33,7 +34,7 @@ var floors = [][]string{
 }
 
 // programs are the floors from here on. Only they, and folders in system, use files, standard streams and exit codes.
-const programs = 9
+const programs = 10
 
 var system = []string{"internal", "reader", "symbolize", "sched/kernel", "recorder/attach", "recorder/build", "recorder/budget", "recorder/client", "recorder/core", "recorder/live", "recorder/observe", "recorder/proc", "tables/sql"}
 

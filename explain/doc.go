@@ -18,7 +18,7 @@
 //	invocation   calls of the root, and what the calls inside them have
 //	machines     traces of several machines as one trace
 //
-// The analyses do not import each other. slowest, shapes, requests and why look at invocations:
+// The analyses do not import each other, but why takes the names of lock functions from locks. slowest, shapes, requests and why look at invocations:
 // the outermost calls of a function that the user names. The packages account, graph and
 // stack, beside this one, sum up all calls instead.
 package explain

@@ -132,7 +132,7 @@ func (c *excluding) options(s *session.Session) (exclude.Options, string, error)
 	if err != nil {
 		return opts, "", err
 	}
-	role, err := c.waits.roles(s)
+	role, err := c.waits.roles(s.Names)
 	if err != nil {
 		return opts, "", err
 	}

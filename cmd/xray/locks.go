@@ -1,8 +1,7 @@
 package main
 
 import (
-	"regexp"
-	"strings"
+	"cmp"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -10,6 +9,7 @@ import (
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/explain/locks"
+	"github.com/xray-tools/xray/explain/why"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"
@@ -58,7 +58,7 @@ func (c *lockReport) run(s *session.Session) error {
 		Wakers: sched.NewLogs(s.Trace),
 	}
 	var err error
-	if opts.Function, err = c.which.functions(s); err != nil {
+	if opts.Function, err = c.which.functions(s.Names); err != nil {
 		return err
 	}
 	var found *locks.Report
@@ -81,21 +81,7 @@ func (c *lockReport) run(s *session.Session) error {
 
 // namesOfLocks returns how reports name locks.
 func namesOfLocks(s *session.Session) label.Locks {
-	lock, guard := regexp.MustCompile(lockNames), regexp.MustCompile(`^std::(lock_guard|unique_lock|shared_lock)\b.*::(lock_guard|unique_lock|shared_lock)$`)
-	members := symbolize.NewMembers(func(name string) int {
-		f, ok := locks.Libc(name)
-		switch {
-		case ok && (f.Role == locks.Lock || f.Role == locks.TryLock), !ok && lock.MatchString(name):
-			return 1
-		case guard.MatchString(name):
-			return 2
-		}
-		return 0
-	})
-	return label.Locks{
-		Variable: s.DataAt,
-		Member:   func(taker reader.FuncID) string { return members.Passed(s.Names, taker) },
-	}
+	return label.Locks{Variable: s.DataAt, Member: locks.Members(s.Names)}
 }
 
 // leastPaths is the minimum number of call paths to show for a lock, if it has that many.
@@ -112,82 +98,37 @@ func lockPaths(s *session.Session) int { return (s.MaxPaths + lockPathCost - 1) 
 type lockFlags struct{ lock, unlock, cond string }
 
 func (f *lockFlags) add(flags *pflag.FlagSet) {
-	addNames(flags, &f.lock, "lock", lockNames, "treat functions that match `REGEXP` as taking a lock")
-	addNames(flags, &f.unlock, "unlock", unlockNames, "treat functions that match `REGEXP` as releasing a lock")
-	addNames(flags, &f.cond, "cond", condNames, "treat functions that match `REGEXP` as condition waits, which release the lock while they wait")
+	flags.StringVar(&f.lock, "lock", "", "treat functions that match `REGEXP` as taking a lock")
+	addUnlock(flags, &f.unlock)
+	flags.StringVar(&f.cond, "cond", "", "treat functions that match `REGEXP` as condition waits, which release the lock while they wait")
 }
 
-// Suffixes of names: functions that take a lock only if it is free, and functions that take a
-// shared lock.
-const (
-	tryNames    = `(^|[^A-Za-z])[Tt]ry_?([Ll]ock|[Aa]cquire|[Ee]nter)\w*$|[a-z]Try(Lock|Acquire|Enter)\w*$`
-	sharedNames = `(?i)shared|rdlock|(^|[^a-z])read`
-)
-
-// functions guesses from names what functions do to locks.
-func (f *lockFlags) functions(s *session.Session) (func(reader.FuncID) locks.Function, error) {
-	var patterns [3]*regexp.Regexp
-	for i, flag := range []struct{ name, value string }{{"lock", f.lock}, {"unlock", f.unlock}, {"cond", f.cond}} {
-		var err error
-		if patterns[i], err = regexp.Compile(flag.value); err != nil {
-			return nil, cli.Usagef("--%s: %w", flag.name, err)
-		}
-	}
-	lock, unlock, cond := patterns[0], patterns[1], patterns[2]
-	try, shared := regexp.MustCompile(tryNames), regexp.MustCompile(sharedNames)
-	return func(fn reader.FuncID) locks.Function {
-		full := symbolize.Label(s.Names, fn)
-		name := symbolize.Shorten(full)
-		if f, ok := locks.Libc(name); ok {
-			return f
-		}
-		class, last := splitName(name)
-		is := locks.Function{Class: class, Constructor: isConstructor(class, last)}
-		switch {
-		case matchesEither(unlock, full, f.unlock != unlockNames):
-			is.Role = locks.Unlock
-		case matchesEither(cond, full, f.cond != condNames):
-			is.Role = locks.Condition
-		case strings.HasPrefix(last, "~"):
-			is.Class = "" // a destructor of a class that is named after a lock
-		case try.MatchString(last):
-			is.Role, is.Shared = locks.TryLock, shared.MatchString(last)
-		case matchesEither(lock, full, f.lock != lockNames):
-			is.Role, is.Shared = locks.Lock, shared.MatchString(last)
-		default:
-			is.Class = ""
-		}
-		return is
-	}, nil
+func addUnlock(flags *pflag.FlagSet, unlock *string) {
+	flags.StringVar(unlock, "unlock", "", "treat functions that match `REGEXP` as releasing a lock")
 }
 
-// splitName splits a qualified name into class and method. The class of a C function is its name
-// up to the last underscore.
-func splitName(name string) (class, last string) {
-	depth := 0
-	for i := len(name) - 1; i > 0; i-- {
-		switch name[i] {
-		case '>':
-			depth++
-		case '<':
-			depth--
-		case ':':
-			if depth == 0 && name[i-1] == ':' {
-				return name[:i-1], name[i+1:]
-			}
-		}
-	}
-	if i := strings.LastIndexByte(name, '_'); i > 0 {
-		return name[:i], name
-	}
-	return "", name
+func (f *lockFlags) functions(names symbolize.Names) (func(reader.FuncID) locks.Function, error) {
+	lock, err1 := session.Regexp("lock", f.lock)
+	unlock, err2 := session.Regexp("unlock", f.unlock)
+	cond, err3 := session.Regexp("cond", f.cond)
+	return locks.ByName(names, lock, unlock, cond), cmp.Or(err1, err2, err3)
 }
 
-// isConstructor reports whether a method has the name of its class, apart from template
-// arguments.
-func isConstructor(class, last string) bool {
-	if i := strings.IndexByte(class, '<'); i > 0 {
-		class = class[:i]
-	}
-	return class != "" && class[strings.LastIndexByte(class, ':')+1:] == last
+// waitFlags are the flags that select functions that wait for other threads or release them.
+type waitFlags struct{ wait, unlock string }
+
+func (f *waitFlags) add(flags *pflag.FlagSet) {
+	f.addWait(flags)
+	addUnlock(flags, &f.unlock)
+}
+
+// addWait adds only --wait.
+func (f *waitFlags) addWait(flags *pflag.FlagSet) {
+	flags.StringVar(&f.wait, "wait", "", "treat functions that match `REGEXP` as waits")
+}
+
+func (f *waitFlags) roles(names symbolize.Names) (func(reader.FuncID) why.Role, error) {
+	wait, err1 := session.Regexp("wait", f.wait)
+	unlock, err2 := session.Regexp("unlock", f.unlock)
+	return why.RolesByName(names, wait, unlock), cmp.Or(err1, err2)
 }

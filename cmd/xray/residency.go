@@ -10,7 +10,6 @@ import (
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/explain/residency"
-	"github.com/xray-tools/xray/explain/why"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"
@@ -82,14 +81,11 @@ func (c *residing) run(s *session.Session) error {
 	if opts.Func, err = s.ChooseFuncs("func", c.function); err != nil {
 		return err
 	}
-	roles, err := c.waits.roles(s)
+	roles, err := c.waits.roles(s.Names)
 	if err != nil {
 		return err
 	}
-	opts.Wait = func(fn reader.FuncID) bool {
-		r := roles(fn)
-		return r == why.Waits || r == why.Locks || r == why.WaitsUnlocked
-	}
+	opts.Wait = func(fn reader.FuncID) bool { return roles(fn).Waits() }
 	if opts.Gap, err = c.gapTicks(s); err != nil {
 		return err
 	}

@@ -34,7 +34,6 @@ type slowestRun struct {
 func newSlowest() slowestRun {
 	return slowestRun{
 		inputs: session.Inputs{Scope: session.ByPlace, PathMemory: true},
-		which:  lockFlags{lockNames, unlockNames, condNames},
 		top:    5, minShare: 0.01,
 	}
 }
@@ -123,7 +122,7 @@ func (t *treesAndFuncs) Merge(o *treesAndFuncs) {
 
 // findHolders adds the holders of the locks that the slowest calls waited for.
 func findHolders(s *session.Session, report *slowest.Report, which *lockFlags, found *locks.Finder, stats *calls.Stats) error {
-	functions, err := which.functions(s)
+	functions, err := which.functions(s.Names)
 	if err != nil {
 		return err
 	}

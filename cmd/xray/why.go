@@ -37,7 +37,6 @@ type explaining struct {
 func newExplaining() explaining {
 	return explaining{
 		inputs: session.Inputs{Scope: session.ByPlace, PathMemory: true, Join: true},
-		waits:  waitFlags{waitNames, unlockNames},
 		slow:   autoSlow, usual: "p25..p75", minShare: 0.05, exemplars: 3, seed: 1,
 	}
 }
@@ -206,7 +205,7 @@ func (w *explaining) options(s *session.Session) (why.Options, error) {
 	if opts.Pruned, opts.PrunedKnown, err = pruned(s); err != nil {
 		return opts, err
 	}
-	if opts.Role, err = w.waits.roles(s); err != nil {
+	if opts.Role, err = w.waits.roles(s.Names); err != nil {
 		return opts, err
 	}
 	if w.slow == autoSlow {

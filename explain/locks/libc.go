@@ -41,8 +41,8 @@ var libc = map[string]Function{
 	"cnd_timedwait": {Role: Condition, OfLock: true, Class: "mtx"},
 }
 
-// Libc describes a function of the C library by its name. It returns false for others.
-func Libc(name string) (Function, bool) {
+// ofLibc describes a function of the C library by its name. It returns false for others.
+func ofLibc(name string) (Function, bool) {
 	f, ok := libc[name]
 	f.Libc = ok
 	return f, ok

@@ -49,10 +49,7 @@ func TestLibc(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer opened.Close()
-	r, _, err := locks.Analyze(trace, locks.Options{Clock: reader.Clock{Frequency: 1_000_000_000}, Function: func(fn reader.FuncID) locks.Function {
-		f, _ := locks.Libc(symbolize.Label(opened.Names, fn))
-		return f
-	}})
+	r, _, err := locks.Analyze(trace, locks.Options{Clock: reader.Clock{Frequency: 1_000_000_000}, Function: locks.ByName(opened.Names, nil, nil, nil)})
 	if err != nil {
 		t.Fatal(err)
 	}

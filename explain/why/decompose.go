@@ -41,6 +41,9 @@ func (r Role) kind() Kind {
 	return Slower
 }
 
+// Waits reports whether functions with the role wait.
+func (r Role) Waits() bool { return r.kind() != Slower }
+
 // parts is the number of kinds that the decomposition itself distinguishes.
 const parts = 4
 

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/xray-tools/xray/internal/fileio"
 )
 
 // Instance is a separate instance of the kernel's tracer. It records scheduler events with the TSC
@@ -300,10 +302,8 @@ func (in *Instance) Read(each func(*Event)) (pages int, lost uint64, err error) 
 			continue
 		}
 		for range maxPages {
-			n, err := unix.Read(fd, in.page)
-			if errors.Is(err, unix.EINTR) {
-				continue
-			}
+			var n int
+			err := fileio.Uninterrupted(func() (err error) { n, err = unix.Read(fd, in.page); return err })
 			if n <= 0 {
 				if err != nil && !errors.Is(err, unix.EAGAIN) {
 					return pages, lost, fmt.Errorf("events of CPU %d: %w", cpu, err)

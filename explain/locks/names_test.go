@@ -1,15 +1,13 @@
-package main
+package locks_test
 
 import (
 	"testing"
 
-	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/explain/locks"
 	"github.com/xray-tools/xray/internal/test/testnames"
-	"github.com/xray-tools/xray/reader"
 )
 
-// locks tells from names what functions do to locks.
+// Names tell what functions do to locks.
 func TestLockFunctions(t *testing.T) {
 	for name, want := range map[string]locks.Function{
 		"app::Mutex::lock()":                   {Role: locks.Lock, Class: "app::Mutex"},
@@ -31,12 +29,7 @@ func TestLockFunctions(t *testing.T) {
 		"block()":       {},
 		"Clock::tick()": {},
 	} {
-		s := &session.Session{Names: testnames.Names{1: name}}
-		functions, err := (&lockFlags{lockNames, unlockNames, condNames}).functions(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := functions(reader.FuncID(1)); got != want {
+		if got := locks.ByName(testnames.Names{1: name}, nil, nil, nil)(1); got != want {
 			t.Errorf("%s: got %+v, want %+v", name, got, want)
 		}
 	}

@@ -1,9 +1,9 @@
-package main
+package why_test
 
 import (
+	"regexp"
 	"testing"
 
-	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/explain/why"
 	"github.com/xray-tools/xray/internal/test/testnames"
 	"github.com/xray-tools/xray/reader"
@@ -30,10 +30,7 @@ func TestRoles(t *testing.T) {
 		ids[name] = reader.FuncID(len(ids) + 1)
 		names[ids[name]] = name
 	}
-	roles, err := (&waitFlags{waitNames, unlockNames}).roles(&session.Session{Names: names})
-	if err != nil {
-		t.Fatal(err)
-	}
+	roles := why.RolesByName(names, nil, nil)
 	for name, role := range want {
 		if got := roles(ids[name]); got != role {
 			t.Errorf("%s: got role %d, want %d", name, got, role)
@@ -41,10 +38,7 @@ func TestRoles(t *testing.T) {
 	}
 	// If the user says which functions release, those that match the other flag take locks.
 	names = testnames.Names{1: "takeTurn(int)", 2: "endTurn()"}
-	roles, err = (&waitFlags{"^takeTurn$", "^endTurn$"}).roles(&session.Session{Names: names})
-	if err != nil {
-		t.Fatal(err)
-	}
+	roles = why.RolesByName(names, regexp.MustCompile("^takeTurn$"), regexp.MustCompile("^endTurn$"))
 	if roles(1) != why.Locks || roles(2) != why.Unlocks {
 		t.Errorf("got roles %d and %d, want %d and %d", roles(1), roles(2), why.Locks, why.Unlocks)
 	}
