@@ -23,6 +23,8 @@ type rootFinder struct {
 	funcs map[reader.FuncID]*rootSample
 	small [1 << 12]*rootSample // the same for small IDs, for speed
 	held  int64                // bytes of the values that samples have counted
+	// depths of the calls that ended last, by thread. A call with callees comes after a deeper one.
+	depths []uint32
 }
 
 // Held implements [calls.Holder]. A sample keeps its first values as they are.
@@ -34,7 +36,8 @@ func (r *rootFinder) Held() int64 {
 // rootSample is the durations of a function's outermost calls.
 type rootSample struct {
 	quantile.Sample
-	blocked uint64 // ticks, of all calls
+	off    uint64 // ticks off CPU, of all calls
+	leaves uint64 // calls without callees
 }
 
 // sample returns the sample of a function. It adds new functions.
@@ -56,16 +59,22 @@ func (r *rootFinder) sample(fn reader.FuncID) *rootSample {
 
 func (r *rootFinder) Calls(b *calls.Batch) error {
 	waits := b.Waits
+	r.depths = grow(r.depths, b.Index+1)
 	for i := range b.Calls {
 		c := &b.Calls[i]
 		var off calls.Off
 		off, waits = waited(waits, i)
+		leaf := r.depths[b.Index] <= c.Depth
+		r.depths[b.Index] = c.Depth
 		if c.Nested || c.Partial() || !r.span.has(c.Start) {
 			continue
 		}
 		s := r.sample(c.Func)
 		s.Add(c.Duration)
-		s.blocked += off.Blocked
+		s.off += off.Sum()
+		if leaf {
+			s.leaves++
+		}
 	}
 	return nil
 }
@@ -74,7 +83,8 @@ func (r *rootFinder) Merge(other *rootFinder) {
 	for fn, s := range other.funcs {
 		if mine := r.funcs[fn]; mine != nil {
 			mine.Merge(&s.Sample)
-			mine.blocked += s.blocked
+			mine.off += s.off
+			mine.leaves += s.leaves
 		} else {
 			r.funcs[fn] = s
 		}
@@ -85,11 +95,11 @@ func (r *rootFinder) Merge(other *rootFinder) {
 const minRootCalls = 200
 
 // idle reports whether the calls of a function only wait, given the most time that any function that may be
-// a root was not blocked: those of a worker wait for its next request.
+// a root was on a CPU: a sleep that calls nothing, or a worker's wait for its next request.
 func (s *rootSample) idle(busiest float64) bool {
 	all := s.Sum().Float64()
-	awake := all - float64(s.blocked)
-	return awake < all/10 && awake < busiest/20
+	awake := all - float64(s.off)
+	return awake < all/2 && 2*s.leaves > s.Count() || awake < all/10 && awake < busiest/20
 }
 
 // propose orders the functions that may be roots by the time that their slow calls took
@@ -100,7 +110,7 @@ func (r *rootFinder) propose(role func(reader.FuncID) Role) []Candidate {
 	most, busiest := 0.0, 0.0
 	for _, s := range r.funcs {
 		if s.Count() >= minRootCalls {
-			busiest = max(busiest, s.Sum().Float64()-float64(s.blocked))
+			busiest = max(busiest, s.Sum().Float64()-float64(s.off))
 		}
 	}
 	waits := make(map[reader.FuncID]bool)

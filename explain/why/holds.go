@@ -157,14 +157,22 @@ type holds struct {
 	unlocks bool // functions with sleds release locks
 	roles   []Role
 	threads [][]hold              // by Batch.Index, in the order in which the locks were taken
+	off     [][]offPart           // by Batch.Index: the latest times off CPU
 	inner   []uint64              // by Batch.Index: the latest start of a call with a role that has ended
 	covered map[coveredGap][]span // several threads may hold a lock at once
 	spent   map[blamedInside]int64
+	away    map[blamed]*[3]uint64 // by cause and scope: ticks while others waited, and of these blocked and queued
 }
+
+// offPart is a time in which a thread was off CPU, first blocked and then in the run queue.
+type offPart struct{ from, ready, to uint64 }
+
+// maxOff is how many times off CPU of a thread are kept while it holds locks.
+const maxOff = 64
 
 func newHolds(byLock map[lockKey]*waits, opts *Options, missing missing, unlocks bool) *holds {
 	return &holds{waits: byLock, process: opts.processOf, missing: missing, role: opts.Role, unlocks: unlocks,
-		first: make(map[lockKey]firstTaken), covered: make(map[coveredGap][]span), spent: make(map[blamedInside]int64)}
+		first: make(map[lockKey]firstTaken), covered: make(map[coveredGap][]span), spent: make(map[blamedInside]int64), away: make(map[blamed]*[3]uint64)}
 }
 
 // Calls takes the next calls of a thread.
@@ -173,10 +181,14 @@ func (h *holds) Calls(b *calls.Batch) error {
 		h.roles = append(h.roles, h.role(b.Paths.Func(calls.PathID(id))))
 	}
 	h.threads = grow(h.threads, b.Index+1)
+	h.off = grow(h.off, b.Index+1)
 	h.inner = grow(h.inner, b.Index+1)
-	open, args := h.threads[b.Index], b.Args
+	open, args, gaps := h.threads[b.Index], b.Args, b.Gaps
 	for i := range b.Calls {
 		c := &b.Calls[i]
+		for ; len(gaps) > 0 && gaps[0].To <= c.Start+c.Duration; gaps = gaps[1:] {
+			h.notRunning(b.Index, &gaps[0])
+		}
 		address := uint64(0)
 		for first := true; len(args) > 0 && args[0].Call <= i; args = args[1:] {
 			if first {
@@ -194,7 +206,7 @@ func (h *holds) Calls(b *calls.Batch) error {
 			h.inner[b.Index] = max(h.inner[b.Index], c.Start)
 		}
 		if len(open) > 0 {
-			open = h.pass(b, open, c, role)
+			open = h.pass(b, open, c, role, address)
 		}
 		switch {
 		case c.End == calls.Truncated:
@@ -204,13 +216,45 @@ func (h *holds) Calls(b *calls.Batch) error {
 			open = h.give(b, open, c, address)
 		}
 	}
+	for i := range gaps {
+		h.notRunning(b.Index, &gaps[i])
+	}
 	h.threads[b.Index] = open
 	return nil
 }
 
+// notRunning takes a time off CPU of a thread.
+func (h *holds) notRunning(thread int, g *calls.Gap) {
+	if g.Sum() == 0 {
+		return
+	}
+	list := h.off[thread]
+	if len(list) == maxOff {
+		list = append(list[:0], list[maxOff/2:]...)
+	}
+	h.off[thread] = append(list, offPart{g.To - g.Sum(), g.To - g.Queued, g.To})
+}
+
+// addAway adds how long the thread that holds a lock was off CPU in a part of a hold.
+func (h *holds) addAway(to *[3]uint64, thread int, s span) {
+	within := func(from, until uint64) uint64 {
+		from, until = max(from, s.from), min(until, s.to)
+		return max(from, until) - from
+	}
+	to[0] += s.ticks()
+	for _, o := range h.off[thread] {
+		to[1] += within(o.from, o.ready)
+		to[2] += within(o.ready, o.to)
+	}
+}
+
 // pass handles a call that ended on a thread with locks.
-func (h *holds) pass(b *calls.Batch, open []hold, c *calls.Call, role Role) []hold {
+func (h *holds) pass(b *calls.Batch, open []hold, c *calls.Call, role Role, address uint64) []hold {
 	end := c.Start + c.Duration
+	released := len(open) - 1 // by a wait for a condition
+	if i := slices.IndexFunc(open, func(w hold) bool { return address != 0 && w.address == address }); i >= 0 {
+		released = i
+	}
 	kept := open[:0]
 	for i := range open {
 		w := &open[i]
@@ -220,7 +264,7 @@ func (h *holds) pass(b *calls.Batch, open []hold, c *calls.Call, role Role) []ho
 		}
 		w.least = min(w.least, c.Depth)
 		switch {
-		case role == WaitsUnlocked && i == len(open)-1:
+		case role == WaitsUnlocked && i == released:
 			w.cover(b.Index, c.Start)
 			w.start = end
 		default:
@@ -274,6 +318,12 @@ func (h *holds) end(b *calls.Batch, w *hold, end uint64) {
 	for _, p := range w.parts {
 		h.cover(coveredGap{scope, p.gap.cause, p.gap.thread, p.gap.start}, p.span)
 		h.spent[blamedInside{blamed{p.gap.cause, scope}, scope}] += int64(p.ticks())
+		away := h.away[blamed{p.gap.cause, scope}]
+		if away == nil {
+			away = new([3]uint64)
+			h.away[blamed{p.gap.cause, scope}] = away
+		}
+		h.addAway(away, b.Index, p.span)
 	}
 	for k, ticks := range w.spent {
 		h.spent[blamedInside{blamed{k.cause, scope}, k.fn}] += ticks
@@ -348,6 +398,15 @@ func (h *holds) Merge(other *holds) {
 	for k, ticks := range other.spent {
 		h.spent[k] += ticks
 	}
+	for k, ticks := range other.away {
+		if mine := h.away[k]; mine != nil {
+			for i := range mine {
+				mine[i] += ticks[i]
+			}
+		} else {
+			h.away[k] = ticks
+		}
+	}
 }
 
 // holder returns the function that held the lock of a cause longest while threads waited for
@@ -384,7 +443,10 @@ func (h *holds) holder(cause int, gaps []gap) *Holder {
 		}
 	}
 	self, its := longest(inside)
+	away := h.away[blamed{cause, scope}]
+	of := float64(max(1, away[0]))
 	return &Holder{
+		Blocked: float64(away[1]) / of, Queued: float64(away[2]) / of,
 		Self: self, Scope: scope, Evidence: evidence,
 		Covered: float64(most) / float64(waited), SelfShare: min(1, float64(its)/float64(max(1, all))),
 	}

@@ -17,8 +17,9 @@ const gapCells = 1 << 14
 type Holder struct {
 	Evidence Evidence
 	// For a lock, Scope is the innermost function that was open as long as the lock was held,
-	// and Self is the function inside it with most of the time. By waking, both are the
-	// innermost function from which threads were woken. By coincidence, Self is the innermost
+	// and Self is the function inside it with most of the time. By waking, Self is the innermost
+	// function that was open for most of the time before the wake-up, or else at the wake-up, and
+	// Scope is the next one around it. By coincidence, Self is the innermost
 	// function that fits, and Scope is the next one around it that fits, or Self if there is
 	// none.
 	Self, Scope reader.FuncID
@@ -26,6 +27,9 @@ type Holder struct {
 	SelfShare   float64 // of Covered, in Self itself; 0 by coincidence
 	Expected    float64 // by coincidence: Covered at other times
 	Ends        bool    // by coincidence: the wait ends when Self ends
+	// Blocked and Queued are the shares of Covered in which the holder itself was blocked, and waited for a CPU, if
+	// the trace says when threads were off CPU.
+	Blocked, Queued float64
 	// Cause is the number of the cause that makes the holder slow, from 1, or 0 for none.
 	Cause int
 }
@@ -94,6 +98,13 @@ type found struct {
 	rest    *Holder                 // while no cause explains the lost time
 }
 
+// prefer makes a holder by waking that of a lead, unless what another thread did explains clearly more.
+func (f *found) prefer(l *lead, h *Holder) {
+	if other := f.holders[l]; h != nil && (other == nil || other.Covered < h.Covered+clearShare) {
+		f.holders[l] = h
+	}
+}
+
 // fewGaps is the number of gaps below which nothing is reported about the rest.
 const fewGaps = 5
 
@@ -149,6 +160,9 @@ func (x *explainer) meanwhile(d *durations, e *evidence) (found, error) {
 	gaps = shifted(gaps, covered, x.opts.Seed)
 	proto := newMeanwhile(gaps, victims, covered[0].from, covered[len(covered)-1].to)
 	want := calls.Options{Nested: true, Paths: len(byLock) > 0}
+	if want.Paths {
+		want.OffCPU = x.opts.Calls.OffCPU
+	}
 	if want.Paths && x.opts.MaxPaths > 0 {
 		want.Budget = calls.NewPathBudget(x.opts.MaxPaths)
 	}
@@ -161,7 +175,7 @@ func (x *explainer) meanwhile(d *durations, e *evidence) (found, error) {
 			o.holds = newHolds(byLock, &x.opts, missing, d.unlocks)
 		}
 		if len(wakeUps) > 0 {
-			o.wakers = &wakers{list: wakeUps, open: make([]openAt, len(wakeUps)), role: x.opts.Role}
+			o.wakers = newWakers(wakeUps, x.opts.Role)
 		}
 		return o
 	})
@@ -180,16 +194,18 @@ func (x *explainer) meanwhile(d *durations, e *evidence) (found, error) {
 			}
 		}
 	}
+	wakers := make(map[*lead]*Holder)
 	if o.wakers != nil {
 		for i, l := range leads {
 			if f.holders[l] == nil {
-				if h := o.wakers.holder(i, gaps); h != nil {
-					f.holders[l] = h
-				}
+				wakers[l] = o.wakers.holder(i, gaps, e.pathOf(l))
 			}
 		}
 	}
 	if x.opts.Origins != nil {
+		for l, h := range wakers {
+			f.prefer(l, h)
+		}
 		return f, nil
 	}
 	coinciding := func(waits func(int) bool) map[*lead]*Holder {
@@ -214,6 +230,9 @@ func (x *explainer) meanwhile(d *durations, e *evidence) (found, error) {
 	again := coinciding(func(cause int) bool { l := leads[cause]; return f.holders[l] != nil || first[l] != nil })
 	maps.Copy(first, again)
 	maps.Copy(f.holders, first)
+	for l, h := range wakers {
+		f.prefer(l, h)
+	}
 	if len(rest) < fewGaps {
 		return f, nil
 	}

@@ -97,7 +97,7 @@ func (t *phrases) answer() string {
 			if c.Kind == LockWait && h.Evidence != ByCoincidence {
 				what += ", which " + t.label(h.Scope) + " holds"
 			} else {
-				what += " for " + t.label(h.Self)
+				what += " for " + t.where(h)
 			}
 		}
 		parts = append(parts, part{what, c.Share})
@@ -335,6 +335,14 @@ func (t *phrases) path(path []reader.FuncID, lock string) []string {
 	return names
 }
 
+// where names the functions of a holder.
+func (t *phrases) where(h *Holder) string {
+	if h.Self == h.Scope {
+		return t.label(h.Self)
+	}
+	return t.label(h.Scope) + ", in " + t.label(h.Self)
+}
+
 // holder describes what a cause waits for.
 func (t *phrases) holder(c *Cause) string {
 	h := c.Holder
@@ -343,7 +351,7 @@ func (t *phrases) holder(c *Cause) string {
 	case ByCoincidence:
 		text = capital(t.meanwhile(h))
 	case ByWaking:
-		text = fmt.Sprintf("A thread in %s ends %s of the waiting by waking the thread.", t.label(h.Self), percent(h.Covered))
+		text = fmt.Sprintf("A thread in %s ends %s of the waiting by waking the thread.", t.where(h), percent(h.Covered))
 	default:
 		text = fmt.Sprintf("%s holds the lock for %s of the waiting.", t.label(h.Scope), percent(h.Covered))
 		if h.Self != h.Scope {
@@ -353,6 +361,12 @@ func (t *phrases) holder(c *Cause) string {
 			text += fmt.Sprintf(" The trace has no lock addresses, so xray assumes that %s takes a single lock.", t.label(c.Func))
 		}
 	}
+	switch {
+	case h.Blocked >= 0.5:
+		text += fmt.Sprintf(" It is blocked itself for %s of that time.", percent(h.Blocked))
+	case h.Queued >= 0.5:
+		text += fmt.Sprintf(" It is preempted itself for %s of that time.", percent(h.Queued))
+	}
 	if h.Cause > 0 {
 		text += fmt.Sprintf(" Cause %d explains why that is slow.", h.Cause)
 	}
@@ -361,12 +375,8 @@ func (t *phrases) holder(c *Cause) string {
 
 // meanwhile describes what other threads did when time was lost.
 func (t *phrases) meanwhile(h *Holder) string {
-	where := t.label(h.Scope)
-	if h.Self != h.Scope {
-		where += ", in " + t.label(h.Self)
-	}
 	text := fmt.Sprintf("another thread is in %s during %s of the lost time, and during %s of other times.",
-		where, percent(h.Covered), percent(h.Expected))
+		t.where(h), percent(h.Covered), percent(h.Expected))
 	if h.Ends {
 		text += fmt.Sprintf(" The wait ends when %s ends.", t.label(h.Self))
 	}

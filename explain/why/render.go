@@ -270,10 +270,13 @@ func (p *phrases) holders(key string, h *Holder) *report.TableNode {
 	if h != nil {
 		list = append(list, *h)
 	}
+	noFacts := func(h *Holder) bool { return p.Preempted == nil || h.Evidence == ByCoincidence }
 	return report.Table(key, list,
 		report.Function("scope", func(h *Holder) reader.FuncID { return h.Scope }),
 		report.Function("function", func(h *Holder) reader.FuncID { return h.Self }),
 		report.Share("covered", func(h *Holder) float64 { return h.Covered }),
+		report.Share("blocked", func(h *Holder) float64 { return h.Blocked }).Missing(noFacts),
+		report.Share("queued", func(h *Holder) float64 { return h.Queued }).Missing(noFacts),
 		report.Share("self_share", func(h *Holder) float64 { return h.SelfShare }),
 		report.Share("expected", func(h *Holder) float64 { return h.Expected }),
 		report.Flag("ends_with", func(h *Holder) bool { return h.Ends }),

@@ -80,25 +80,40 @@ func shares(ran map[reader.Task]uint64) (list []Instead) {
 // maxInstead is the maximum number of tasks in a report.
 const maxInstead = 10
 
-// wakeUp is the end of a gap at which another thread of the process woke the waiting thread.
+// wakeUp is a gap that ended because another thread of the process woke the waiting thread, and the thread that
+// the waiting thread waited for: the one that woke it, or if that one had been blocked itself for most of the
+// time, the one that woke that, and so on.
 type wakeUp struct {
-	gap    int // index in the gaps
-	tsc    uint64
-	thread int32
-	file   int32
+	gap      int // index in the gaps
+	from, to uint64
+	thread   int32
+	file     int32
+	// blocked and queued are the ticks between from and to in which the thread was blocked, and waited for a CPU.
+	blocked, queued uint64
 }
 
-// wakers is the pass that finds which functions threads had open when they woke others.
+// wakers is the pass that finds what threads did that others waited for.
 type wakers struct {
-	list []wakeUp // by file, thread and time
-	open []openAt // by index in list
-	role func(reader.FuncID) Role
+	list    []wakeUp // by file, thread and time
+	longest uint64   // time until a wake-up
+	did     []didFor // by index in list
+	role    func(reader.FuncID) Role
 }
 
-// openAt is the innermost function with the role Runs that was open at a wake-up.
-type openAt struct {
-	fn    reader.FuncID
-	depth uint32
+func newWakers(list []wakeUp, role func(reader.FuncID) Role) *wakers {
+	w := &wakers{list: list, did: make([]didFor, len(list)), role: role}
+	for i := range list {
+		w.longest = max(w.longest, list[i].to-list[i].from)
+	}
+	return w
+}
+
+// didFor is what a thread did until a wake-up.
+type didFor struct {
+	last         reader.FuncID // the innermost function with the role Runs that was open at the wake-up
+	depth        uint32        // of last
+	self, around reader.FuncID // the innermost such call that was open for most of the time, and the next one around it
+	inner, outer uint32        // their depths
 }
 
 // wakeUps finds the gaps that end because another thread of the process woke the thread.
@@ -110,16 +125,53 @@ func (e *explainer) wakeUps(gaps []gap, ids map[int]reader.Thread) (list []wakeU
 			continue
 		}
 		for _, o := range t.Off(g.start, g.end) {
-			woken := !o.Doubtful && !o.Interrupt && !o.SoftIRQ && o.Woken > g.start && o.Waker.TID > 0
-			if woken && o.Woken <= g.end+(g.end-g.start)/10 && e.opts.Sched[id.File].Thread(o.Waker.TID) != nil {
-				list = append(list, wakeUp{i, o.Woken, o.Waker.TID, id.File})
+			if o.Woken <= g.end+(g.end-g.start)/10 && e.wakerOf(id.File, &o, g.start) {
+				list = append(list, e.chain(wakeUp{gap: i, from: g.start, to: o.Woken, thread: o.Waker.TID, file: id.File}))
 			}
 		}
 	}
 	slices.SortStableFunc(list, func(a, b wakeUp) int {
-		return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.thread, b.thread), cmp.Compare(a.tsc, b.tsc))
+		return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.thread, b.thread), cmp.Compare(a.to, b.to))
 	})
 	return list
+}
+
+// wakerOf reports whether a thread of the program woke the thread after from.
+func (e *explainer) wakerOf(file int32, o *sched.Off, from uint64) bool {
+	return !o.Doubtful && !o.Interrupt && !o.SoftIRQ && o.Woken > from && o.Waker.TID > 0 &&
+		e.opts.Sched[file].Thread(o.Waker.TID) != nil
+}
+
+// longestChain is the maximum number of threads that wait for each other.
+const longestChain = 8
+
+// chain follows a wake-up to the thread that was not itself woken by another thread of the program after it had
+// been blocked for most of the time.
+func (e *explainer) chain(w wakeUp) wakeUp {
+	for range longestChain {
+		next := w
+		w.blocked, w.queued = 0, 0
+		for _, o := range e.opts.Sched[w.file].Thread(w.thread).Off(w.from, w.to) {
+			out, in := max(o.Out, w.from), o.In
+			if in == 0 || in > w.to {
+				in = w.to
+			}
+			ready := min(max(out, o.Ready()), in)
+			if o.Ready() == 0 {
+				ready = in
+			}
+			w.blocked += ready - out
+			w.queued += in - ready
+			if 2*(ready-out) > w.to-w.from && e.wakerOf(w.file, &o, w.from) && o.Waker.TID != w.thread {
+				next.thread, next.to = o.Waker.TID, min(o.Woken, w.to)
+			}
+		}
+		if next.thread == w.thread {
+			return w
+		}
+		w = next
+	}
+	return w
 }
 
 func (w *wakers) Calls(b *calls.Batch) error {
@@ -134,42 +186,91 @@ func (w *wakers) Calls(b *calls.Batch) error {
 	mine := w.list[from:to]
 	for i := range b.Calls {
 		c := &b.Calls[i]
-		at := sort.Search(len(mine), func(i int) bool { return mine[i].tsc >= c.Start })
-		for ; at < len(mine) && mine[at].tsc <= c.Start+c.Duration; at++ {
-			if o := &w.open[from+at]; (o.fn == 0 || c.Depth > o.depth) && w.role(c.Func) == Runs {
-				*o = openAt{c.Func, c.Depth}
+		end := c.Start + c.Duration
+		at := sort.Search(len(mine), func(i int) bool { return mine[i].to >= c.Start })
+		for ; at < len(mine) && mine[at].to-min(mine[at].to, end) <= w.longest; at++ {
+			if x := &mine[at]; x.from <= end && w.role(c.Func) == Runs {
+				w.did[from+at].note(c, x)
 			}
 		}
 	}
 	return nil
 }
 
+// note takes a call that overlaps the time until a wake-up.
+func (d *didFor) note(c *calls.Call, w *wakeUp) {
+	end := c.Start + c.Duration
+	if end >= w.to && (d.last == 0 || c.Depth > d.depth) {
+		d.last, d.depth = c.Func, c.Depth
+	}
+	// A call that lasts much longer, such as a thread's main loop, says nothing.
+	whole := w.to - w.from
+	if overlap := min(end, w.to) - min(max(c.Start, w.from), min(end, w.to)); 2*overlap <= whole || c.Duration > 10*whole {
+		return
+	}
+	switch {
+	case d.self == 0 || c.Depth > d.inner:
+		d.around, d.outer = d.self, d.inner
+		d.self, d.inner = c.Func, c.Depth
+	case d.around == 0 || c.Depth > d.outer:
+		d.around, d.outer = c.Func, c.Depth
+	}
+}
+
+// Merge adds what other found. All calls of a thread are in one of them.
 func (w *wakers) Merge(other *wakers) {
-	for i, o := range other.open {
-		if mine := &w.open[i]; mine.fn == 0 || o.fn != 0 && o.depth > mine.depth {
-			*mine = o
+	for i, d := range other.did {
+		if d.last != 0 || d.self != 0 {
+			w.did[i] = d
 		}
 	}
 }
 
-// holder returns the function whose wake-ups ended most of the time that a cause lost. It
-// returns nil if that is less than 30 %.
-func (w *wakers) holder(cause int, gaps []gap) *Holder {
+// holder returns what threads did whose wake-ups ended most of the time that a cause lost. It
+// returns nil if that is less than 30 %. Functions in which threads wait for the cause itself are none.
+func (w *wakers) holder(cause int, gaps []gap, waits map[reader.FuncID]bool) *Holder {
 	var total uint64
 	for _, g := range gaps {
 		if g.cause == cause && g.copy == 0 {
 			total += g.end - g.start
 		}
 	}
-	ended := make(map[reader.FuncID]uint64)
-	for i, o := range w.open {
-		if g := &gaps[w.list[i].gap]; g.cause == cause && g.copy == 0 && o.fn != 0 {
-			ended[o.fn] += g.end - g.start
+	type scope struct{ self, around reader.FuncID }
+	ended := make(map[scope]uint64)
+	sums := make(map[scope]*[3]uint64) // the time until wake-ups, and how much of it the thread was blocked and queued
+	for i := range w.did {
+		d, x := &w.did[i], &w.list[i]
+		g := &gaps[x.gap]
+		s := scope{d.self, d.around}
+		if d.self == 0 || waits[d.self] {
+			s = scope{d.last, d.last}
+		} else if d.around == 0 {
+			s.around = d.self
+		}
+		if g.cause != cause || g.copy != 0 || s.self == 0 || waits[s.self] {
+			continue
+		}
+		ended[s] += g.end - g.start
+		if sums[s] == nil {
+			sums[s] = new([3]uint64)
+		}
+		sums[s][0] += x.to - x.from
+		sums[s][1] += x.blocked
+		sums[s][2] += x.queued
+	}
+	var best scope
+	var most uint64
+	for s, ticks := range ended {
+		if ticks > most || ticks == most && cmp.Or(cmp.Compare(s.self, best.self), cmp.Compare(s.around, best.around)) < 0 {
+			best, most = s, ticks
 		}
 	}
-	best, most := longest(ended)
 	if most == 0 || 10*most < 3*total {
 		return nil
 	}
-	return &Holder{Evidence: ByWaking, Self: best, Scope: best, Covered: min(1, float64(most)/float64(total)), Ends: true}
+	of := float64(max(1, sums[best][0]))
+	return &Holder{
+		Evidence: ByWaking, Self: best.self, Scope: best.around, Covered: min(1, float64(most)/float64(total)), Ends: true,
+		Blocked: min(1, float64(sums[best][1])/of), Queued: min(1, float64(sums[best][2])/of),
+	}
 }
