@@ -28,7 +28,11 @@ const (
 	Locks                     // waits for a lock, and has it when it returns
 	Unlocks                   // releases a lock
 	WaitsUnlocked             // waits, and releases a lock while it waits, as condition variables do
+	Posts                     // only wakes other threads
 )
+
+// runs reports whether a function with the role neither waits nor releases anything.
+func (r Role) runs() bool { return r == Runs || r == Posts }
 
 // kind returns the kind of a wait in a function with the role, or Slower if it does not wait.
 func (r Role) kind() Kind {

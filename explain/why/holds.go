@@ -48,7 +48,7 @@ func missingIn(src calls.Source, role func(reader.FuncID) Role) missing {
 	m := make(missing)
 	for file := range t.Files() {
 		if r := t.Recording(file); r != nil && len(r.Budget.Changes) > 0 {
-			m[int32(file)] = r.Budget.Missing(func(fn reader.FuncID) bool { return role(fn) != Runs })
+			m[int32(file)] = r.Budget.Missing(func(fn reader.FuncID) bool { return !role(fn).runs() })
 		}
 	}
 	return m
@@ -202,7 +202,7 @@ func (h *holds) Calls(b *calls.Batch) error {
 		if role == WaitsUnlocked && h.inner[b.Index] > c.Start {
 			role = Runs // what it calls says more: its name alone does not show which lock it releases
 		}
-		if role != Runs {
+		if !role.runs() {
 			h.inner[b.Index] = max(h.inner[b.Index], c.Start)
 		}
 		if len(open) > 0 {

@@ -23,6 +23,8 @@ func TestRoles(t *testing.T) {
 		"Pool::wait() const": why.Waits, "sem_wait": why.Waits, "epoll_wait": why.Waits, "poll": why.Waits,
 		"future::await_result": why.Waits, "Event::WaitFor(int)": why.Waits, "futex": why.Waits,
 		"readBlock(long)": why.Runs, "read_block": why.Runs, "clock": why.Runs, "wall_clock()": why.Runs, "Block": why.Runs,
+		"sem_post": why.Posts, "pthread_cond_broadcast": why.Posts, "std::condition_variable::notify_one()": why.Posts,
+		"blog::post(Article&)": why.Runs, "assign": why.Runs, "awake": why.Runs,
 		"release_notes()": why.Runs, "waiter()": why.Runs, "handleRequest(int)": why.Runs, "center": why.Runs,
 	}
 	names, ids := testnames.Names{}, map[string]reader.FuncID{}
