@@ -1,25 +1,11 @@
 package locks
 
-import (
-	"slices"
-
-	"github.com/xray-tools/xray/reader"
-)
+import "slices"
 
 func (s *sweep) newHold(th *thread, l *lock, o *op) *hold {
 	f := s.function(o.fn)
 	return &hold{
 		lock: l, thread: th, path: o.path, start: o.time, class: f.Class, depth: o.depth, shared: f.Shared, chosen: s.chosen(th, o.time),
-	}
-}
-
-// spend adds self times to those of a hold.
-func (h *hold) spend(selves []selfTime) {
-	if h.self == nil && len(selves) > 0 {
-		h.self = make(map[reader.FuncID]uint64)
-	}
-	for _, self := range selves {
-		h.self[self.fn] += self.ticks
 	}
 }
 
@@ -34,7 +20,7 @@ func (s *sweep) hold(th *thread, w *wait, o *op) {
 	case mine < 0:
 	case th.holds[mine].overtaken > 0:
 		s.gaps++
-		th.holds[mine].self = nil // it continues after the hold
+		th.holds[mine].self = tally{} // it continues after the hold
 		s.drop(th.holds[mine], th.holds[mine].overtaken)
 	case h.depth > 0:
 		// A loop that releases the lock in each iteration.
@@ -136,7 +122,7 @@ func (s *sweep) endHold(h *hold, now uint64) {
 	l.holds.Add(ticks)
 	p := sumOf(l.holdPaths, h.path)
 	p.add(ticks)
-	p.spend(h.self)
+	p.spend(s.adder.sum(h.self.list))
 	if !l.longestSet || ticks > l.longest.Ticks {
 		l.longest, l.longestSet = Stay{Thread: h.thread.id, Start: h.start, Ticks: ticks, path: h.path}, true
 	}

@@ -35,7 +35,7 @@ type op struct {
 	who    uint32       // depth of the function that wants the lock, from 1; 0 for none
 	depth  uint32       // of the function that a hold lasts for, from 1; 0 if unlocks end holds
 	noHold bool         // the end of the hold is unknown
-	selves []selfTime   // spent since the thread's previous op, ordered by function
+	selves []selfTime   // spent since the thread's previous op, each function once
 }
 
 // selfTime is time in a function itself.
@@ -84,7 +84,7 @@ type reading struct {
 	// calls that began since then are added up.
 	held  int
 	since uint64
-	self  map[reader.FuncID]uint64
+	self  tally
 	wakeups
 }
 
@@ -112,7 +112,7 @@ func (r *recognizer) Calls(b *calls.Batch) error {
 	r.register(b)
 	th := r.threads[b.Index]
 	if th == nil {
-		th = &reading{self: make(map[reader.FuncID]uint64), wakeups: wakeups{times: r.opts.Wakers.Wakeups(b.Thread)}}
+		th = &reading{wakeups: wakeups{times: r.opts.Wakers.Wakeups(b.Thread)}}
 		r.threads[b.Index] = th
 	}
 	opens, args, results := b.Opens, b.Args, b.Results
@@ -187,12 +187,9 @@ func (r *recognizer) enter(th *reading, o *calls.Open) {
 
 // emit appends an op of a thread.
 func (r *recognizer) emit(th *reading, o op) {
-	if len(th.self) > 0 {
-		for fn, ticks := range th.self {
-			o.selves = append(o.selves, selfTime{fn, ticks})
-		}
-		slices.SortFunc(o.selves, func(a, b selfTime) int { return cmp.Compare(a.fn, b.fn) })
-		clear(th.self)
+	if len(th.self.list) > 0 {
+		o.selves = slices.Clone(r.adder.sum(th.self.list))
+		th.self.list = th.self.list[:0]
 	}
 	r.ops = append(r.ops, o)
 }
@@ -277,7 +274,7 @@ func (r *recognizer) ended(b *calls.Batch, th *reading, c *calls.Call, args []ca
 	th.calls = th.calls[:len(th.calls)-1]
 	r.passTail(th, end)
 	if th.held > 0 && c.Start >= th.since && r.opts.Waited == nil {
-		th.self[c.Func] += c.Self
+		r.adder.add(&th.self, selfTime{c.Func, c.Self})
 	}
 	role := r.function(c.Func).Role
 	if c.End == calls.Truncated && role != Lock {

@@ -28,7 +28,7 @@ func TestSelvesOfManyFunctions(t *testing.T) {
 	for range 5 {
 		var p pathSum
 		for _, hold := range holds {
-			p.spend(hold)
+			p.spend(selvesOf(hold))
 		}
 		sum := uint64(0)
 		for i, s := range p.self {
@@ -47,9 +47,43 @@ func TestSelvesOfManyFunctions(t *testing.T) {
 		}
 	}
 	var few pathSum
-	few.spend(map[reader.FuncID]uint64{3: 1, 2: 5})
-	few.spend(map[reader.FuncID]uint64{3: 4})
+	few.spend([]selfTime{{3, 1}, {2, 5}})
+	few.spend([]selfTime{{3, 4}})
 	if diff := cmp.Diff([]selfTime{{2, 5}, {3, 5}}, few.self, cmp.AllowUnexported(selfTime{})); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func selvesOf(ticks map[reader.FuncID]uint64) []selfTime {
+	var list []selfTime
+	for fn, t := range ticks {
+		list = append(list, selfTime{fn, t})
+	}
+	return list
+}
+
+// A tally has the sums of what was added, whatever the IDs, and grows only with the functions.
+func TestTally(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	var a adder
+	for _, ids := range [][]reader.FuncID{{3}, {1, smallIDs - 1, 2}, {smallIDs, 1 << 30, -5, 7}} {
+		var sums tally
+		want := make(map[reader.FuncID]uint64)
+		for range 1000 {
+			s := selfTime{ids[rng.IntN(len(ids))], uint64(rng.IntN(100))}
+			want[s.fn] += s.ticks
+			a.add(&sums, s)
+			if len(sums.list) > leastTally+2*len(ids)+1 {
+				t.Fatalf("%d entries for %d functions", len(sums.list), len(ids))
+			}
+		}
+		got := make(map[reader.FuncID]uint64)
+		list := a.sum(sums.list)
+		for _, s := range list {
+			got[s.fn] = s.ticks
+		}
+		if diff := cmp.Diff(want, got); diff != "" || len(list) != len(want) {
+			t.Errorf("%d entries (-want +got):\n%s", len(list), diff)
+		}
 	}
 }

@@ -59,6 +59,7 @@ type sweep struct {
 	// holes are those to come, by time, and missing those that have begun and not ended.
 	holes   []hole
 	missing map[classIn]bool
+	adder   adder
 	// byID numbers the threads. woke has the open call of a thread when it woke another.
 	// Both only with Options.Wakers.
 	byID map[reader.Thread]int
@@ -137,7 +138,7 @@ type hold struct {
 	recursive, suspended bool
 	// overtaken is the time when another thread got the lock, or 0.
 	overtaken uint64
-	self      map[reader.FuncID]uint64
+	self      tally
 }
 
 // Limits for tables that could otherwise grow without bounds.
@@ -308,7 +309,7 @@ func (s *sweep) do(o *op) {
 	th := s.threads[o.thread]
 	for _, h := range th.holds {
 		if !h.suspended && !h.recursive {
-			h.spend(o.selves)
+			s.adder.add(&h.self, o.selves...)
 		}
 	}
 	switch o.kind {
@@ -353,7 +354,7 @@ func (s *sweep) do(o *op) {
 // resume continues a hold after a wait for a condition.
 func (s *sweep) resume(h *hold, now uint64) {
 	s.charge(h.lock, now)
-	h.suspended, h.overtaken, h.self = false, 0, nil
+	h.suspended, h.overtaken, h.self = false, 0, tally{}
 	h.start, h.chosen = now, s.chosen(h.thread, now)
 	s.overtake(h, now)
 	h.holders = append(h.holders, h)

@@ -55,7 +55,7 @@ type meanwhile struct {
 	cells   [][]int32 // gaps that overlap a cell of the trace's time
 	origin  uint64
 	cell    uint64           // ticks
-	victims []map[int][]span // by cause and thread: times that slow calls lost, in order
+	victims map[int][][]span // by thread and cause: times that slow calls lost, in order
 	seen    []seenInGap      // what was open, by gap
 	latest  int              // the cell that find returned last
 }
@@ -247,7 +247,15 @@ func (x *explainer) meanwhile(d *durations, e *evidence) (found, error) {
 }
 
 func newMeanwhile(gaps []gap, victims []map[int][]span, first, last uint64) *meanwhile {
-	m := &meanwhile{gaps: gaps, victims: victims, origin: first, cell: (last-first)/gapCells + 1}
+	m := &meanwhile{gaps: gaps, victims: make(map[int][][]span), origin: first, cell: (last-first)/gapCells + 1}
+	for cause, threads := range victims {
+		for thread, lost := range threads {
+			if m.victims[thread] == nil {
+				m.victims[thread] = make([][]span, len(victims))
+			}
+			m.victims[thread][cause] = lost
+		}
+	}
 	m.cells = make([][]int32, gapCells+1)
 	for i, g := range gaps {
 		for c := m.cellOf(g.start); c <= m.cellOf(g.end); c++ {
@@ -276,6 +284,7 @@ func (m *meanwhile) find(tsc uint64) int {
 
 // Calls adds the calls that overlap gaps of other threads.
 func (m *meanwhile) Calls(b *calls.Batch) error {
+	lost := m.victims[b.Index]
 	for i := range b.Calls {
 		c := &b.Calls[i]
 		if c.Nested {
@@ -288,31 +297,32 @@ func (m *meanwhile) Calls(b *calls.Batch) error {
 		}
 		if to-from > len(m.gaps)/4 {
 			for g := range m.gaps {
-				m.note(b, c, int32(g), 0, ^uint64(0))
+				m.note(b, c, lost, int32(g), 0, ^uint64(0))
 			}
 			continue
 		}
 		for cell := from; cell <= to; cell++ {
 			start := m.origin + uint64(cell)*m.cell
 			for _, g := range m.cells[cell] {
-				m.note(b, c, g, start, start+m.cell)
+				m.note(b, c, lost, g, start, start+m.cell)
 			}
 		}
 	}
 	return nil
 }
 
-// note adds the part of a call in a gap, from one time to another.
-func (m *meanwhile) note(b *calls.Batch, c *calls.Call, number int32, from, to uint64) {
+// note adds the part of a call in a gap, from one time to another. lost has, by cause, what the thread
+// lost.
+func (m *meanwhile) note(b *calls.Batch, c *calls.Call, lost [][]span, number int32, from, to uint64) {
 	g := &m.gaps[number]
 	end := c.Start + c.Duration
 	start, stop := max(from, c.Start, g.start), min(to, end, g.end)
-	if start >= stop || g.thread == b.Index || m.suffers(g.cause, b.Index, start, stop) {
+	if start >= stop || g.thread == b.Index || lost != nil && suffers(lost[g.cause], start, stop) {
 		return
 	}
 	lostTo := 0
-	for cause := range m.victims {
-		if cause != g.cause && m.suffers(cause, b.Index, start, stop) {
+	for cause := range lost {
+		if cause != g.cause && suffers(lost[cause], start, stop) {
 			lostTo = cause + 1
 			break
 		}
@@ -331,9 +341,11 @@ func (m *meanwhile) note(b *calls.Batch, c *calls.Call, number int32, from, to u
 	m.seen[number].add(key, stop-start, (stop-start)*uint64(c.Depth), g.copy == 0)
 }
 
-// suffers reports whether a thread loses more than half of a time to the cause itself.
-func (m *meanwhile) suffers(cause, thread int, start, stop uint64) bool {
-	lost := m.victims[cause][thread]
+// suffers reports whether a thread that lost some times loses more than half of a time itself.
+func suffers(lost []span, start, stop uint64) bool {
+	if len(lost) == 0 {
+		return false
+	}
 	first, _ := slices.BinarySearchFunc(lost, start, func(v span, tsc uint64) int {
 		if v.to <= tsc {
 			return -1
