@@ -52,12 +52,14 @@ func buildArchive(t *testing.T, edits ...edit) string {
 	for _, f := range files {
 		objects = append(objects, strings.TrimSuffix(f, filepath.Ext(f))+".o")
 	}
-	for _, cmd := range []*exec.Cmd{exec.Command("gcc", slices.Concat(recorder.CompileFlags(true), []string{"-c"}, files)...), exec.Command("ar", objects...)} {
-		cmd.Dir = src
-		if said, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%q: %v\n%s", cmd.Args, err, said)
+	elftest.Keep(t, "gcc", src, slices.Concat(recorder.CompileFlags(true), objects), archive, func() {
+		for _, cmd := range []*exec.Cmd{exec.Command("gcc", slices.Concat(recorder.CompileFlags(true), []string{"-c"}, files)...), exec.Command("ar", objects...)} {
+			cmd.Dir = src
+			if said, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%q: %v\n%s", cmd.Args, err, said)
+			}
 		}
-	}
+	})
 	return archive
 }
 

@@ -2,7 +2,9 @@ package elftest
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"debug/elf"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -41,7 +43,8 @@ func (tests Tests) Run() int {
 }
 
 // Compile builds a source file with clang in a directory of its own, once, and returns the path
-// of the result. It needs [Main].
+// of the result. Like Build, it shares the result with other runs of the tests, but not with debug
+// information, which names the directory. It needs [Main].
 func Compile(t testing.TB, source string, args ...string) string {
 	t.Helper()
 	const compiler = "clang++-22"
@@ -56,12 +59,17 @@ func Compile(t testing.TB, source string, args ...string) string {
 			return "", err
 		}
 		output := filepath.Join(dir, "out")
+		key := keyOfText(compiler, "main.cc\x00"+source, args)
+		if restore(key, output) {
+			return output, nil
+		}
 		args := append([]string{"-fxray-instrument", "-fno-xray-link-deps", "main.cc", "-o", output}, args...)
 		cmd := exec.Command(compiler, args...)
 		cmd.Dir = dir // a relative path, as most build systems give
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return "", fmt.Errorf("%q: %w\n%s", cmd.Args, err, out)
 		}
+		keep(key, output)
 		return output, nil
 	})
 }
@@ -139,7 +147,24 @@ func tryOnce(key string, run func(dir string) (string, error)) (string, error) {
 	return build()
 }
 
-// CompileC builds the text of a C program and returns the output file.
+// Keep calls run to make the file at a path, unless an earlier run of the tests has made it from the same
+// sources in a folder, or below it in xray, with the same compiler and arguments. It needs [Main].
+func Keep(t testing.TB, compiler, folder string, args []string, path string, run func()) {
+	t.Helper()
+	testenv.Need(t, compiler)
+	text := sha256.New()
+	if err := errors.Join(addSources(text, folder), addSources(text, filepath.Join(folder, "xray"))); err != nil {
+		t.Fatal(err)
+	}
+	key := keyOfText(compiler, string(text.Sum(nil)), args)
+	if !restore(key, path) {
+		run()
+		keep(key, path)
+	}
+}
+
+// CompileC builds the text of a C program and returns the output file, which it keeps as Compile does.
+// It needs [Main].
 func CompileC(t testing.TB, compiler, text string, flags ...string) string {
 	t.Helper()
 	testenv.Need(t, compiler)
@@ -148,10 +173,15 @@ func CompileC(t testing.TB, compiler, text string, flags ...string) string {
 	if err := os.WriteFile(in, []byte(text), 0o666); err != nil {
 		t.Fatal(err)
 	}
+	key := keyOfText(compiler, "in.c\x00"+text, flags)
+	if restore(key, out) {
+		return out
+	}
 	cmd := exec.Command(compiler, append([]string{"-o", out, in}, flags...)...)
 	if said, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", cmd, err, said)
 	}
+	keep(key, out)
 	return out
 }
 

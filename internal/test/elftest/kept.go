@@ -106,6 +106,20 @@ func keyOf(compiler string, args []string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
+// keyOfText is keyOf for a compiler that reads a text, and no file of its folder. With debug information,
+// which names that folder, it returns "".
+func keyOfText(compiler, text string, args []string) string {
+	if slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "-g") }) {
+		return ""
+	}
+	key := keyOf(compiler, args)
+	if key == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(key + "\x00" + text))
+	return hex.EncodeToString(sum[:])
+}
+
 // addStamp adds what identifies a version of a file.
 func addStamp(h hash.Hash, path string) error {
 	info, err := os.Stat(path)

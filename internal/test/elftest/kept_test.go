@@ -88,3 +88,49 @@ func TestKept(t *testing.T) {
 		t.Errorf("kept %v", entries)
 	}
 }
+
+// What is kept is made again when a source or an argument changes, and only then.
+func TestKeep(t *testing.T) {
+	if _, err := os.Stat(installed); err != nil {
+		t.Skip("nothing is kept on this system: ", err)
+	}
+	kept := built.kept
+	built.kept = t.TempDir()
+	t.Cleanup(func() { built.kept = kept })
+	folder := t.TempDir()
+	source, header := filepath.Join(folder, "main.c"), filepath.Join(folder, "xray", "head.h")
+	if err := os.Mkdir(filepath.Dir(header), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	write(t, source, "1")
+	write(t, header, "1")
+	args := []string{"-O1"}
+	made := func() (runs int) {
+		path := filepath.Join(t.TempDir(), "made")
+		Keep(t, "sh", folder, args, path, func() { runs++; write(t, path, "made") })
+		if text, err := os.ReadFile(path); string(text) != "made" {
+			t.Errorf("got %q, %v", text, err)
+		}
+		return runs
+	}
+	for name, change := range map[string]func(){
+		"nothing":     func() {},
+		"a source":    func() { write(t, source, "2") },
+		"a header":    func() { write(t, header, "2") },
+		"an argument": func() { args = []string{"-O2"} },
+	} {
+		made()
+		change()
+		want := 1
+		if name == "nothing" {
+			want = 0
+		}
+		if got := made(); got != want {
+			t.Errorf("%s changed: made %d times, want %d", name, got, want)
+		}
+	}
+	args = []string{"-g"}
+	if made()+made() != 2 {
+		t.Error("debug information names the folder, but the file was kept")
+	}
+}
