@@ -7,10 +7,12 @@ package sched
 import (
 	"cmp"
 	"iter"
+	"math"
 	"slices"
 	"sort"
 
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
 )
 
 // Log is the scheduler events of one process, in the order of time. It must not be changed.
@@ -230,6 +232,19 @@ func (t *Thread) Interrupts(from, to uint64) []Interrupt {
 		start = outer
 	}
 	return list[start:end]
+}
+
+// Interrupted returns when the thread was interrupted, for calls.Options, in the order of time. An interrupt
+// in another one belongs to that.
+func (t *Thread) Interrupted() (list []calls.Stretch) {
+	for _, i := range t.Interrupts(0, math.MaxUint64) {
+		if n := len(list); n > 0 && i.From < list[n-1].To {
+			list[n-1].To = max(list[n-1].To, i.To)
+			continue
+		}
+		list = append(list, calls.Stretch{From: i.From, To: i.To})
+	}
+	return list
 }
 
 func (t *Thread) woken(e *reader.SchedEvent) {

@@ -62,14 +62,14 @@ func (s *sums) Sums(p *calls.Sums) error {
 // OnlyCalls says that sums of calls outside the window are not wanted: see [session.Analyze].
 func (s *sums) OnlyCalls() bool { return s.clip != nil }
 
-// Count implements [session.CountSink].
+// Count implements [calls.CountSink].
 func (s *sums) Count(th reader.Thread, index int, fn reader.FuncID, calls uint64) {
 	if s.clip == nil { // it is not known which of them were in a window
 		s.within.Count(th, index, fn, calls)
 	}
 }
 
-// Pruned implements [session.PrunedSink].
+// Pruned implements [calls.PrunedSink].
 func (s *sums) Pruned(th reader.Thread, index int, fn reader.FuncID, calls, ticks uint64) {
 	s.within.Pruned(th, index, fn, calls, ticks)
 }

@@ -26,20 +26,8 @@ func (s *Session) Interrupts() func(reader.Thread) []calls.Stretch {
 	for i := range s.Trace.Files() {
 		if r := s.Trace.Recording(i); r != nil && r.Sched.Interrupts() > 0 {
 			s.Sched() // before threads ask for it concurrently
-			return s.interruptsOf
+			return func(t reader.Thread) []calls.Stretch { return s.sched[t.File].Thread(t.Thread).Interrupted() }
 		}
 	}
 	return nil
-}
-
-func (s *Session) interruptsOf(t reader.Thread) (list []calls.Stretch) {
-	for _, i := range s.sched[t.File].Thread(t.Thread).Interrupts(0, ^uint64(0)) {
-		// An interrupt in another one belongs to that.
-		if n := len(list); n > 0 && i.From < list[n-1].To {
-			list[n-1].To = max(list[n-1].To, i.To)
-			continue
-		}
-		list = append(list, calls.Stretch{From: i.From, To: i.To})
-	}
-	return list
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/xray-tools/xray/convert"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/report/label"
 	"github.com/xray-tools/xray/symbolize"
 )
 
@@ -148,7 +149,7 @@ func (s *Session) ChooseFuncs(flag, text string) (func(reader.FuncID) bool, erro
 		}
 		lock.Lock()
 		defer lock.Unlock()
-		if like := nearest(text, others); len(like) > 0 {
+		if like := label.Nearest(text, others); len(like) > 0 {
 			note += ". The nearest names are " + strings.Join(like, ", ")
 		}
 		return note

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"os"
+	"io"
 	"path/filepath"
 	"slices"
 
@@ -258,83 +258,14 @@ func (s *Session) describe(fn reader.FuncID) summary.Function {
 // openSummary opens a summary as a source of groups. Files are open only while they are
 // read.
 func (f *TraceFlags) openSummary(path string) (summary.Source, error) {
-	file := &summaryFile{path: remote.Name(path)}
-	if f.arrivals != nil {
-		file.spooled = f.arrivals.summaries[path]
-	}
-	return openSummary(file)
-}
-
-func openSummary(f *summaryFile) (summary.Source, error) {
-	if err := f.open(); err != nil {
-		return nil, err
-	}
-	if !f.file.Ordered() {
-		groups, err := f.file.Groups()
-		f.Close()
-		return summary.Memory(groups), err
-	}
-	f.keys, f.knowsOffCPU = f.file.Keys(), f.file.KnowsOffCPU()
-	f.Close()
-	return f, nil
-}
-
-// summaryFile is a summary on disk.
-type summaryFile struct {
-	path string
-	keys []summary.Key
-	// knowsOffCPU is summary.File.KnowsOffCPU.
-	knowsOffCPU bool
-	spooled     *reader.Spooled // nil for a file
-	raw         *os.File        // nil while it is closed
-	file        *summary.File   // nil while it is closed
-}
-
-func (f *summaryFile) open() error {
-	if f.file != nil {
-		return nil
-	}
-	if f.spooled != nil {
-		file, err := summary.Open(f.spooled, f.spooled.Size, f.path)
-		if err == nil {
-			f.file = file
+	return summary.OpenSource(remote.Name(path), func() (io.ReaderAt, int64, io.Closer, error) {
+		if f.arrivals != nil && f.arrivals.summaries[path] != nil {
+			spooled := f.arrivals.summaries[path]
+			return spooled, spooled.Size, io.NopCloser(nil), nil
 		}
-		return err
-	}
-	raw, size, err := fileio.OpenRegular(f.path)
-	if err != nil {
-		return err
-	}
-	file, err := summary.Open(raw, size, f.path)
-	if err != nil {
-		return errors.Join(err, raw.Close())
-	}
-	f.raw, f.file = raw, file
-	return nil
-}
-
-func (f *summaryFile) Keys() []summary.Key { return f.keys }
-
-func (f *summaryFile) KnowsOffCPU() bool { return f.knowsOffCPU }
-
-func (f *summaryFile) AddTo(g *summary.Group, index int) error {
-	if err := f.open(); err != nil {
-		return err
-	}
-	if keys := f.file.Keys(); index >= len(keys) || keys[index] != f.keys[index] {
-		return fmt.Errorf("%s: the file has changed while it was read", f.path)
-	}
-	return f.file.AddTo(g, index)
-}
-
-func (f *summaryFile) Close() {
-	if f.file != nil {
-		f.file.Close()
-	}
-	if f.raw != nil {
-		f.raw.Close() // it was only read
-	}
-	f.raw, f.file = nil, nil
+		file, size, err := fileio.OpenRegular(path)
+		return file, size, file, err
+	})
 }
 
 // feed feeds the sums of the summaries to a sink.
@@ -352,6 +283,26 @@ func (s *summed) feed(scope Scope, sink any, stats *calls.Stats) error {
 		})
 		return errors.Join(calls.FeedSums(sums, &scope.Filter, to, stats), calls.CheckMemory(sink, s.memory))
 	})
+}
+
+// feedCounts feeds the calls whose times are unknown to a sink.
+func (s *summed) feedCounts(sink calls.CountSink, stats *calls.Stats) {
+	for _, c := range s.counts {
+		if c.untimed > 0 {
+			sink.Count(reader.Thread{}, stats.Threads, c.fn, c.untimed)
+			stats.Calls += c.untimed
+		}
+	}
+}
+
+// feedPruned feeds the calls that recorders dropped to a sink.
+func (s *summed) feedPruned(sink calls.PrunedSink, stats *calls.Stats) {
+	for _, c := range s.counts {
+		if c.pruned > 0 {
+			sink.Pruned(reader.Thread{}, stats.Threads, c.fn, c.pruned, c.prunedTime)
+			stats.Calls += c.pruned
+		}
+	}
 }
 
 // summedCaveats returns the caveats of a report on summaries.

@@ -1,4 +1,4 @@
-package session
+package label
 
 import (
 	"slices"
@@ -17,7 +17,7 @@ func TestNearest(t *testing.T) {
 		"zzz":            nil,
 		"^.*$":           nil,
 	} {
-		if got := nearest(expression, names); len(got) < len(want) || !slices.Equal(got[:len(want)], want) || want == nil && len(got) > 0 {
+		if got := Nearest(expression, names); len(got) < len(want) || !slices.Equal(got[:len(want)], want) || want == nil && len(got) > 0 {
 			t.Errorf("%s: got %q", expression, got)
 		}
 	}

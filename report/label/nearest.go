@@ -1,29 +1,27 @@
-package session
+package label
 
 import (
 	"cmp"
 	"slices"
 	"strings"
 	"unicode"
-
-	"github.com/xray-tools/xray/report/label"
 )
 
 // maxNearest is the maximum number of names to suggest for one that does not exist.
 const maxNearest = 3
 
-// nearest suggests names for a mistyped regular expression that matched none: those most similar to
+// Nearest suggests names for a mistyped regular expression that matched none: those most similar to
 // it. Names have no parameters. A name that differs by more than a third is not suggested.
-func nearest(expression string, names map[string]bool) []string {
+func Nearest(expression string, names map[string]bool) []string {
 	want := plain(expression)
 	if want == "" {
 		return nil
 	}
 	distances := make(map[string]int)
 	for name := range names {
-		d := label.Distance(want, plain(name))
+		d := Distance(want, plain(name))
 		if at := strings.LastIndex(name, "::"); at >= 0 {
-			d = min(d, label.Distance(want, plain(name[at:])))
+			d = min(d, Distance(want, plain(name[at:])))
 		}
 		if 3*d <= len(want) {
 			distances[name] = d
