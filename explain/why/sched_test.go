@@ -1,7 +1,9 @@
 package why_test
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,12 +19,13 @@ const (
 	firstTask uint32 = iota + 1
 	secondTask
 	hogTask
+	thirdTask
 )
 
 // scheduled are options with scheduler events.
 func scheduled(events []reader.SchedEvent) why.Options {
-	r := &reader.Recording{Process: reader.Process{PID: 7}, Threads: []reader.ThreadInfo{{PID: 7, TID: 100}, {PID: 7, TID: 101}}}
-	r.Sched.Tasks = []reader.Task{{PID: 7, TID: 100, Name: "server"}, {PID: 7, TID: 101, Name: "flusher"}, {PID: 30, TID: 31, Name: "compile"}}
+	r := &reader.Recording{Process: reader.Process{PID: 7}, Threads: []reader.ThreadInfo{{PID: 7, TID: 100}, {PID: 7, TID: 101}, {PID: 7, TID: 102}}}
+	r.Sched.Tasks = []reader.Task{{PID: 7, TID: 100, Name: "server"}, {PID: 7, TID: 101, Name: "flusher"}, {PID: 30, TID: 31, Name: "compile"}, {PID: 7, TID: 102, Name: "query"}}
 	r.Sched.Parts = []reader.SchedPart{{From: 1, To: 1 << 50, Events: events}}
 	o := known()
 	o.Sched = []*sched.Log{sched.New(r)}
@@ -92,6 +95,57 @@ func TestWaitsForWaker(t *testing.T) {
 		if c.want && (h.Self != flush || h.Covered < 0.95 || cause.Kind != why.Wait) {
 			t.Errorf("%s: kind %v, %+v", c.name, cause.Kind, h)
 		}
+	}
+}
+
+// A thread that was itself blocked until shortly before it woke the waiting thread is not what that waited for. The
+// one that woke it is: it was blocked in a function for most of the time, which nobody of the program ended.
+func TestWaitsBehindChain(t *testing.T) {
+	p := newProgram(3)
+	var events []reader.SchedEvent
+	var ends []uint64
+	first, second, third := &program{p.threads[:1]}, p.threads[1], p.threads[2]
+	first.requests(6000, func(t *thread, i int) {
+		t.call(row, 1000)
+		t.call(work, 2000, func() {
+			if i%150 == 60 {
+				out := t.now
+				t.switched(90_000, 1000)
+				woken := t.now - 1000
+				ends = append(ends, woken)
+				// The second thread waits nearly as long, and the third wakes it.
+				events = append(events,
+					reader.SchedEvent{TSC: out + 500, Task: secondTask, Other: hogTask, Kind: reader.Switched, State: 'S'},
+					reader.SchedEvent{TSC: out + 600, Task: thirdTask, Other: hogTask, Kind: reader.Switched, State: 'S'},
+					reader.SchedEvent{TSC: woken - 5200, Task: hogTask, Other: thirdTask, Kind: reader.Waking, Flags: reader.WokenByInterrupt},
+					reader.SchedEvent{TSC: woken - 5100, Task: hogTask, Other: thirdTask, Kind: reader.Switched, State: 'R'},
+					reader.SchedEvent{TSC: woken - 5000, Task: thirdTask, Other: secondTask, Kind: reader.Waking},
+					reader.SchedEvent{TSC: woken - 4900, Task: hogTask, Other: secondTask, Kind: reader.Switched, State: 'R'},
+				)
+				events = append(events, away(out, woken, t.now, secondTask, 0)...)
+			}
+		})
+	})
+	slices.SortStableFunc(events, func(a, b reader.SchedEvent) int { return cmp.Compare(a.TSC, b.TSC) })
+	for i, end := range ends {
+		second.now, third.now = end-95_000, end-95_000
+		second.event(reader.Enter, query)
+		third.event(reader.Enter, rebuild)
+		third.event(reader.Enter, flush)
+		third.now = end - 5000
+		third.event(reader.Exit, flush)
+		third.now = end - 4000
+		third.event(reader.Exit, rebuild)
+		second.now = end + 50
+		second.event(reader.Exit, query)
+		for second.now += 2000; i+1 < len(ends) && second.now+120_000 < ends[i+1]; {
+			second.call(sort, 5000)
+		}
+	}
+	cause := only(t, explain(t, p, scheduled(events)))
+	h := cause.Holder
+	if h == nil || h.Evidence != why.ByWaking || h.Self != flush || h.Scope != rebuild || h.Covered < 0.95 || h.Blocked < 0.9 || h.Queued > 0.1 {
+		t.Errorf("%v waits for %+v", cause.Func, h)
 	}
 }
 
