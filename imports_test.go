@@ -15,9 +15,9 @@ const module = "github.com/xray-tools/xray"
 // floors lists the folders of the module from the ground up. A package may import what is on a lower
 // floor, or in its own folder. A folder includes those below it that are not listed themselves.
 var floors = [][]string{
-	{"internal/parallel", "internal/frames", "internal/texttab", "internal/yamltext", "internal/fileio", "internal/remote", "symbolize/demangle", "recorder", "recorder/proc", "recorder/ranking"},
+	{"internal/parallel", "internal/frames", "internal/texttab", "internal/yamltext", "internal/fileio", "internal/remote", "symbolize/demangle", "recorder", "recorder/args/value", "recorder/proc", "recorder/ranking"},
 	{"internal/quantile", "symbolize/debuginfo", "tables/parquetfile", "graph/layered", "recorder/attach"},
-	{"reader", "symbolize/debuginfod"},
+	{"reader", "symbolize/debuginfod", "recorder/args"},
 	{"reader/calls", "internal/tracewrite", "symbolize", "sched/kernel"},
 	{"sched", "tables", "internal/tracetext", "symbolize/source", "explain/invocation", "explain/machines", "recorder/ring"},
 	{"report/label", "recorder/build"},

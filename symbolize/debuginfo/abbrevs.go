@@ -2,7 +2,6 @@ package debuginfo
 
 import (
 	"encoding/binary"
-	"math"
 	"slices"
 )
 
@@ -13,7 +12,8 @@ type abbrev struct {
 	step  uint32 // index of the first step after these
 	field uint32 // index of the first attribute
 	steps uint16
-	// fields is the number of attributes. Only those of entries with a role are kept.
+	// fields is the number of attributes. Only those of entries with a role are kept, unless all
+	// are wanted.
 	fields   uint16
 	role     role
 	children bool
@@ -28,8 +28,8 @@ type step struct {
 // abbrevField is an attribute of an entry.
 type abbrevField struct {
 	name, form uint16
-	implicit   uint32 // value in all entries; larger values are damage
-	size       int32  // in bytes; -1 if it varies
+	size       int32 // in bytes; -1 if it varies
+	implicit   int64 // value in all entries
 }
 
 // abbrevTable has abbreviations by code. Codes nearly always count from 1. Its lists have no
@@ -149,10 +149,12 @@ const abbrevLimit = 1 << 20
 // times as much.
 const abbrevCache = 2 << 20
 
-// abbrevKey is the offset of an abbreviation table and the kind of its units.
+// abbrevKey is the offset of an abbreviation table and the kind of its units. With all, the table
+// keeps the attributes of all entries, not only of those with a role.
 type abbrevKey struct {
 	offset uint64
 	kind   unitKind
+	all    bool
 }
 
 // abbreviations returns the table for units of a kind.
@@ -182,7 +184,7 @@ func (d *debugData) readAbbreviations(key abbrevKey, t *abbrevTable) {
 		}
 		t.reset(d.o.f.ByteOrder)
 		c := cursor{b: b, order: d.o.f.ByteOrder}
-		done := t.parse(&c, key.kind, 0)
+		done := t.parse(&c, key, 0)
 		t.bytes = len(b) - len(c.b)
 		d.abbrevBytes += uint64(t.bytes)
 		if done || len(b) < size {
@@ -204,7 +206,7 @@ func (d *debugData) abbreviation(key abbrevKey, code uint64) (*abbrevTable, *abb
 	}
 	t := &d.scratch
 	t.reset(d.o.f.ByteOrder)
-	t.parse(&cursor{b: b, order: d.o.f.ByteOrder}, key.kind, code)
+	t.parse(&cursor{b: b, order: d.o.f.ByteOrder}, key, code)
 	if a := t.at(code); a != nil {
 		return t, a
 	}
@@ -227,7 +229,8 @@ const maxFields = 256
 
 // parse reads abbreviations up to the end of the table, or up to the code wanted if it is not
 // 0. It returns false if the input ends first.
-func (t *abbrevTable) parse(c *cursor, k unitKind, wanted uint64) bool {
+func (t *abbrevTable) parse(c *cursor, key abbrevKey, wanted uint64) bool {
+	k := key.kind
 	for {
 		code := c.uleb()
 		if c.bad {
@@ -240,14 +243,15 @@ func (t *abbrevTable) parse(c *cursor, k unitKind, wanted uint64) bool {
 		first := len(t.fields)
 		hasCode := false
 		for {
-			var name, form, implicit uint64
+			var name, form uint64
+			var implicit int64
 			if b := c.b; len(b) > 1 && b[0]|b[1] < 0x80 { // nearly all
 				name, form, c.b = uint64(b[0]), uint64(b[1]), b[2:]
 			} else {
 				name, form = c.uleb(), c.uleb()
 			}
 			if form == formImplicitConst {
-				implicit = uint64(c.sleb())
+				implicit = c.sleb()
 			}
 			if c.bad || len(t.fields)-first > maxFields {
 				return false
@@ -257,11 +261,11 @@ func (t *abbrevTable) parse(c *cursor, k unitKind, wanted uint64) bool {
 			}
 			name, form = min(name, atUnknown), min(form, formUnknown)
 			size := formSize(form, k)
-			t.fields = append(t.fields, abbrevField{uint16(name), uint16(form), uint32(min(implicit, math.MaxUint32)), int32(size)})
+			t.fields = append(t.fields, abbrevField{uint16(name), uint16(form), int32(size), implicit})
 			hasCode = hasCode || name == atLowPC || name == atRanges
 			t.pass(&a, form, size)
 		}
-		if a.role = roleOf(a.tag, hasCode); a.role == 0 {
+		if a.role = roleOf(a.tag, hasCode); a.role == 0 && !key.all {
 			t.fields = t.fields[:first]
 		}
 		a.fields = uint16(len(t.fields) - first)
@@ -287,7 +291,7 @@ func (t *abbrevTable) pass(a *abbrev, form uint64, size int) {
 
 func roleOf(tag uint64, hasCode bool) role {
 	switch tag {
-	case tagCompileUnit, tagPartialUnit, tagSkeletonUnit:
+	case tagCompileUnit, tagPartialUnit, tagSkeletonUnit, tagTypeUnit:
 		return roleUnit
 	case tagSubprogram:
 		if hasCode {

@@ -73,6 +73,7 @@ type Binary struct {
 	code      func() []Location // of the first instructions; by index in keys
 	md5       map[string][16]byte
 	err       error
+	exported  func() map[uint64]bool // see Exported
 }
 
 // NewBinary finds the symbols of functions in a file or its debug file. functions has addresses
@@ -94,6 +95,7 @@ func NewBinary(e *ELF, path string, functions []uint64, opts Options) (*Binary, 
 		b.openDebug()
 		b.info = sync.OnceValue(func() *debugInfo { return newDebugInfo(b) })
 		b.code = sync.OnceValue(b.locateCode)
+		b.exported = sync.OnceValue(b.findExported)
 		return b.findNames()
 	})
 	if err != nil {

@@ -8,6 +8,10 @@
 // (definitions.go). For functions without a definition it runs the line tables, and keeps the rows
 // at their addresses (lines.go, lineprog.go). It reads both in parallel.
 //
+// [Binary.FunctionAt] reads the parameters of a function and where they are at its entry
+// (parameters.go), and their types (types.go) with all attributes of their entries (nodes.go,
+// typeunits.go).
+//
 // Debug information may be elsewhere: in a separate debug file (debugfile.go), in .dwo files or a
 // .dwp package, or in a file of dwz (split.go).
 // [Options] configure the search.

@@ -151,7 +151,8 @@ const (
 	formUnknown       = 0xffff // stands for all larger forms
 )
 
-// value is an attribute value. Strings in other sections are offsets.
+// value is an attribute value. Strings in other sections are offsets. inline has strings and blocks
+// that are in the entry itself.
 type value struct {
 	form   uint64
 	n      uint64
@@ -213,13 +214,13 @@ func (c *cursor) form(form uint64, k unitKind) value {
 	case formString:
 		v.inline = c.cstring()
 	case formBlock, formExprloc:
-		c.take(c.uleb())
+		v.inline = c.take(c.uleb())
 	case formBlock1:
-		c.take(c.uint(1))
+		v.inline = c.take(c.uint(1))
 	case formBlock2:
-		c.take(c.uint(2))
+		v.inline = c.take(c.uint(2))
 	case formBlock4:
-		c.take(c.uint(4))
+		v.inline = c.take(c.uint(4))
 	case formIndirect:
 		if form := c.uleb(); form != formIndirect && form != formImplicitConst {
 			return c.form(form, k)

@@ -13,6 +13,7 @@ const (
 	tagInlined      = 0x1d
 	tagSubprogram   = 0x2e
 	tagPartialUnit  = 0x3c
+	tagTypeUnit     = 0x41
 	tagCallSite     = 0x48
 	tagSkeletonUnit = 0x4a
 	tagGNUCallSite  = 0x4109
@@ -37,6 +38,7 @@ const (
 	atStrBase        = 0x72
 	atAddrBase       = 0x73
 	atRnglistsBase   = 0x74
+	atLoclistsBase   = 0x8c
 	atDwoName        = 0x76
 	atMIPSLinkage    = 0x2007
 	atGNUDwoName     = 0x2130
@@ -44,6 +46,66 @@ const (
 	atGNURangesBase  = 0x2132
 	atGNUAddrBase    = 0x2133
 	atUnknown        = 0xffff // stands for all larger attributes
+)
+
+// Tags and attributes of types, parameters and scopes, from the same sections.
+const (
+	tagArray             = 0x01
+	tagClass             = 0x02
+	tagEnum              = 0x04
+	tagParameter         = 0x05
+	tagMember            = 0x0d
+	tagPointer           = 0x0f
+	tagReference         = 0x10
+	tagStruct            = 0x13
+	tagSubroutineType    = 0x15
+	tagTypedef           = 0x16
+	tagUnion             = 0x17
+	tagUnspecifiedParams = 0x18
+	tagInheritance       = 0x1c
+	tagModule            = 0x1e
+	tagMemberPointer     = 0x1f
+	tagSubrange          = 0x21
+	tagBase              = 0x24
+	tagConst             = 0x26
+	tagEnumerator        = 0x28
+	tagTemplateType      = 0x2f
+	tagTemplateValue     = 0x30
+	tagVariantPart       = 0x33
+	tagVolatile          = 0x35
+	tagRestrict          = 0x37
+	tagNamespace         = 0x39
+	tagUnspecifiedType   = 0x3b
+	tagRvalueReference   = 0x42
+	tagTemplateAlias     = 0x43
+	tagAtomic            = 0x47
+
+	atSibling       = 0x01
+	atLocation      = 0x02
+	atByteSize      = 0x0b
+	atBitOffset     = 0x0c
+	atBitSize       = 0x0d
+	atConstValue    = 0x1c
+	atUpperBound    = 0x2f
+	atProducer      = 0x25
+	atLanguage      = 0x13
+	atArtificial    = 0x34
+	atConvention    = 0x36
+	atCount         = 0x37
+	atMemberAt      = 0x38
+	atDeclaration   = 0x3c
+	atEncoding      = 0x3e
+	atExternal      = 0x3f
+	atFrameBase     = 0x40
+	atType          = 0x49
+	atVirtuality    = 0x4c
+	atSignature     = 0x69
+	atDataBitOffset = 0x6b
+	atEnumClass     = 0x6d
+	atAlignment     = 0x88
+	atDeleted       = 0x8a
+	atDefaulted     = 0x8b
+	atGNUVector     = 0x2107
 )
 
 // die is a debugging information entry with the attributes that matter here. Attributes that it
@@ -59,7 +121,7 @@ type die struct {
 	declFile, declLine, declColumn       value
 	compDir, stmtList, dwoName, dwoID    value
 	strBase, addrBase, rnglistsBase      value
-	rangesBase                           value
+	rangesBase, loclistsBase             value
 }
 
 // role is the purpose of an entry. Most entries describe variables and types and have none.
@@ -134,7 +196,7 @@ func (u *unit) abbreviations() *abbrevTable {
 	return t
 }
 
-func (u *unit) abbrevKey() abbrevKey { return abbrevKey{u.abbrevAt, u.unitKind} }
+func (u *unit) abbrevKey() abbrevKey { return abbrevKey{u.abbrevAt, u.unitKind, false} }
 
 // fields reads the attributes of an entry. before is the number of bytes that were left to read
 // before the entry.
@@ -206,6 +268,8 @@ func (e *die) attribute(name uint16) *value {
 		return &e.addrBase
 	case atRnglistsBase:
 		return &e.rnglistsBase
+	case atLoclistsBase:
+		return &e.loclistsBase
 	case atGNURangesBase:
 		return &e.rangesBase
 	}
@@ -236,6 +300,10 @@ func (u *unit) resolve(v value) (*unit, uint64, bool) {
 	case formGNURefAlt, formRefSup4, formRefSup8:
 		if to = nil; u.d.alt != nil {
 			to = u.d.alt.unitAt(at)
+		}
+	case formRefSig8:
+		if to = u.d.typeUnit(u, v.n); to != nil {
+			at = to.at + to.typeAt
 		}
 	default:
 		return nil, 0, false

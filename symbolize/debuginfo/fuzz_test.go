@@ -60,7 +60,8 @@ func exerciseSections(t testing.TB, s debugSections, split bool) (inlined int) {
 	}
 	data := elftest.File(binary.LittleEndian, elf.ELFCLASS64, elf.EM_X86_64, elf.ET_EXEC,
 		part("info"+suffix, s.info), part("abbrev"+suffix, s.abbrev), part("ranges", s.ranges),
-		part("rnglists"+suffix, s.rnglists), part("addr", s.addr), part("cu_index", s.index))
+		part("rnglists"+suffix, s.rnglists), part("addr", s.addr), part("cu_index", s.index),
+		part("loclists"+suffix, s.rnglists), part("loc"+suffix, s.ranges), part("types"+suffix, s.info))
 	o, err := NewELF(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +92,42 @@ func exerciseSections(t testing.TB, s debugSections, split bool) (inlined int) {
 			}
 		}
 	}
+	exerciseTypes(b, i)
 	return inlined
+}
+
+// exerciseTypes reads the parameters of the first functions and what their types consist of.
+func exerciseTypes(b *Binary, i *debugInfo) {
+	b.path = "program"
+	left := 2000
+	var visit func(t *Type, depth int)
+	visit = func(t *Type, depth int) {
+		if left--; t == nil || left < 0 || depth > 6 {
+			return
+		}
+		t.Size()
+		t.Enumerators()
+		t.TemplateArguments()
+		t.NonTrivial()
+		list, _ := t.Members()
+		for _, m := range list[:min(len(list), 20)] {
+			visit(m.Type, depth+1)
+		}
+		visit(t.Elem(), depth+1)
+		visit(t.Resolve(), depth+1)
+	}
+	for _, p := range i.pieces[:min(len(i.pieces), 4)] {
+		for _, s := range p.unit.subprograms[:min(len(p.unit.subprograms), 20)] {
+			f, err := b.FunctionAt(s.low)
+			if err != nil {
+				continue
+			}
+			visit(f.Result, 0)
+			for _, p := range f.Parameters {
+				visit(p.Type, 0)
+			}
+		}
+	}
 }
 
 // realSections returns sections of a program in testdata. The first unit is truncated.

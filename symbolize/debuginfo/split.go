@@ -27,6 +27,10 @@ type debugInfo struct {
 	resident []*unit // whose entries are in memory
 	bytes    int
 	err      error
+
+	code    *Code
+	types   map[typeKey]*Type  // that were read
+	defined map[string]typeKey // classes that units define; nil while unused
 }
 
 // unitPiece is an address range of a unit.
@@ -43,7 +47,7 @@ const residentLimit = 64 << 20
 
 // newDebugInfo uses the file with line tables, which also has the debug information.
 func newDebugInfo(b *Binary) *debugInfo {
-	i := &debugInfo{b: b, main: newDebugData(b.lines), splits: make(map[*unit]*unit)}
+	i := &debugInfo{b: b, main: newDebugData(b.lines), splits: make(map[*unit]*unit), types: make(map[typeKey]*Type), code: NewCode(b.elf)}
 	if alt := b.openAlt(b.lines); alt != nil {
 		i.main.alt = newDebugData(alt)
 	}
@@ -65,18 +69,42 @@ func (i *debugInfo) unitAt(address uint64) *unit {
 	}
 	u := i.pieces[n-1].unit
 	if u.kind == unitSkeleton || u.dwo != "" {
-		split, ok := i.splits[u]
-		if !ok {
-			split = i.split(u)
-			i.splits[u] = split
-		}
-		if split == nil {
+		if u = i.splitOf(u); u == nil {
 			return nil
 		}
-		u = split
 	}
 	i.keep(u)
 	return u
+}
+
+// splitOf returns the split unit of a skeleton; nil if there is none.
+func (i *debugInfo) splitOf(u *unit) *unit {
+	split, ok := i.splits[u]
+	if !ok {
+		split = i.split(u)
+		i.splits[u] = split
+	}
+	return split
+}
+
+// release drops the entries of units that were read as nodes if there are many. It must not be called
+// while these are being read.
+func (i *debugInfo) release() {
+	all := append([]*debugData{i.main, i.main.alt}, i.packages...)
+	for _, s := range i.splits {
+		if s != nil {
+			all = append(all, s.d)
+		}
+	}
+	for _, d := range all {
+		if d == nil || d.loadedBytes <= residentLimit {
+			continue
+		}
+		for _, u := range d.loaded {
+			u.data, u.abbrevs = nil, nil
+		}
+		d.loaded, d.loadedBytes = nil, 0
+	}
 }
 
 // keep loads the entries of a unit. It drops those of other units if there are many.
@@ -216,6 +244,9 @@ func (u *unit) inherit(skeleton *unit) *unit {
 	if u.version >= 5 && u.rnglistsBase == 0 {
 		u.rnglistsBase = indexHeader(u.wide, rangeListsHeader)
 	}
+	if u.version >= 5 && u.loclistsBase == 0 {
+		u.loclistsBase = indexHeader(u.wide, rangeListsHeader)
+	}
 	u.addresses, u.lines = skeleton.addresses, skeleton.lines
 	u.addrBase, u.rangesBase, u.low = skeleton.addrBase, skeleton.rangesBase, skeleton.low
 	u.dir, u.table = skeleton.dir, skeleton.table
@@ -234,6 +265,7 @@ func indexHeader(wide bool, size uint64) uint64 {
 const (
 	columnInfo       = 1
 	columnAbbrev     = 3
+	columnLoc        = 5 // .debug_loc in version 2, and .debug_loclists in version 5
 	columnStrOffsets = 6
 	columnRnglists   = 8 // in version 5; in version 2, .debug_macro
 )
@@ -287,10 +319,11 @@ func (d *debugData) packed(id uint64) *unit {
 		return u
 	}
 	u.abbrevAt += base[columnAbbrev]
-	u.strBase = base[columnStrOffsets]
+	u.strBase, u.locBase = base[columnStrOffsets], base[columnLoc]
 	if version >= 5 {
 		u.strBase += indexHeader(u.wide, 8)
 		u.rnglistsBase = base[columnRnglists] + indexHeader(u.wide, rangeListsHeader)
+		u.loclistsBase = base[columnLoc] + indexHeader(u.wide, rangeListsHeader)
 	}
 	if !u.readRoot() {
 		return nil

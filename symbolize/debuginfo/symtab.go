@@ -13,6 +13,7 @@ import (
 type symbol struct {
 	name    uint32 // offset in the string table
 	kind    elf.SymType
+	bind    elf.SymBind
 	section uint32 // index; 0 when undefined
 	address uint64
 	size    uint64
@@ -44,9 +45,9 @@ func (o *ELF) symbols(table *elf.Section, f func(symbol)) error {
 		s := symbol{name: order.Uint32(b)}
 		if o.word == 4 {
 			s.address, s.size = uint64(order.Uint32(b[4:])), uint64(order.Uint32(b[8:]))
-			s.kind, s.section = elf.SymType(b[12]&0xF), uint32(order.Uint16(b[14:]))
+			s.kind, s.bind, s.section = elf.SymType(b[12]&0xF), elf.SymBind(b[12]>>4), uint32(order.Uint16(b[14:]))
 		} else {
-			s.kind, s.section = elf.SymType(b[4]&0xF), uint32(order.Uint16(b[6:]))
+			s.kind, s.bind, s.section = elf.SymType(b[4]&0xF), elf.SymBind(b[4]>>4), uint32(order.Uint16(b[6:]))
 			s.address, s.size = order.Uint64(b[8:]), order.Uint64(b[16:])
 		}
 		switch {

@@ -13,6 +13,7 @@ type debugData struct {
 	o                                      *ELF
 	info, abbrev, str, lineStr, strOffsets *Section
 	addr, ranges, rnglists, line, index    *Section
+	loc, loclists                          *Section
 	alt                                    *debugData // file of dwz; nil if there is none
 	abbrevBytes                            uint64     // bytes of abbreviations that were read as tables
 	abbrevCached                           int        // bytes of abbreviations in abbrevs
@@ -26,6 +27,12 @@ type debugData struct {
 
 	files       lineFiles // of the line table that was read last
 	tableOffset int64
+
+	loaded      []*unit // whose entries were read; see debugInfo.release
+	loadedBytes int
+
+	typePlaces map[uint64]typePlace // type units by signature; nil while unused
+	typeRead   map[uint64]*unit     // type units that were read
 }
 
 func newDebugData(o *ELF) *debugData {
@@ -33,6 +40,7 @@ func newDebugData(o *ELF) *debugData {
 	for name, p := range map[string]**Section{
 		"info": &d.info, "abbrev": &d.abbrev, "str": &d.str, "line_str": &d.lineStr, "str_offsets": &d.strOffsets,
 		"addr": &d.addr, "ranges": &d.ranges, "rnglists": &d.rnglists, "line": &d.line,
+		"loc": &d.loc, "loclists": &d.loclists,
 	} {
 		if *p = o.Section(".debug_" + name); *p == nil {
 			*p = o.Section(".debug_" + name + ".dwo")
@@ -44,7 +52,7 @@ func newDebugData(o *ELF) *debugData {
 
 // forget drops the memory that sections keep for small reads.
 func (d *debugData) forget() {
-	for _, s := range []*Section{d.info, d.abbrev, d.str, d.lineStr, d.strOffsets, d.addr, d.ranges, d.rnglists, d.line} {
+	for _, s := range []*Section{d.info, d.abbrev, d.str, d.lineStr, d.strOffsets, d.addr, d.ranges, d.rnglists, d.line, d.loc, d.loclists} {
 		s.forget()
 	}
 }
@@ -81,6 +89,9 @@ type unit struct {
 	data                  []byte       // of the unit; nil while unused
 	strBase, rnglistsBase uint64
 	addrBase, rangesBase  uint64
+	loclistsBase, locBase uint64 // of .debug_loclists; of .debug_loc in a package
+	typeAt                uint64 // offset of the type in a type unit
+	scopes                *scopeIndex
 	addresses             *debugData // file with .debug_addr and .debug_ranges
 	low                   uint64     // the address that ranges are relative to
 	dir                   *unitText  // compilation directory; nil for none
@@ -154,6 +165,7 @@ func (u *unit) header(c *cursor) bool {
 		case unitSkeleton, unitSplit:
 			u.id = c.uint(8)
 		case unitType, unitSplitType:
+			u.id, u.typeAt = c.uint(8), c.offset(u.wide)
 			return false // has no code
 		}
 	default:
@@ -204,6 +216,9 @@ func (u *unit) setRoot(e *die) {
 	if e.rnglistsBase.form != 0 {
 		u.rnglistsBase = e.rnglistsBase.n
 	}
+	if e.loclistsBase.form != 0 {
+		u.loclistsBase = e.loclistsBase.n
+	}
 	if e.addrBase.form != 0 {
 		u.addrBase = e.addrBase.n
 	}
@@ -231,6 +246,7 @@ func (u *unit) load() error {
 	}
 	b, err := u.d.info.at(u.first, int(u.end-u.first))
 	u.data = b
+	u.d.loaded, u.d.loadedBytes = append(u.d.loaded, u), u.d.loadedBytes+len(b)
 	return err
 }
 

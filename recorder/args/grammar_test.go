@@ -1,0 +1,107 @@
+package args
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestParse(t *testing.T) {
+	for _, test := range []struct{ text, pattern, expressions string }{
+		{"handle", "handle", ""},
+		{"^ns::handle$", "^ns::handle$", ""},
+		{"handle: req->id", "handle", "req->id 32"},
+		{"ns::handle:req->id,n", "ns::handle", "req->id 32|n 32"},
+		{"(?:get|set)[[:alpha:]:]*: key:64, key.size() , *p", "(?:get|set)[[:alpha:]:]*", "key 64|key.size() 32|*p 32"},
+		{`operator\(\): this -> queue . size_`, `operator\(\)`, "this -> queue . size_ 32"},
+		{"f: (*p)[3].x->y.0", "f", "(*p)[3].x->y.0 32"},
+	} {
+		s, err := Parse(test.text)
+		if err != nil {
+			t.Errorf("%s: %v", test.text, err)
+			continue
+		}
+		var list []string
+		for _, e := range s.Expressions {
+			list = append(list, fmt.Sprintf("%s %d", e.Text, e.Limit))
+		}
+		if got := strings.Join(list, "|"); s.Pattern != test.pattern || got != test.expressions {
+			t.Errorf("%s: got %q, %q", test.text, s.Pattern, got)
+		}
+	}
+	for text, want := range map[string]string{
+		"":                                     "no function",
+		": a":                                  "no function",
+		"f(: a":                                "missing closing )",
+		"f: ":                                  `position 4 of "f: ": expected the name of a parameter instead of the end`,
+		"f: a,":                                `position 6 of "f: a,": expected the name of a parameter instead of the end`,
+		"f: a.":                                `position 6 of "f: a.": expected the name of a member`,
+		"f: a->3x":                             `position 8 of "f: a->3x": expected a comma or the end instead of "x"`,
+		"f: a b":                               `position 6 of "f: a b": expected a comma or the end instead of "b"`,
+		"f: a.size(3)":                         `position 11 of "f: a.size(3)": expected ")": only functions without arguments`,
+		"f: a[i]":                              `position 6 of "f: a[i]": expected a number instead of "i]"`,
+		"f: a[1":                               `expected "]" instead of the end`,
+		"f: a[99999999999]":                    `expected a number`,
+		"f: (a":                                `expected ")"`,
+		"f: a:0":                               "a string can have 1 to 4096 bytes",
+		"f: a:9999":                            "a string can have 1 to 4096 bytes",
+		"f: a: x":                              "expected a number of bytes",
+		"f: " + strings.Repeat("*", 50) + "a":  "more than 32 operators",
+		"f: a" + strings.Repeat("[0]", 50):     "more than 32 operators",
+		"f: " + strings.Repeat("a,", 16) + "a": "more than 16 expressions",
+		"f: " + strings.Repeat("(", 50) + "a":  "more than 32 operators",
+		"f: a" + strings.Repeat("b", 5000):     "more than 4096 bytes",
+	} {
+		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.60s: got error %v, want %s", text, err, want)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("(?:get|set)[[:alpha:]:]*: key:64, key.size() , *p, (*p)[3].x->y.0")
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := Parse(text)
+		if err != nil {
+			return
+		}
+		for _, e := range s.Expressions {
+			again, err := ParseExpression(e.Text)
+			if err != nil || fmt.Sprint(len(again.ops), again.root) != fmt.Sprint(len(e.ops), e.root) {
+				t.Errorf("%q: %q is not the same expression: %v", text, e.Text, err)
+			}
+		}
+	})
+}
+
+func TestValidate(t *testing.T) {
+	end := Step{Op: SCALAR}
+	for _, test := range []struct {
+		p  Program
+		ok bool
+	}{
+		{Program{{Op: REG, A: 15}, end}, true},
+		{Program{{Op: JZ, K: 1}, end, {Op: NONE, A: 1}}, true},
+		{nil, false},
+		{Program{{Op: REG, A: 16}, end}, false},
+		{Program{{Op: XMM, B: 2}, end}, false},
+		{Program{{Op: LOAD, A: 3}, end}, false},
+		{Program{{Op: SHL, K: 64}, end}, false},
+		{Program{{Op: JZ, K: 1}, end}, false},
+		{Program{{Op: JUMP, K: -1}, end}, false},
+		{Program{{Op: BYTES, K: MaxLimit + 1}}, false},
+		{Program{{Op: 15}, end}, false},
+		{Program{{Op: MOVE}}, false},
+		{append(make(Program, 0, 40), Program{31: {Op: SWAP}}...), false},
+	} {
+		if err := Validate(test.p); (err == nil) != test.ok {
+			t.Errorf("%v: got error %v", test.p, err)
+		}
+	}
+	f := FunctionPrograms{ID: 7, Entry: []Program{{{Op: LOAD, A: 8, B: 1, K: -2}, end}}, Exit: []Program{{end}}}
+	const want = "\a\x00\x00\x00\x01\x00\x01\x00" + "\x02\x00\x00\x00\x00\x00\x00\x00" + "\x05\b\x01\x00\xfe\xff\xff\xff" + "\x14\x00\x00\x00\x00\x00\x00\x00" +
+		"\x01\x00\x00\x00\x00\x00\x00\x00" + "\x14\x00\x00\x00\x00\x00\x00\x00"
+	if got := string(f.Append(nil)); got != want {
+		t.Errorf("got %q", got)
+	}
+}
