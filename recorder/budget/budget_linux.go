@@ -40,8 +40,8 @@ type Controller struct {
 	own         float64           // CPU time of the processes so far without the cost of recording, ns
 	call        float64           // cost of recording a call, ns
 	writing     float64           // part of call for writing the trace, if the process does that itself
-	balance     float64           // cost allowed so far minus cost spent, ns
-	tokens      float64           // cost that samples and switching may have at this point, ns
+	balance     float64           // unspent budget so far; negative if overspent, ns
+	tokens      float64           // unspent budget for samples and switching, ns
 	length      time.Duration     // of the next sample
 	sampleCost  float64           // of the latest sample, ns
 	switching   float64           // cost of switching the sleds of a process, ns
@@ -59,7 +59,7 @@ type Controller struct {
 	threads   []followedThread         // by slot; used if all records are written
 	revived   bool                     // AlwaysRecord has switched on a function since the latest round
 	spent     float64                  // to notice switches since the latest round, ns
-	noticing  float64                  // cost that noticing switches may have at this point, ns
+	noticing  float64                  // unspent budget for noticing switches, ns
 	blind     bool                     // noticing switches cost too much, so the processes stop it
 }
 
@@ -78,8 +78,8 @@ type functionState struct {
 	calls, squares float64
 	sampled        struct{ calls, sum, squares float64 } // durations of calls recorded in samples
 	offUntil       time.Time                             // earliest time to switch it on again
-	backoff        time.Duration                         // how long it stays off at least when it is switched off next; doubles each time
-	chance         float64                               // probability with which the latest sample counts it; 0: it does not
+	backoff        time.Duration                         // minimum time off when it is switched off next; doubles each time
+	chance         float64                               // probability that the latest sample counts it; 0 if it does not
 	samples        ratio                                 // of calls to ns of CPU time, weighted as in sample
 	counted        float64                               // CPU time of samples that counted it, including the cost, ns
 	// CPU time in ns, and calls, while the function was on or had not been called yet.
@@ -216,8 +216,8 @@ const (
 	noticingShare = 0.3
 	sampledCalls  = 64 // recorded calls of a function in a sample
 
-	// The observer shares the processors with the program, so it wakes as rarely as possible: soon after
-	// threads reach limits, and seldom while processes are idle.
+	// The observer competes with the program for CPUs, so it wakes soon after threads reach limits and rarely
+	// while processes are idle.
 	shortestPoll = 5 * time.Millisecond
 	longestPoll  = 30 * time.Millisecond
 	idlePoll     = 100 * time.Millisecond
@@ -236,8 +236,8 @@ const (
 	mostGrowth            = 8   // of a limit, relative to the calls so far
 	repayTime             = 1e9 // CPU time in which excess cost is compensated, ns
 	leastBackoff          = time.Second
-	mostOwed              = 5e6  // largest debt from a sample that later samples repay, ns; the rest is forgiven
-	mostSaved             = 20e6 // largest cost that is saved for later, ns
+	mostOwed              = 5e6  // maximum debt from a sample that later samples repay, ns; the rest is written off
+	mostSaved             = 20e6 // maximum unspent budget that is carried over, ns
 	mostNoticed           = 5e6  // excess cost at which noticing switches ends, ns
 	mostBackoff           = 16 * time.Second
 	maxChanges            = 1 << 16
@@ -793,7 +793,7 @@ func (b *Controller) chooseCounted() {
 	}
 }
 
-// chooseSampled chooses functions. The next sample records some of their calls.
+// chooseSampled chooses the functions of which the next sample records some calls.
 func (b *Controller) chooseSampled() {
 	left := min(b.tokens/4, mostRecording*float64(b.length))
 	b.sampled = b.sampled[:0]
@@ -829,8 +829,8 @@ func (b *Controller) command(ctx context.Context, p *processState, what string, 
 	if p.control == nil || ctx.Err() != nil || now.Before(p.retry) {
 		return nil
 	}
-	// Once a process has a command, its answer is awaited, also by Stop: it says of which open calls the
-	// exits are missing.
+	// After sending a command, always wait for the answer, even in Stop: it lists the open calls whose exits
+	// are missing.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	answer := new(reply)
@@ -896,7 +896,7 @@ func (b *Controller) sample(ctx context.Context, p *processState, now time.Time)
 	p.samples += cpu
 	own := max(c.ownTime(cpu, cost), cpu*leastOwn)
 	if own < float64(leastSample)/20 {
-		return // it was nearly idle
+		return // the process was nearly idle
 	}
 	const older = 1. / 2
 	p.sampled, p.whole = p.sampled*older+own, p.whole*older+p.unsampled+own

@@ -81,7 +81,8 @@ func (b *Controller) ReadDurations(n *Inspector, data []byte, at int, part bool)
 	b.takeSpent(n)
 }
 
-// ExitsMissing reports whether the exits of calls of a function that began at a TSC are missing since another one.
+// ExitsMissing reports whether a call of a function that began at TSC start may lack its exit because the
+// process had switched the function off by TSC at.
 func (b *Controller) ExitsMissing(fn reader.FuncID, start, at uint64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

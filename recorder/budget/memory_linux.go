@@ -36,8 +36,8 @@ type memory interface {
 	inspect(b *Controller)
 }
 
-// New creates the budget of an arena with limits without starting it. locate returns the ID, here, of the
-// process with an ID in a PID namespace, or -1.
+// New creates the budget of an arena with limits without starting it. locate converts a process ID of a PID
+// namespace to one of this namespace, or returns -1.
 func New(a *ring.Arena, locate func(space uint64, inner int) int, share float64) *Controller {
 	b := newController(arenaMemory{a, locate}, share)
 	b.streams = a.Streams()
