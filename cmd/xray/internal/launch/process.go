@@ -39,7 +39,7 @@ func (plan *Plan) Process(ctx context.Context, target string, d time.Duration) e
 	path := recorder.ExpandTemplate(plan.Output, status.PID, filepath.Base(status.Exe))
 	// The recording ends with the process, however that ends.
 	var held *client.Held
-	image := ImageOf(p.PID)
+	executable := ExecutableOf(p.PID)
 	_, file, err := plan.startStream(path, func(command string, file *os.File) (data []byte, err error) {
 		data, held, err = p.Hold(ctx, command, file)
 		return data, err
@@ -78,7 +78,7 @@ func (plan *Plan) Process(ctx context.Context, target string, d time.Duration) e
 		limiter.Stop()
 	}
 	if isOver {
-		if why := whyOver(p, image); why != "" && !plan.Quiet {
+		if why := whyOver(p, executable); why != "" && !plan.Quiet {
 			plan.Say("%s", why)
 		}
 	} else {
@@ -282,15 +282,15 @@ func hasEnded(p *client.Process) bool {
 	return len(threads) <= 1 && !p.Alive()
 }
 
-// whyOver says why a process has ended a recording that began when it executed the file image. It waits until
+// whyOver says why a process has ended a recording that began when it executed a file. It waits until
 // that is known, and returns "" if the process has ended.
-func whyOver(p *client.Process, image string) string {
-	const patience = time.Second // the connection ends before the process does, and before it has another image
+func whyOver(p *client.Process, executable string) string {
+	const patience = time.Second // the connection ends before the process does, and before it executes another file
 	for began := time.Now(); time.Since(began) < patience; time.Sleep(5 * time.Millisecond) {
 		if hasEnded(p) {
 			return ""
 		}
-		if now := ImageOf(p.PID); now != image && now != "" {
+		if now := ExecutableOf(p.PID); now != executable && now != "" {
 			return fmt.Sprintf("%s executes %s, so the recording has ended", p, now)
 		}
 	}
@@ -332,12 +332,12 @@ func (plan *Plan) HoldRings(ctx context.Context, p *client.Process) (end func(),
 	}, nil
 }
 
-// ImageOf returns the file that a process executes, or "" if that is unknown.
-func ImageOf(pid int) string {
+// ExecutableOf returns the file that a process executes, or "" if that is unknown.
+func ExecutableOf(pid int) string {
 	path, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
 	return path
 }
 
 // IsGone reports whether a process has ended, or is about to: then it has no memory, but still looks alive for
 // a moment.
-func IsGone(p *client.Process) bool { return !p.Alive() || p.PID != 0 && ImageOf(p.PID) == "" }
+func IsGone(p *client.Process) bool { return !p.Alive() || p.PID != 0 && ExecutableOf(p.PID) == "" }

@@ -185,12 +185,12 @@ func (w *Watching) family(ctx context.Context, target string) error {
 		return w.process(ctx, p)
 	}
 	for {
-		image := launch.ImageOf(p.PID)
+		image := launch.ExecutableOf(p.PID)
 		if p, err = w.instrumented(ctx, p); err != nil || p == nil {
 			return err
 		}
 		// A shell may execute the program at this moment.
-		if err := w.process(ctx, p); err == nil || ctx.Err() != nil || launch.IsGone(p) || launch.ImageOf(p.PID) == image {
+		if err := w.process(ctx, p); err == nil || ctx.Err() != nil || launch.IsGone(p) || launch.ExecutableOf(p.PID) == image {
 			return err
 		}
 		if p, err = w.reachable(ctx, target); err != nil || p == nil {
