@@ -170,6 +170,8 @@ func (f *requestTracing) nothing(r *requests.Report) string {
 		return "there is no request " + strconv.Quote(f.key)
 	case len(r.Requests) > 0 || r.Cut > 0:
 		return ""
+	case r.Elsewhere > 0:
+		return "no request begins in the selected part of the trace"
 	case f.id == "arg1":
 		return "no call that matches --id-func has a logged argument: compile these functions with the attribute xray_log_args(1)"
 	case f.id == "event":

@@ -59,13 +59,21 @@ type Set struct {
 	// counted, in Cut.
 	Requests []Request
 	Cut      int
-	Threads  int // that worked on requests
-	Segments int
-	Reused   int // keys of more than one request
+	// Elsewhere counts the requests that the choice omits.
+	Elsewhere int
+	Threads   int // that worked on requests
+	Segments  int
+	Reused    int // keys of more than one request
 	// Every says that only the requests of one in Every keys were kept. 1 means all.
 	Every   uint64
 	Outside uint64 // events with a key that were recorded outside of all calls
 	Pause   uint64 // minimum pause between requests of a key
+	// Shared are keys that several threads work on at once in the same function. Keys that do
+	// not identify requests, such as what a register happened to hold, look like this.
+	Shared int
+	// MostShared is the key of Shared with the most threads at once, MostThreads of them.
+	MostShared  string
+	MostThreads int
 	// OffKnown says that the off-CPU times are known, see [NewWaits].
 	OffKnown bool
 }
@@ -89,6 +97,12 @@ func (c *Collector) Requests(choice Choice) *Set {
 	}
 	threads := make(map[int]bool)
 	for _, group := range groups {
+		if n := atOnce(group); n > 1 {
+			set.Shared++
+			if n > set.MostThreads {
+				set.MostShared, set.MostThreads = group[0].Key, n
+			}
+		}
 		requests := 0
 		split(group, set.Pause, func(segments []Segment) {
 			requests++
@@ -97,6 +111,7 @@ func (c *Collector) Requests(choice Choice) *Set {
 			first := &r.Segments[0]
 			switch {
 			case choice.Thread != nil && !choice.Thread(first.Thread), r.Start < choice.From, choice.To > 0 && r.Start >= choice.To:
+				set.Elsewhere++
 			case r.Cut:
 				set.Cut++
 			default:
@@ -116,6 +131,42 @@ func (c *Collector) Requests(choice Choice) *Set {
 		return cmp.Or(a.Segments[0].compare(&b.Segments[0]), cmp.Compare(a.Key, b.Key))
 	})
 	return set
+}
+
+// atOnce returns the maximum number of threads that work on a key at the same time in segments of the
+// same function. The segments are ordered by start.
+func atOnce(group []Segment) (most int) {
+	if !slices.ContainsFunc(group, func(s Segment) bool { return s.Index != group[0].Index }) {
+		return 1
+	}
+	type place struct {
+		fn    reader.FuncID
+		index int
+	}
+	type change struct {
+		fn   reader.FuncID
+		at   uint64
+		step int
+	}
+	covered := make(map[place]uint64) // end of the segments so far
+	var changes []change
+	for i := range group {
+		s := &group[i]
+		at := place{s.Func, s.Index}
+		if from := max(s.Start, covered[at]); from < s.End {
+			covered[at] = s.End
+			changes = append(changes, change{s.Func, from, 1}, change{s.Func, s.End, -1})
+		}
+	}
+	slices.SortFunc(changes, func(a, b change) int {
+		return cmp.Or(cmp.Compare(a.fn, b.fn), cmp.Compare(a.at, b.at), cmp.Compare(a.step, b.step))
+	})
+	now := 0
+	for _, c := range changes {
+		now += c.step
+		most = max(most, now)
+	}
+	return max(most, 1)
 }
 
 // usualPause returns ten times the median duration of possible requests.

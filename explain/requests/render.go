@@ -27,8 +27,11 @@ type View struct {
 
 // Body describes the report. Names are for waterfalls.
 func (r *Report) Body(names symbolize.Names, v View) []report.Node {
-	body := []report.Node{
-		report.Paragraph(r.head()),
+	var body []report.Node
+	if len(r.Requests) > 0 || r.Cut > 0 {
+		body = append(body, report.Paragraph(r.head()))
+	}
+	body = append(body,
 		report.Facts(r,
 			report.Count("request_count", func(r *Report) uint64 { return uint64(len(r.Requests)) }),
 			report.Count("segment_count", func(r *Report) uint64 { return uint64(r.Segments) }),
@@ -38,11 +41,12 @@ func (r *Report) Body(names symbolize.Names, v View) []report.Node {
 			report.Count("reused_keys", func(r *Report) uint64 { return uint64(r.Reused) }),
 			report.Time("pause", func(r *Report) uint64 { return r.Pause }),
 			report.Count("events_outside", func(r *Report) uint64 { return r.Outside }),
+			report.Count("shared_keys", func(r *Report) uint64 { return uint64(r.Shared) }),
 		).Hidden(),
 		report.Facts(r, quantiles(func(r *Report) *Quantiles { return &r.Durations })...).Hidden(),
 		report.Notes(r.notes()),
 		report.Programs{r.all()},
-	}
+	)
 	if len(r.Requests) > 0 {
 		body = append(body, r.classes(v), r.steps(v), r.comparison(v))
 	}
@@ -80,6 +84,15 @@ func (r *Report) notes() []string {
 	if r.Reused > 0 {
 		add("%s used again. A key that reappears after more than %s starts a new request.", count(r.Reused, "key was", "keys were"),
 			r.Clock.Format(r.Pause))
+	}
+	if r.Shared > 0 {
+		others := ""
+		if r.Shared > 1 {
+			others = fmt.Sprintf(", and %s on several", count(r.Shared-1, "other key is", "other keys are"))
+		}
+		add("The key %s is active on %d threads at once in the same function%s: is it an ID of requests? "+
+			"Compilers do not pass an argument that the function ignores, so its value may be left over.",
+			printable(r.MostShared), r.MostThreads, others)
 	}
 	if r.Outside > 0 {
 		add("%s outside of all calls and not counted.", label.Count(r.Outside, "event with a key was", "events with a key were"))

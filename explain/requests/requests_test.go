@@ -385,3 +385,30 @@ func check(t *rapid.T, report *requests.Report) {
 		t.Fatalf("got steps that explain %g of %+v", more, c)
 	}
 }
+
+// Keys that several threads work on at once in one function may not identify requests. A function that hands
+// over to another one overlaps with it, and a call inside another one of its function is part of that.
+func TestSharedKeys(t *testing.T) {
+	for _, test := range []struct {
+		name, text string
+		shared     int
+		most       string
+		threads    int
+	}{
+		{"none", twoThreads, 0, "", 0},
+		{"nested", "xray fdr\nthread 1 pid=7 tsc=1000\nenter-arg 2 +0\narg 5\nenter-arg 2 +1\narg 5\nexit 2 +5\nexit 2 +5\n" +
+			"thread 2 pid=7 tsc=1011\nenter-arg 2 +0\narg 5\nexit 2 +5\n", 0, "", 0},
+		{"three threads", "xray fdr\nthread 1 pid=7 tsc=1000\nenter-arg 2 +0\narg 5\nexit 2 +50\nenter-arg 2 +50\narg 6\nexit 2 +50\n" +
+			"thread 2 pid=7 tsc=1010\nenter-arg 2 +0\narg 5\nexit 2 +50\n" +
+			"thread 3 pid=7 tsc=1020\nenter-arg 2 +0\narg 5\nexit 2 +50\n" +
+			"thread 4 pid=7 tsc=1055\nenter-arg 2 +0\narg 5\nexit 2 +20\nenter-arg 2 +50\narg 6\nexit 2 +50\n", 2, "5", 3},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			set := collect(t, test.text, 2, requests.Options{IDFunc: byArgument}).Requests(requests.Choice{})
+			if set.Shared != test.shared || set.MostShared != test.most || set.MostThreads != test.threads {
+				t.Errorf("%d keys are shared, most %q by %d threads; want %d, %q by %d",
+					set.Shared, set.MostShared, set.MostThreads, test.shared, test.most, test.threads)
+			}
+		})
+	}
+}
