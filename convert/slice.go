@@ -252,9 +252,8 @@ func mayPrecedeTailCall(e *reader.Event, payload []byte) bool {
 		return e.Kind.IsEnter()
 	}
 	_, switched := reader.ParseSwitch(payload)
-	_, result := reader.ParseResult(payload)
 	_, descriptor := reader.ParseDescriptor(payload)
-	return switched || result || descriptor
+	return switched || descriptor
 }
 
 // reenter handles a cut of the trace, and reports whether the event is one.

@@ -43,6 +43,8 @@ const (
 	MetadataWindows    MetadataKind = 25 // all events count
 	MetadataEdge       MetadataKind = 26 // of threads, like the following one
 	MetadataCut        MetadataKind = 27
+	MetadataValue      MetadataKind = 28
+	MetadataValues     MetadataKind = 29 // of the whole trace; all events count
 	MetadataChecksum   MetadataKind = 32 // of each block; no kind whose number differs in one bit exists
 )
 
@@ -162,6 +164,8 @@ var metadataSpecs = [...]metadataSpec{
 	MetadataWindows:  {"windows", (*Recording).setWindows, (*Recording).addWindows},
 	MetadataEdge:     {name: "edge"},
 	MetadataCut:      {name: "cut"},
+	MetadataValue:    {name: "value"},
+	MetadataValues:   {"values", (*Recording).addValues, (*Recording).valuesBodies},
 	MetadataChecksum: {name: "checksum"},
 }
 

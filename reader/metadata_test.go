@@ -51,6 +51,11 @@ func sample() *reader.Recording {
 			},
 			Tasks: []reader.Task{{PID: 700, TID: 701, Name: "worker 1"}, {TID: 9, Name: "sixteen letters."}},
 		},
+		Values: []reader.RecordedValues{
+			{ID: 3, Entry: []json.RawMessage{json.RawMessage(`{"expression":"n"}`)}, Missing: "it has no exits"},
+			{ID: 3, Since: 1100, Exit: []json.RawMessage{json.RawMessage(`{}`), json.RawMessage(`{"type":"int"}`)}},
+		},
+		Unread: []reader.UnreadValue{{Function: "serve", Expression: "p->q", Why: "it was removed"}},
 		Functions: []reader.NamedFunction{
 			{ID: 3, Name: "_Z5servev", File: "/src/<server>.cc", Line: 12, Column: 3, Address: 0x1010, Object: "/usr/bin/server", BuildID: "00ff"},
 			{ID: 11, Address: 0x2000, Object: "/usr/lib/libplugin.so"},

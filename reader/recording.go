@@ -33,6 +33,9 @@ type Recording struct {
 	Sched     Sched            // the kernel's scheduler events
 	Budget    Budget           // of a recording with a budget, and what it left out; zero without one
 	Windows   []RecordedWindow // of a recording with windows, in order of time
+	// Values describe the arguments and results that were asked for, and Unread those that are not recorded.
+	Values []RecordedValues
+	Unread []UnreadValue
 	// Functions and Sources are from `xray pack`: functions by ID, without duplicates, and
 	// passages of source code by file and line.
 	Functions []NamedFunction

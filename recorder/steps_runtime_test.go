@@ -78,7 +78,9 @@ func applyEdits(t *testing.T, src string, edits []edit) (files []string) {
 		if err := os.WriteFile(path, []byte(strings.Replace(string(data), e.old, e.new, 1)), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if e.file == "trampoline_amd64.h" {
+		if e.file == "values_amd64.h" {
+			files = append(files, "trampoline_amd64.S")
+		} else if e.file == "trampoline_amd64.h" {
 			files = append(files, "trampoline_amd64.S", "gcc_amd64.S", "handlers_amd64.S")
 		} else {
 			files = append(files, e.file)
@@ -287,6 +289,7 @@ var (
 	clobbered = []edit{
 		{"trampoline_amd64.h", "	call	\\function\n", "	call	\\function\n" + scratch},
 		{"trampoline_amd64.S", "	call	xr_slow\n", "	call	xr_slow\n" + scratch},
+		{"values_amd64.h", "	call	\\function\n", "	call	\\function\n" + scratch},
 		{"handlers_amd64.S", "	call	xr_handler_begin\n", "	call	xr_handler_begin\n" + scratch},
 		{"handlers_amd64.S", "	call	xr_handler_end\n", "	call	xr_handler_end\n" + scratch},
 	}
@@ -300,7 +303,7 @@ func TestRegisters(t *testing.T) {
 		nil, clobbered, slices.Concat(clobbered, []edit{noRseq}), slices.Concat(clobbered, []edit{noRseq, noRdpid}),
 	} {
 		program := buildLinked(t, "clang-22", buildArchive(t, edits...), "registers.c")
-		for _, mode := range []string{"off", "record", "prune", "depth", "count", "profile", "handlers", "budget"} {
+		for _, mode := range []string{"off", "record", "prune", "depth", "count", "profile", "handlers", "budget", "values"} {
 			lost, slow := registersLost(t, program, mode)
 			if lost != 0 {
 				t.Errorf("%s: %d calls found a changed register", mode, lost)
@@ -330,6 +333,7 @@ func TestRegistersFindsWhatIsClobbered(t *testing.T) {
 		"R11":         {r11, []string{"record", "prune", "profile"}},
 		"R9OfProfile": {edit{"trampoline_amd64.S", "	UNSAVE	r9\n	UNSAVE	r8\n	UNSAVE	rdi\n	UNSAVE	rsi\n	UNSAVE4\n	DONE\n	END	xr_profile", "	addq	$8, %rsp\n	UNSAVE	r8\n	UNSAVE	rdi\n	UNSAVE	rsi\n	UNSAVE4\n	DONE\n	END	xr_profile"}, []string{"profile"}},
 		"R11OfDepth":  {edit{"trampoline_amd64.h", "	.macro UNSAVE_ALL\n	UNSAVE	r11\n", "	.macro UNSAVE_ALL\n	UNSAVE	r11\n	movl	$0, %r11d\n"}, []string{"depth"}},
+		"R9OfValues":  {edit{"values_amd64.h", "	UNSAVE	r9\n", "	leaq	8(%rsp), %rsp\n"}, []string{"values"}},
 		"Vectors":     {edit{"handlers_amd64.S", "	EACH_VECTOR 0, 15, movups, xmm, \\back\n", "	EACH_VECTOR 0, 14, movups, xmm, \\back\n"}, []string{"handlers"}},
 		"R11OfTails":  {edit{"handlers_amd64.S", "	UNSAVE	rbp\n	UNSAVE_ALL\n", "	UNSAVE	rbp\n	UNSAVE_ALL\n	movl	$0, %r11d\n"}, []string{"handlers"}},
 		"Slow":        {edit{"trampoline_amd64.S", "	UNSAVE	r8\n	UNSAVE	rdi\n	UNSAVE	rsi\n	UNSAVE	rdx\n	UNSAVE	rcx\n	ret\n	END	slow", "	addq	$8, %rsp\n	UNSAVE	rdi\n	UNSAVE	rsi\n	UNSAVE	rdx\n	UNSAVE	rcx\n	ret\n	END	slow"}, []string{"record"}},

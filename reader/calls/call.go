@@ -83,9 +83,10 @@ type Batch struct {
 	Calls  []Call
 	// Args has the logged arguments of the calls with Call.Args, in the order of Calls.
 	Args []Arg
-	// Results has the recorded results of calls, in the order of Calls. Only calls of the C
-	// library have them, and not all.
+	// Results has the recorded results of calls, in the order of Calls, and Values the arguments and results
+	// that are not numbers, or more than one result. Few calls have them.
 	Results []Arg
+	Values  []Value
 	// Events are the custom and typed events that were recorded since the previous batch,
 	// in time order.
 	Events []Event
@@ -168,6 +169,12 @@ func (e *Event) before(ended int, depth uint32) bool {
 type Arg struct {
 	Call  int // index in Batch.Calls
 	Value uint64
+}
+
+// Value is an argument of a call, or a result, that an event describes.
+type Value struct {
+	Call int // index in Batch.Calls
+	reader.Value
 }
 
 // Sink consumes calls. A sink is never called concurrently, and gets all batches of a

@@ -109,8 +109,8 @@ func (f *filter) keepEntry(start uint64, fn reader.FuncID, depth uint32) bool {
 
 // apply removes from b what the filter drops, in place.
 func (f *filter) apply(b *Batch) {
-	args, results, opens, waits := b.Args, b.Results, b.Opens, b.Waits
-	b.Args, b.Results, b.Opens, b.Waits = b.Args[:0], b.Results[:0], b.Opens[:0], b.Waits[:0]
+	args, results, values, opens, waits := b.Args, b.Results, b.Values, b.Opens, b.Waits
+	b.Args, b.Results, b.Values, b.Opens, b.Waits = b.Args[:0], b.Results[:0], b.Values[:0], b.Opens[:0], b.Waits[:0]
 	n, later := 0, b.Events
 	// openUpTo keeps the entries before the end of call i.
 	openUpTo := func(i int) {
@@ -139,6 +139,12 @@ func (f *filter) apply(b *Batch) {
 				b.Results = append(b.Results, Arg{n, results[0].Value})
 			}
 			results = results[1:]
+		}
+		for len(values) > 0 && values[0].Call == i {
+			if keep {
+				b.Values = append(b.Values, Value{n, values[0].Value})
+			}
+			values = values[1:]
 		}
 		if len(waits) > 0 && waits[0].Call == i {
 			if keep {

@@ -40,9 +40,10 @@ type thread struct {
 
 // rare is state that few threads need.
 type rare struct {
-	deep  deep
-	args  []frameArg  // of open calls, the outermost first
-	waits []frameWait // of open calls that have any, the outermost first
+	deep   deep
+	args   []frameArg     // of open calls, the outermost first
+	values []reader.Value // of those that are described
+	waits  []frameWait    // of open calls that have any, the outermost first
 	// interrupts is nil until they are needed.
 	interrupts *interrupts
 	// switched are switches since thread.awaitedAt.
@@ -63,10 +64,18 @@ func (th *thread) rarely() *rare {
 
 // frameArg is an argument of the open call at a depth.
 type frameArg struct {
-	depth  int
-	value  uint64
-	result bool
+	depth int
+	value uint64 // of a described one, its position in rare.values
+	kind  argKind
 }
+
+type argKind uint8
+
+const (
+	argument argKind = iota
+	result
+	described // by an event
+)
 
 // shard rebuilds the calls of the threads of one goroutine.
 type shard struct {
@@ -511,11 +520,11 @@ func (s *shard) pop(th *thread, end End) {
 	s.stack.pop()
 	c.set(f, s.stack.top(), th.last, s.stack.depth, end)
 	c.Nested = s.opts.Nested && s.stack.isOpen(c.Func)
-	args, results := len(s.batch.Args), len(s.batch.Results)
+	args, results, values := len(s.batch.Args), len(s.batch.Results), len(s.batch.Values)
 	c.Args = f.key&hasArgs != 0 && s.popArgs(th.rare)
 	if th.span.group && s.stack.depth >= th.span.base {
 		// It ended before the cut that the records describe.
-		s.batch.Args, s.batch.Results = s.batch.Args[:args], s.batch.Results[:results]
+		s.batch.Args, s.batch.Results, s.batch.Values = s.batch.Args[:args], s.batch.Results[:results], s.batch.Values[:values]
 		return
 	}
 	if c.Earlier = f.key&earlier != 0; c.Earlier {
@@ -525,38 +534,50 @@ func (s *shard) pop(th *thread, end End) {
 	s.n++
 }
 
-// popArgs adds the arguments and the result of the call that was innermost to the batch. It
+// popArgs adds the arguments, the result and the values of the call that was innermost to the batch. It
 // reports whether there were arguments.
 func (s *shard) popArgs(r *rare) (args bool) {
 	i := len(r.args)
 	for i > 0 && r.args[i-1].depth > s.stack.depth {
 		i--
 	}
+	values := len(r.values)
 	for _, a := range r.args[i:] {
-		if a.result {
+		switch a.kind {
+		case result:
 			s.batch.Results = append(s.batch.Results, Arg{s.n, a.value})
-			continue
+		case described:
+			s.batch.Values = append(s.batch.Values, Value{s.n, r.values[a.value]})
+			values = min(values, int(a.value))
+		default:
+			s.batch.Args = append(s.batch.Args, Arg{s.n, a.value})
+			args = true
 		}
-		s.batch.Args = append(s.batch.Args, Arg{s.n, a.value})
-		args = true
 	}
+	r.values = r.values[:values]
 	r.args = r.args[:i]
 	return args
 }
 
-// result attaches a result to the innermost open call.
-func (s *shard) result(th *thread, value uint64) {
-	if s.stack.depth == 0 {
-		return // its entry is not in the trace
+// attach attaches a result or a value to the innermost open call, or does nothing if its entry is not in the
+// trace. The record follows what the call itself has done, so no other call goes on in a tail call.
+func (s *shard) attach(th *thread, kind argKind, number uint64, value reader.Value) error {
+	if err := s.stopAwaiting(th); err != nil || s.stack.depth == 0 {
+		return err
 	}
 	s.stack.top().key |= hasArgs
 	rare := th.rarely()
-	rare.args = append(rare.args, frameArg{s.stack.depth, value, true})
+	if kind == described {
+		value.Data = slices.Clone(value.Data)
+		number, rare.values = uint64(len(rare.values)), append(rare.values, value)
+	}
+	rare.args = append(rare.args, frameArg{s.stack.depth, number, kind})
+	return nil
 }
 
 // custom adds custom or typed event i of a block. The record before it is at before. Sinks do not
 // get landings as events: the calls that were left show them. Nor do they get switches, which are
-// gaps, or results, which belong to calls.
+// gaps, or results and values, which belong to calls.
 func (s *shard) custom(th *thread, e *reader.Event, side *sideTables, i int, before uint64) error {
 	s.stats.Custom++
 	ev := Event{TSC: th.last, Kind: e.Kind, CPU: e.CPU}
@@ -589,8 +610,11 @@ func (s *shard) custom(th *thread, e *reader.Event, side *sideTables, i int, bef
 		th.span.since = 0
 		if value, ok := reader.ParseResult(ev.Data); ok {
 			th.left = 0
-			s.result(th, value)
-			return nil
+			return s.attach(th, result, value, reader.Value{})
+		}
+		if value, ok := reader.ParseValue(ev.Data); ok {
+			th.left = 0
+			return s.attach(th, described, 0, value)
 		}
 	}
 	// No tail call follows: the program ran on to what made the event. But the name of a
@@ -641,7 +665,7 @@ func (s *shard) flush(last bool) error {
 	}
 	err := s.sink.Calls(b)
 	s.unmark()
-	b.Results = b.Results[:0]
+	b.Results, b.Values = b.Results[:0], b.Values[:0]
 	b.Args, b.Events, b.Opens, b.Waits, b.Gaps = b.Args[:0], b.Events[:0], b.Opens[:0], b.Waits[:0], b.Gaps[:0]
 	if err != nil {
 		return err

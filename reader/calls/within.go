@@ -135,7 +135,7 @@ func (s *shard) drop(th *thread) {
 		s.settle(th)
 	}
 	b := &s.batch
-	b.Args, b.Results, b.Events, b.Opens, b.Waits, b.Gaps = b.Args[:0], b.Results[:0], b.Events[:0], b.Opens[:0], b.Waits[:0], b.Gaps[:0]
+	b.Args, b.Results, b.Values, b.Events, b.Opens, b.Waits, b.Gaps = b.Args[:0], b.Results[:0], b.Values[:0], b.Events[:0], b.Opens[:0], b.Waits[:0], b.Gaps[:0]
 	s.n, s.settled = 0, 0
 	s.unmark()
 	s.stats = s.outside
@@ -168,7 +168,7 @@ func (s *shard) openEarlier(th *thread, first int) {
 		for len(args) > 0 && args[0].depth < d {
 			args = args[1:]
 		}
-		if len(args) > 0 && args[0].depth == d && !args[0].result {
+		if len(args) > 0 && args[0].depth == d && args[0].kind == argument {
 			o.Arg, o.Args = args[0].value, true
 		}
 		s.batch.Opens = append(s.batch.Opens, o)

@@ -37,12 +37,14 @@
 #include "state.h"
 #include "syscall.h"
 #include "text.h"
+#include "values.h"
 #include "warnings.h"
 
 /* Near thunks: a page of jumps, a page of their targets, and a thunk for each sled. */
 enum { ENTER, EXIT, ARG, CUSTOM, TYPED, KEEP, /* exits of functions that are never pruned */
        CALL, /* libc functions, from XR_CALL_ARG on */
        ONCE = CALL + XR_CALLS, /* functions with only entries or only exits */
+       VALUES_ENTER, VALUES_EXIT, /* entries and exits with values */
        THUNKS };
 enum { PAGE = 4096, THUNK_SIZE = 16 };
 
@@ -63,11 +65,11 @@ typedef void (*trampoline)(void);
 static trampoline targets[THUNKS] = {NOTHING_AT_ALL}, recording[THUNKS] = {NOTHING_AT_ALL};
 
 /* The trampolines to which depth mode passes the events that it records: entries, exits, entries with
- * argument, exits of functions that are never pruned, and then the thunks from CALL on. */
-extern trampoline xr_depth_next[4 + XR_CALLS];
+ * argument, exits of functions that are never pruned, then the thunks from CALL on, and those with values. */
+extern trampoline xr_depth_next[XR_NEXT_VALUES + 2];
 
 /* The same for recording within a budget. */
-extern trampoline xr_budget_next[4 + XR_CALLS];
+extern trampoline xr_budget_next[XR_NEXT_VALUES + 2];
 
 /* The trampolines of the entry and the exit of calls without duration. */
 extern trampoline xr_once_next[2];
@@ -113,8 +115,13 @@ static int thunk_of(const struct xr_object *o, const struct xr_sled *s, uint64_t
 		return CALL + s->call - 1;
 	if (xr_unsafe(o, i) == XR_ONE_SIDED && s->kind < XR_SLED_CUSTOM)
 		return ONCE;
-	/* Functions that the source marks as always instrumented are never pruned. */
-	return thunks[s->kind] == EXIT && s->always ? KEEP : thunks[s->kind];
+	int values = xr_values_changes && s->kind < XR_SLED_CUSTOM ? xr_values_of(o->first_id + i) : 0;
+	if (thunks[s->kind] != EXIT)
+		return values & XR_VALUES_ENTRY ? VALUES_ENTER : thunks[s->kind];
+	if (values & XR_VALUES_EXIT && s->kind == XR_SLED_EXIT)
+		return VALUES_EXIT;
+	/* Functions with values, and those that the source marks as always instrumented, are never pruned. */
+	return values || s->always ? KEEP : EXIT;
 }
 
 /* Writes the sleds' own thunks. r10 is saved below the return address, where signal handlers leave
@@ -135,6 +142,34 @@ static void make_own(const struct xr_object *o, uint8_t *to)
 		};
 		__builtin_memcpy(to, code, THUNK_SIZE);
 	}
+}
+
+/* Functions have got values, or have lost them: makes the sleds' own thunks lead to the right ones. A thread may
+ * be in a thunk, so only the displacement of its jump changes, by one store. Returns whether any has changed. */
+static int redirect(const struct xr_object *o)
+{
+	const struct xr_sled *s = (const struct xr_sled *)o->sleds;
+	uint64_t at = o->thunks + 2 * PAGE, size = size_of_own(o);
+	uint32_t id = o->first_id;
+	int writable = 0;
+	for (uint64_t i = 0; i < o->nsleds; i++) {
+		id += i && xr_sled_function(&s[i]) != xr_sled_function(&s[i - 1]);
+		int which = thunk_of(o, &s[i], id - o->first_id);
+		uint32_t *place = (uint32_t *)(at + i * THUNK_SIZE + 12), displacement = (which - (int32_t)i - 1) * THUNK_SIZE - 2 * PAGE;
+		if (which == ONCE && xr_values_of(id))
+			xr_values_missing(id, "it has only entry sleds or only exit sleds");
+		if (*place == displacement)
+			continue;
+		if (!writable && xr_sys3(SYS_mprotect, at, size, PROT_READ | PROT_WRITE | PROT_EXEC)) {
+			xr_warn("the system does not allow to change thunks, so arguments and results are not recorded", o->path);
+			return 0;
+		}
+		writable = 1;
+		__atomic_store_n(place, displacement, __ATOMIC_RELEASE);
+	}
+	if (writable)
+		xr_sys3(SYS_mprotect, at, size, PROT_READ | PROT_EXEC);
+	return writable;
 }
 
 static void make_shared(uint8_t *to)
@@ -313,6 +348,11 @@ void xr_set_targets(void)
 	}
 	if (to[ENTER] == xr_above.handle[ENTER])
 		to[ONCE] = xr_above.handle[ENTER];
+	/* Handlers, and the program's own log, get calls without values. */
+	if (to[ENTER] != recording[ENTER]) {
+		to[VALUES_ENTER] = to[ENTER];
+		to[VALUES_EXIT] = to[KEEP];
+	}
 	xr_copy(targets, to, sizeof to);
 	for (uint64_t i = 0; i < xr_root.nobjects; i++)
 		if (xr_root.objects[i].thunks && xr_root.objects[i].state != XR_OBJECT_GONE)
@@ -326,6 +366,7 @@ int xr_set_mode(enum xr_mode mode)
 	trampoline record = (trampoline[]){xr_record_nocpu, xr_record, xr_record_rseq}[by];
 	trampoline arg = (trampoline[]){xr_record_arg_nocpu, xr_record_arg, xr_record_arg_rseq}[by];
 	trampoline prune = (trampoline[]){xr_prune_nocpu, xr_prune, xr_prune_rseq}[by];
+	static const trampoline values[] = {xr_values_enter, xr_values_exit};
 	trampoline to[THUNKS] = {NOTHING_AT_ALL};
 	xr_take_room = (struct xr_place (*[])(uint64_t)){xr_take_nocpu, xr_take, xr_take_rseq}[by];
 	switch (mode) {
@@ -339,6 +380,7 @@ int xr_set_mode(enum xr_mode mode)
 		to[KEEP] = xr_log_records ? to[EXIT] : record;
 		to[ARG] = arg;
 		direct_calls(&to[CALL], by, mode == XR_PRUNE);
+		xr_copy(&to[VALUES_ENTER], values, sizeof values);
 		break;
 	case XR_DEPTH:
 		xr_depth_next[0] = record;
@@ -346,6 +388,9 @@ int xr_set_mode(enum xr_mode mode)
 		xr_depth_next[2] = arg;
 		xr_depth_next[3] = record;
 		direct_calls(&xr_depth_next[4], by, xr_root.threshold != 0);
+		xr_copy(&xr_depth_next[XR_NEXT_VALUES], values, sizeof values);
+		to[VALUES_ENTER] = xr_depth_values_enter;
+		to[VALUES_EXIT] = xr_depth_values_exit;
 		xr_copy(&to[CALL], depth_calls, sizeof depth_calls);
 		to[ENTER] = xr_depth_enter;
 		to[EXIT] = xr_depth_exit;
@@ -353,7 +398,7 @@ int xr_set_mode(enum xr_mode mode)
 		to[ARG] = xr_depth_arg;
 		break;
 	case XR_COUNT:
-		to[ENTER] = to[ARG] = xr_count;
+		to[ENTER] = to[ARG] = to[VALUES_ENTER] = xr_count;
 		for (int i = XR_CALL_ARG; i <= XR_CALL_DESCRIPTOR; i++)
 			to[CALL + i - 1] = xr_count;
 		break;
@@ -376,6 +421,9 @@ int xr_set_mode(enum xr_mode mode)
 		xr_copy(xr_budget_next, next, sizeof next);
 		xr_copy(&xr_budget_next[4], &to[CALL], XR_CALLS * sizeof *to);
 		xr_copy(&to[CALL], budget_calls, sizeof budget_calls);
+		xr_copy(&xr_budget_next[XR_NEXT_VALUES], values, sizeof values);
+		to[VALUES_ENTER] = xr_budget_values_enter;
+		to[VALUES_EXIT] = xr_budget_values_exit;
 		to[ENTER] = xr_budget_enter;
 		to[EXIT] = xr_budget_exit;
 		to[ARG] = xr_budget_arg;
@@ -448,6 +496,12 @@ static int read_filter(const char *text, uint64_t size, const struct xr_object *
 		} else if (end - p == 11 && starts(p, end, "default off")) {
 			if (o && !applies)
 				set_bits(o, 1, o->nfunctions, 0);
+		} else if (starts(p, end, "values ")) {
+			if (!named || ((applies || !o) && !xr_values_read(p + 7, end, o)))
+				return line;
+		} else if (starts(p, end, "unread ")) {
+			if (!xr_values_read_refused(p + 7, end, o != NULL))
+				return line;
 		} else {
 			uint64_t first = number(&p, end), last = first;
 			if (p < end && *p == '-') {
@@ -519,6 +573,7 @@ static void ask_observer(const struct xr_object *o)
 
 void xr_filter_object(const struct xr_object *o)
 {
+	xr_values_clear(o);
 	if (filter.ask && o->nsleds) {
 		ask_observer(o);
 	} else if (filter.text) {
@@ -1106,8 +1161,15 @@ static int can_switch(uint64_t i)
 
 static void patch_all(void)
 {
-	int writing = 0, fresh = 0;
+	static uint64_t seen_values;
+	int writing = 0, fresh = 0, redirected = 0;
 	alone = xr_starts && is_alone();
+	for (uint64_t i = 0; seen_values != xr_values_changes && i < xr_root.nobjects; i++)
+		if (xr_root.objects[i].state == XR_OBJECT_READY && xr_root.objects[i].thunks)
+			redirected |= redirect(&xr_root.objects[i]);
+	seen_values = xr_values_changes;
+	if (redirected)
+		barrier();
 	if (xr_limited)
 		prepare_budget();
 	for (uint64_t i = 0; i < xr_root.nobjects; i++) {

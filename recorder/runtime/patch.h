@@ -21,7 +21,8 @@ void xr_patch_forked(void);
 int xr_set_mode(enum xr_mode mode);
 /* Sets which functions are recorded. The text has lines "object PATH". After each of them
  * follow lines "3" or "5-9": functions of that object, counted from 1. A line "default off"
- * switches off all functions of objects that are not named. xr_set_filter copies the text. Null
+ * switches off all functions of objects that are not named. Lines "values 3 ..." give a function of the object
+ * values, and "unread ..." says what cannot be read: see values.h. xr_set_filter copies the text. Null
  * selects all functions. It takes effect with the next xr_patch. Returns the number of the
  * first invalid line, 0 if all are valid, or -1 if there is no memory. */
 int xr_set_filter(const char *text, size_t size);

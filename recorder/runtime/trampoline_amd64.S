@@ -10,6 +10,7 @@
 #include "layout.h"
 #include "libcalls.h"
 #include "trampoline_amd64.h"
+#include "values.h"
 
 	.macro LEAVE4
 	.cfi_remember_state
@@ -555,6 +556,19 @@ slow:
 	BUDGET_EXIT xr_budget_call_result, 64
 
 #include "libcalls_amd64.h"
+#include "values_amd64.h"
+
+	/* void xr_store_vector(rdi, rsi): stores vector register rdi, 16 bytes. */
+	BEGIN	xr_store_vector
+	.irp	n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
+	cmpl	$\n, %edi
+	jne	1f
+	movups	%xmm\n, (%rsi)
+	ret
+1:
+	.endr
+	ret
+	END	xr_store_vector
 
 	/* Events. Their sleds pass the payload in argument registers, in the middle of a function, with any
 	 * stack alignment. All registers may be in use, and the flags: compilers do not know that an event
@@ -596,10 +610,10 @@ xr_tls:	.zero	8
 
 	.bss
 	.p2align 3
-	CHOICE	xr_depth_next, 4 + XR_CALLS
-xr_depth_next:	.zero 8 * (4 + XR_CALLS)
-	CHOICE	xr_budget_next, 4 + XR_CALLS
-xr_budget_next:	.zero 8 * (4 + XR_CALLS)
+	CHOICE	xr_depth_next, XR_NEXT_VALUES + 2
+xr_depth_next:	.zero 8 * (XR_NEXT_VALUES + 2)
+	CHOICE	xr_budget_next, XR_NEXT_VALUES + 2
+xr_budget_next:	.zero 8 * (XR_NEXT_VALUES + 2)
 	CHOICE	xr_once_next, 2
 xr_once_next:	.zero 8 * 2
 

@@ -88,12 +88,31 @@ PLAIN static void handle_argument(int id, int type, uint64_t argument) { handle(
 PLAIN static void handle_custom(void *event, size_t n) { handle(0, 0); }
 PLAIN static void handle_typed(size_t type, void *event, size_t n) { handle(0, 0); }
 
-/* Starts recording in the given mode, with handlers, or within a budget. */
+/* Selects all functions, and values of each that are read from registers and, in vain, from memory. */
+PLAIN static int select_values(void)
+{
+	static char text[1 << 16];
+	char *end = text + strlen(strcpy(text, "object "));
+	end += readlink("/proc/self/exe", end, 4096);
+	end += sprintf(end, "\n1-60\n");
+	for (int id = 1; id <= 60; id++)
+		end += sprintf(end, "values %02x00000002000200"
+			"0200000000000000" "0105000000000000" "1700000040000000" /* a string at rdi */
+			"0200000000000000" "0201010000000000" "1400000000000000" /* the upper half of xmm1 */
+			"0300000000000000" "0100000000000000" "0508000000000000" "1400000000000000" /* 8 bytes at rax */
+			"0200000000000000" "010a000000000000" "1400000000000000" /* r10 */
+			" \"entry\":[]\n", id);
+	return !xr_set_filter(text, end - text);
+}
+
+/* Starts recording in the given mode, with handlers, within a budget, or with values. */
 PLAIN static int begin(const char *how)
 {
 	enum xr_mode mode = XR_RECORD;
-	int handlers = !strcmp(how, "handlers"), budget = !strcmp(how, "budget");
-	if (!handlers && !budget && !xr_parse_mode(how, &mode))
+	int handlers = !strcmp(how, "handlers"), budget = !strcmp(how, "budget"), values = !strcmp(how, "values");
+	if (values && !select_values())
+		return 0;
+	if (!handlers && !budget && !values && !xr_parse_mode(how, &mode))
 		return 0;
 	if (budget && xr_budget_start(1000000))
 		return 0;

@@ -65,6 +65,8 @@ const char *const xr_unsafe_texts[XR_UNSAFE_KINDS];
 enum xr_unsafe xr_unsafe(const struct xr_object *o, uint64_t i) { (void)o, (void)i; return XR_SAFE; }
 uint64_t xr_left_off(const struct xr_object *o, enum xr_unsafe why) { (void)o, (void)why; return 0; }
 uint64_t xr_gcc_functions(void) { return 0; }
+uint64_t xr_values_changes;
+void xr_put_values(struct xr_text *t) { (void)t; }
 void xr_put_schedule(struct xr_text *t) { (void)t; }
 int xr_window_at(uint64_t tsc, struct xr_window *w) { (void)tsc, (void)w; return 1; }
 uint64_t xr_windows_from(const struct xr_trace *trace) { (void)trace; return 0; }

@@ -1,0 +1,938 @@
+/* Reads arguments and results that the user has asked for, and writes them to the trace.
+ *
+ * Each value is a program of a few steps for a machine with two registers, A and B, which xray has made of
+ * the debug information. docs/dev/recorder.md describes the steps.
+ *
+ * Nothing here may fault, and other threads may unmap any memory at any time. So only the page that the stack
+ * pointer is in is read directly: the thread itself needs it. All else is read by a system call that fails where
+ * an access would crash. One call reads what all values of a function wait for. Of several pieces, the
+ * program's memory is the local side, from which the kernel copies, and the recorder's buffer the remote side, whose
+ * pages it pins, which takes far longer than a copy.
+ *
+ * A handler that interrupts a function before its entry is recorded, and leaves it by longjmp, makes its record
+ * wrong, and the stack may be small. So system calls are made with signals blocked, on a stack of the recorder's.
+ * All else takes some nanoseconds, and little stack.
+ *
+ * Programs are never freed, because a thread may be using them. A program that comes again is used again. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <sys/uio.h>
+
+#include "layout.h"
+#include "ring.h"
+#include "syscall.h"
+#include "text.h"
+#include "values.h"
+
+enum op {
+	REG = 1, XMM, CFA, ADD, LOAD, SHL, SHR, SAR, MOVE, SWAP, JZ, JUMP, INDEX, AND,
+	SCALAR = 20, WIDE, BYTES, CSTRING, NONE,
+};
+
+enum { EVENT_SIZE = 24, HEAD_SIZE = 16 };
+enum { MOST_STEPS = 32, MOST_VALUES = 16, MOST_ROOM = 16384, PAGE = 4096 };
+/* The most that a step may ask for, and the most that is read. */
+enum { MOST_BYTES = 4096, MOST_READ = XR_MAX_PAYLOAD - HEAD_SIZE };
+
+struct step {
+	uint8_t op, a;
+	uint16_t b;
+	int32_t k;
+};
+
+struct value {
+	uint16_t first, n; /* its steps in those of the program */
+	uint32_t kind;     /* SCALAR, WIDE or BYTES */
+};
+
+struct side {
+	uint16_t first, n; /* values in those of the program */
+	uint16_t scalars;
+	uint16_t simple;   /* only scalars from registers */
+};
+
+struct program {
+	struct program *older; /* of the same function */
+	struct program *next;  /* of all */
+	uint64_t since;        /* TSC */
+	const char *text, *missing;
+	uint32_t id, on, ntext, size; /* size in bytes of what xray sent */
+	struct side side[2];
+	struct value values[2 * MOST_VALUES];
+	struct step steps[];
+};
+
+/* The latest programs by function ID. A longer table replaces a shorter one. */
+static struct table {
+	uint64_t n;
+	struct program *of[];
+} *table;
+
+static struct program *first, **last = &first;
+
+static struct refused {
+	struct refused *next;
+	uint32_t n;
+	char text[];
+} *refused;
+
+uint64_t xr_values_changes;
+
+/* The kind 28 events' flags. */
+enum { TRUNCATED = 1, UNREADABLE = 2, NOTHING = 4, OF_EXIT = 8, FORBIDDEN = 16 };
+
+static uint64_t min(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+/* Programs and their texts. */
+
+/* Memory that is never freed, 8-byte aligned. Returns null if there is none. */
+static void *take_memory(uint64_t n)
+{
+	enum { AT_ONCE = 256 << 10 };
+	static uint8_t *p;
+	static uint64_t left;
+	n = (n + 7) & ~7ull;
+	if (n > left) {
+		uint64_t size = n > AT_ONCE ? n : AT_ONCE;
+		uint8_t *more = xr_map(size);
+		if (!more)
+			return NULL;
+		p = more;
+		left = size;
+	}
+	p += n;
+	left -= n;
+	return p - n;
+}
+
+static struct program *latest(uint64_t id)
+{
+	struct table *t = __atomic_load_n(&table, __ATOMIC_ACQUIRE);
+	return t && id < t->n ? __atomic_load_n(&t->of[id], __ATOMIC_ACQUIRE) : NULL;
+}
+
+static int set_latest(uint64_t id, struct program *p)
+{
+	struct table *t = table;
+	if (!t || id >= t->n) {
+		uint64_t n = id + 1 > xr_root.max_function ? id + 1 : xr_root.max_function + 1;
+		n = t && n < 2 * t->n ? 2 * t->n : n;
+		struct table *more = take_memory(sizeof *more + n * sizeof *more->of);
+		if (!more)
+			return 0;
+		more->n = n;
+		if (t)
+			xr_copy(more->of, t->of, t->n * sizeof *t->of);
+		__atomic_store_n(&table, more, __ATOMIC_RELEASE);
+		t = more;
+	}
+	__atomic_store_n(&t->of[id], p, __ATOMIC_RELEASE);
+	return 1;
+}
+
+static int is_end(int op) { return op >= SCALAR && op <= NONE; }
+
+/* Returns whether a step does something that exists, among n steps of which it is number i. */
+static int is_valid(const struct step *s, uint64_t i, uint64_t n)
+{
+	switch (s->op) {
+	case REG:
+		return s->a < XR_REGISTERS;
+	case XMM:
+		return s->a < 16 && s->b < 2;
+	case LOAD:
+		return s->a == 1 || s->a == 2 || s->a == 4 || s->a == 8;
+	case SHL: case SHR: case SAR:
+		return s->k >= 0 && s->k < 64;
+	case JZ: case JUMP:
+		return s->k >= 0 && s->k < (int64_t)(n - i - 1);
+	case BYTES: case CSTRING:
+		return s->k > 0 && s->k <= MOST_BYTES;
+	case CFA: case ADD: case MOVE: case SWAP: case INDEX: case AND: case SCALAR: case WIDE: case NONE:
+		return 1;
+	}
+	return 0;
+}
+
+/* Checks the n steps of a value. All jumps go forwards, so each path ends if the last step is an end. Returns the
+ * most bytes that the value takes in a ring, or 0 if the steps are invalid. */
+static uint64_t check_value(const struct step *s, uint64_t n, struct value *v, int *simple)
+{
+	uint64_t most = 8;
+	v->kind = 0;
+	if (!n || n > MOST_STEPS || !is_end(s[n - 1].op))
+		return 0;
+	for (uint64_t i = 0; i < n; i++) {
+		if (!is_valid(&s[i], i, n))
+			return 0;
+		uint32_t kind = s[i].op == CSTRING ? BYTES : s[i].op;
+		if (is_end(kind) && kind != NONE) {
+			if (v->kind && v->kind != kind)
+				return 0;
+			v->kind = kind;
+		}
+		if (kind == WIDE || kind == BYTES) {
+			uint64_t size = kind == WIDE ? 16 : min(s[i].k, MOST_READ);
+			most = size > most ? size : most;
+		}
+		if (kind == LOAD || kind == BYTES || kind == WIDE || kind == NONE)
+			*simple = 0;
+	}
+	return v->kind ? 16 + EVENT_SIZE + HEAD_SIZE + ((most + 7) & ~7ull) : 0;
+}
+
+struct bytes {
+	const uint8_t *p, *end;
+};
+
+static int take(struct bytes *b, void *to, uint64_t n)
+{
+	if ((uint64_t)(b->end - b->p) < n)
+		return 0;
+	xr_copy(to, b->p, n);
+	b->p += n;
+	return 1;
+}
+
+/* Checks what xray has sent, and puts it into p, which has room for all steps of n bytes. */
+static int read_program(struct program *p, const uint8_t *from, uint64_t n)
+{
+	struct bytes b = {from, from + n};
+	uint16_t counts[2];
+	uint64_t nvalues = 0, nsteps = 0;
+	if (!take(&b, &p->id, sizeof p->id) || !take(&b, counts, sizeof counts) || counts[0] > MOST_VALUES || counts[1] > MOST_VALUES)
+		return 0;
+	for (int i = 0; i < 2; i++) {
+		struct side *side = &p->side[i];
+		uint64_t room = 8;
+		int simple = 1;
+		*side = (struct side){.first = nvalues, .n = counts[i]};
+		for (int k = 0; k < counts[i]; k++) {
+			struct { uint16_t nsteps, flags; uint32_t zero; } head;
+			struct value *v = &p->values[nvalues++];
+			if (!take(&b, &head, sizeof head) || head.flags || head.zero || head.nsteps > MOST_STEPS ||
+			    !take(&b, &p->steps[nsteps], head.nsteps * sizeof *p->steps))
+				return 0;
+			v->first = nsteps;
+			v->n = head.nsteps;
+			uint64_t size = check_value(&p->steps[nsteps], head.nsteps, v, &simple);
+			room += size;
+			if (!size || room > MOST_ROOM)
+				return 0;
+			nsteps += head.nsteps;
+			side->scalars += v->kind == SCALAR;
+		}
+		side->simple = simple && (!i || side->n == 1);
+	}
+	return b.p == b.end && nvalues;
+}
+
+static int hex_digit(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
+
+/* A function's program is one that it had before, or a new one. */
+static int use(struct program *p, uint32_t id, const uint8_t *sent, const char *text, uint64_t ntext)
+{
+	struct program *known = latest(id);
+	if (known && known->size == p->size && known->ntext == ntext && !xr_memcmp(known->text, text, ntext) &&
+	    !xr_memcmp(known->text + ntext, sent, p->size)) {
+		if (!known->on)
+			__atomic_store_n(&known->on, 1, __ATOMIC_RELEASE);
+		return 1;
+	}
+	/* What was sent follows the text, for this comparison. */
+	char *copy = take_memory(ntext + p->size);
+	if (!copy)
+		return 0;
+	xr_copy(copy, text, ntext);
+	xr_copy(copy + ntext, sent, p->size);
+	uint64_t size = sizeof *p;
+	for (int i = 0; i < 2; i++)
+		for (int k = 0; k < p->side[i].n; k++)
+			size += p->values[p->side[i].first + k].n * sizeof *p->steps;
+	struct program *own = take_memory(size);
+	if (!own)
+		return 0;
+	xr_copy(own, p, size);
+	own->older = known;
+	own->since = known ? xr_rdtsc() : 0;
+	own->text = copy;
+	own->ntext = ntext;
+	own->id = id;
+	own->on = 1;
+	if (!set_latest(id, own))
+		return 0;
+	__atomic_store_n(last, own, __ATOMIC_RELEASE);
+	last = &own->next;
+	return 1;
+}
+
+int xr_values_read(const char *p, const char *end, const struct xr_object *o)
+{
+	const char *digits = p;
+	while (p < end && hex_digit(*p) >= 0)
+		p++;
+	uint64_t n = (p - digits) / 2;
+	if ((p - digits) % 2 || p == end || *p != ' ' || !n || n > MOST_ROOM)
+		return 0;
+	uint64_t size = sizeof(struct program) + 2 * n;
+	struct program *made = xr_map(size);
+	if (!made)
+		return 0;
+	/* The steps are at most as long as what was sent. */
+	uint8_t *sent = (uint8_t *)made + size - n;
+	for (uint64_t i = 0; i < n; i++)
+		sent[i] = hex_digit(digits[2 * i]) << 4 | hex_digit(digits[2 * i + 1]);
+	made->size = n;
+	int valid = read_program(made, sent, n) && made->id;
+	if (valid && o && made->id <= o->nfunctions) {
+		valid = use(made, o->first_id + made->id - 1, sent, p + 1, end - p - 1);
+		xr_values_changes++;
+	}
+	xr_unmap(made, size);
+	return valid;
+}
+
+int xr_values_read_refused(const char *p, const char *end, int apply)
+{
+	uint64_t n = end - p;
+	if (!n || *p != '{')
+		return 0;
+	struct refused *r, **to = &refused;
+	for (; (r = *to); to = &r->next)
+		if (r->n == n && !xr_memcmp(r->text, p, n))
+			return 1;
+	if (!apply)
+		return 1;
+	r = take_memory(sizeof *r + n);
+	if (!r)
+		return 0;
+	r->n = n;
+	xr_copy(r->text, p, n);
+	__atomic_store_n(to, r, __ATOMIC_RELEASE);
+	xr_values_changes++;
+	return 1;
+}
+
+void xr_values_clear(const struct xr_object *o)
+{
+	for (uint64_t i = 0; table && i < o->nfunctions; i++) {
+		struct program *p = latest(o->first_id + i);
+		if (p && p->on) {
+			__atomic_store_n(&p->on, 0, __ATOMIC_RELEASE);
+			xr_values_changes++;
+		}
+	}
+}
+
+int xr_values_of(uint64_t id)
+{
+	const struct program *p = latest(id);
+	return p && p->on ? (p->side[0].n ? XR_VALUES_ENTRY : 0) | (p->side[1].n ? XR_VALUES_EXIT : 0) : 0;
+}
+
+void xr_values_missing(uint64_t id, const char *why)
+{
+	struct program *p = latest(id);
+	if (p)
+		__atomic_store_n(&p->missing, why, __ATOMIC_RELEASE);
+}
+
+void xr_put_values(struct xr_text *t)
+{
+	xr_put_text(t, "{\"functions\":[");
+	for (struct program *p = __atomic_load_n(&first, __ATOMIC_ACQUIRE); p; p = __atomic_load_n(&p->next, __ATOMIC_ACQUIRE)) {
+		xr_put_comma(t);
+		xr_put_text(t, "{");
+		xr_put_field(t, "id", p->id);
+		if (p->since)
+			xr_put_field(t, "since", p->since);
+		if (p->missing)
+			xr_put_field_text(t, "missing", p->missing);
+		xr_put_text(t, ",");
+		xr_put(t, p->text, p->ntext);
+		xr_put_text(t, "}");
+	}
+	xr_put_text(t, "],\"refused\":[");
+	for (struct refused *r = __atomic_load_n(&refused, __ATOMIC_ACQUIRE); r; r = __atomic_load_n(&r->next, __ATOMIC_ACQUIRE)) {
+		xr_put_comma(t);
+		xr_put(t, r->text, r->n);
+	}
+	xr_put_text(t, "]}");
+}
+
+/* Reading. */
+
+enum { PIECE = 32, PIECES = 6, MOST_KEPT = PIECES - 2 };
+
+/* A copy of memory, of which only the first n bytes could be read. */
+struct piece {
+	uint64_t at;
+	uint16_t tried, n; /* tried is 0: unused */
+	uint32_t kept;     /* a text is in it */
+	uint8_t copy[PIECE] __attribute__((aligned(8)));
+};
+
+/* A value while it is read. Afterwards it is in a, and b if it is wide; or it is the n bytes at text; or, if text
+ * is null, those at address, which are still to be read. */
+struct reading {
+	uint64_t a, b, address;
+	const uint8_t *text;
+	uint32_t full;     /* length */
+	uint16_t at;       /* the next step */
+	uint16_t n, flags;
+	uint8_t waits;     /* for this many bytes at address */
+	uint8_t end;       /* the last step, once it is done */
+};
+
+struct frame {
+	const uint64_t *registers;
+	uint64_t from, to; /* what is read directly */
+	uint64_t nkept;
+	int forbidden;
+	struct reading *readings;
+	struct piece *pieces; /* null: none can be read */
+};
+
+/* trampoline_amd64.S: stores vector register n, 16 bytes. */
+void xr_store_vector(uint64_t n, uint64_t to[2]);
+
+static uint64_t vector(const struct step *s)
+{
+	uint64_t v[2];
+	xr_store_vector(s->a, v);
+	return v[s->b];
+}
+
+/* Does a step that is neither a jump nor an end nor a load. */
+static inline void compute(const struct step *s, const uint64_t *registers, uint64_t *a, uint64_t *b)
+{
+	uint64_t old = *a;
+	switch (s->op) {
+	case REG:
+		*a = registers[s->a];
+		break;
+	case XMM:
+		*a = vector(s);
+		break;
+	case CFA:
+		*a = registers[7] + 8 + (int64_t)s->k;
+		break;
+	case ADD:
+		*a += (int64_t)s->k;
+		break;
+	case SHL:
+		*a <<= s->k;
+		break;
+	case SHR:
+		*a >>= s->k;
+		break;
+	case SAR:
+		*a = (int64_t)*a >> s->k;
+		break;
+	case MOVE:
+		*b = *a;
+		break;
+	case SWAP:
+		*a = *b;
+		*b = old;
+		break;
+	case INDEX:
+		*a = *b + *a * (int64_t)s->k;
+		break;
+	case AND:
+		*a &= (uint32_t)s->k;
+		break;
+	}
+}
+
+static inline uint64_t simple_value(const struct step *s, const uint64_t *registers)
+{
+	uint64_t a = 0, b = 0;
+	for (; s->op != SCALAR; s++) {
+		if (s->op == JUMP || (s->op == JZ && !a))
+			s += s->k;
+		else if (s->op != JZ)
+			compute(s, registers, &a, &b);
+	}
+	return a;
+}
+
+static int is_here(const struct frame *f, uint64_t at, uint64_t n) { return at >= f->from && at < f->to && f->to - at >= n; }
+
+/* Returns the piece for which all n bytes at this address were tried, or null. */
+static struct piece *find(struct frame *f, uint64_t at, uint64_t n)
+{
+	for (int i = 0; f->pieces && i < PIECES; i++) {
+		struct piece *p = &f->pieces[i];
+		if (at - p->at < p->tried && at - p->at + n <= p->tried)
+			return p;
+	}
+	return NULL;
+}
+
+/* Returns how many of n bytes at an address of a piece could be read. */
+static uint64_t readable(const struct piece *p, uint64_t at, uint64_t n)
+{
+	uint64_t offset = at - p->at;
+	return offset >= p->n ? 0 : min(p->n - offset, n);
+}
+
+static void wait_for(struct reading *r, uint64_t address, uint64_t n)
+{
+	r->address = address;
+	r->waits = n;
+}
+
+static void fail(const struct frame *f, struct reading *r, uint8_t end)
+{
+	r->flags |= UNREADABLE | (f->forbidden ? FORBIDDEN : 0);
+	r->a = r->b = r->n = r->full = 0;
+	r->text = NULL;
+	r->end = end;
+}
+
+/* Ends a value of most bytes, or a string of at most that many, unless it has to wait. Bytes that do not fit into a
+ * piece are read later. */
+static void take_text(struct frame *f, struct reading *r, uint8_t end, uint64_t at, uint64_t most)
+{
+	uint64_t n = min(most, PIECE), ready = 0;
+	struct piece *p = NULL;
+	const uint8_t *text = NULL;
+	int string = end == CSTRING;
+	r->end = end;
+	r->address = at;
+	r->n = most;
+	if (!most)
+		return;
+	if (at >= f->from && at < f->to) {
+		ready = min(f->to - at, most);
+		text = (const uint8_t *)at;
+	}
+	if (string ? xr_strnlen((const char *)text, ready) == ready && ready < most : ready < most)
+		text = NULL;
+	if (!text && !string && most > PIECE)
+		return;
+	if (!text) {
+		p = find(f, at, n);
+		if (!p && f->nkept == MOST_KEPT)
+			return;
+		if (!p) {
+			r->end = 0;
+			return wait_for(r, at, n);
+		}
+		ready = readable(p, at, n);
+		text = p->copy + (at - p->at);
+	}
+	uint64_t length = string ? xr_strnlen((const char *)text, ready) : ready;
+	if (string && length < ready) {
+		r->full = length;
+	} else if (p && ready < n) {
+		r->full = ready;
+		r->flags |= UNREADABLE;
+	} else if (length < most) {
+		return; /* a longer string */
+	} else if (string) {
+		r->full = UINT32_MAX;
+		r->flags |= TRUNCATED;
+	}
+	r->n = length;
+	r->text = text;
+	if (p && !p->kept)
+		f->nkept += p->kept = 1;
+}
+
+static uint64_t load(const void *p, int size)
+{
+	uint64_t v = 0;
+	if (size == 8)
+		__builtin_memcpy(&v, p, 8);
+	else if (size == 4)
+		__builtin_memcpy(&v, p, 4);
+	else if (size == 2)
+		__builtin_memcpy(&v, p, 2);
+	else
+		__builtin_memcpy(&v, p, 1);
+	return v;
+}
+
+/* Does the steps of a value until it has ended or waits. */
+static void run(struct frame *f, struct reading *r, const struct step *steps)
+{
+	r->waits = 0;
+	for (;; r->at++) {
+		const struct step *s = &steps[r->at];
+		const struct piece *p;
+		uint64_t most = min(s->k, MOST_READ); /* of bytes */
+		uint64_t at = s->op == LOAD ? r->a + (int64_t)s->k : 0;
+		switch (s->op) {
+		case LOAD:
+			if (is_here(f, at, s->a))
+				r->a = load((const void *)at, s->a);
+			else if (!(p = find(f, at, s->a)))
+				return wait_for(r, at, s->a);
+			else if (readable(p, at, s->a) < s->a)
+				return fail(f, r, s->op);
+			else
+				r->a = load(p->copy + (at - p->at), s->a);
+			break;
+		case JZ:
+			r->at += r->a ? 0 : s->k;
+			break;
+		case JUMP:
+			r->at += s->k;
+			break;
+		case BYTES:
+			r->full = min(r->a, UINT32_MAX);
+			r->flags = r->a > most ? TRUNCATED : 0;
+			return take_text(f, r, BYTES, r->b, min(r->a, most));
+		case CSTRING:
+			return take_text(f, r, CSTRING, r->a, most);
+		case NONE:
+			r->flags = NOTHING;
+			r->full = s->a;
+			r->a = 0;
+			r->end = NONE;
+			return;
+		case SCALAR: case WIDE:
+			r->full = s->op == WIDE ? 16 : 8;
+			r->end = s->op;
+			return;
+		default:
+			compute(s, f->registers, &r->a, &r->b);
+		}
+	}
+}
+
+/* Copies memory that may be unreadable to n bytes at to, which are readable. Returns how much could be read of all
+ * pieces, one after another, or -errno. */
+static int64_t copy_in(void *to, uint64_t n, const struct iovec *pieces, uint64_t npieces)
+{
+	struct iovec own = {to, n};
+	uint64_t tid = xr_tls && !xr_is_forked() ? xr_tls->tid : (uint64_t)xr_sys0(SYS_gettid);
+	if (npieces == 1)
+		return xr_sys6(SYS_process_vm_readv, tid, (intptr_t)&own, 1, (intptr_t)pieces, 1, 0);
+	return xr_sys6(SYS_process_vm_writev, tid, (intptr_t)pieces, npieces, (intptr_t)&own, 1, 0);
+}
+
+/* The last address that memory of a program can have. The kernel refuses all pieces if one is beyond. */
+#define LAST_ADDRESS ((1ull << 47) - PAGE - 1)
+
+/* Reads pieces. If one is unreadable, the kernel reads only part of it and none of those after it, so those are
+ * read again. Returns 0 if the system does not allow it. */
+static int fill(struct piece *const *of, uint64_t n)
+{
+	uint64_t buffer[PIECES * PIECE / 8];
+	struct iovec from[PIECES];
+	for (uint64_t i = 0; i < n;) {
+		uint64_t size = 0, k = i;
+		for (; k < n && of[k]->at < LAST_ADDRESS - PIECE; size += of[k++]->tried)
+			from[k - i] = (struct iovec){(void *)of[k]->at, of[k]->tried};
+		int64_t copied = size ? copy_in(buffer, size, from, k - i) : 0;
+		if (copied < 0 && copied != -EFAULT)
+			return 0;
+		const uint8_t *p = (const uint8_t *)buffer;
+		uint64_t left = copied < 0 ? 0 : copied;
+		int complete = 1;
+		while (complete && i < n) {
+			struct piece *piece = of[i++];
+			piece->n = min(piece->tried, left);
+			xr_copy(piece->copy, p, piece->n);
+			p += piece->n;
+			left -= piece->n;
+			complete = piece->n == piece->tried && left;
+		}
+	}
+	return 1;
+}
+
+/* Reads what n values wait for, as far as there are pieces. Returns 0 if the system does not allow it. */
+static int fetch(struct frame *f, uint64_t n)
+{
+	struct piece *of[PIECES], *p = f->pieces, *end = f->pieces + PIECES;
+	uint64_t nof = 0;
+	for (uint64_t i = 0; i < n; i++) {
+		const struct reading *r = &f->readings[i];
+		int known = !r->waits;
+		for (uint64_t k = 0; k < nof; k++)
+			known |= r->address - of[k]->at < of[k]->tried && r->address - of[k]->at + r->waits <= of[k]->tried;
+		while (p < end && p->kept)
+			p++;
+		if (known || p == end)
+			continue;
+		/* No more pages are touched than the value needs. */
+		uint64_t rest = min(PAGE - r->address % PAGE, PIECE);
+		p->at = r->address;
+		p->tried = rest < r->waits ? r->waits : rest;
+		p->n = 0;
+		of[nof++] = p++;
+	}
+	for (; p < end; p++)
+		if (!p->kept)
+			p->tried = 0;
+	return fill(of, nof);
+}
+
+/* Whether the bytes of a value are still to be read. */
+static int is_late(const struct reading *r) { return r->n && r->end >= BYTES && !r->text; }
+
+/* Reads what can be read directly. Returns whether that was all. */
+static int read_here(struct frame *f, const uint64_t *registers, const struct program *p, const struct side *side)
+{
+	int complete = 1;
+	f->registers = registers;
+	f->from = (uintptr_t)registers;
+	f->to = (registers[7] | (PAGE - 1)) + 1;
+	f->nkept = 0;
+	f->forbidden = 0;
+	for (int i = 0; i < side->n; i++) {
+		struct reading *r = &f->readings[i];
+		*r = (struct reading){0};
+		run(f, r, &p->steps[p->values[side->first + i].first]);
+		complete &= !r->waits && !is_late(r);
+	}
+	return complete;
+}
+
+/* Gives up what the values wait for. */
+static void forbid(struct frame *f, const struct program *p, const struct side *side)
+{
+	f->forbidden = 1;
+	for (int i = 0; i < side->n; i++) {
+		struct reading *r = &f->readings[i];
+		if (r->waits || is_late(r))
+			fail(f, r, p->steps[p->values[side->first + i].first + r->at].op);
+		r->waits = 0;
+	}
+}
+
+/* Reads everything else but late bytes. */
+static void read_rest(struct frame *f, const struct program *p, const struct side *side)
+{
+	for (;;) {
+		int waiting = 0;
+		for (int i = 0; i < side->n; i++)
+			waiting += f->readings[i].waits != 0;
+		if (!waiting)
+			return;
+		if (!fetch(f, side->n))
+			return forbid(f, p, side);
+		for (int i = 0; i < side->n; i++)
+			if (f->readings[i].waits)
+				run(f, &f->readings[i], &p->steps[p->values[side->first + i].first]);
+	}
+}
+
+/* Writing. */
+
+/* Takes room for n bytes of records. Returns no place if they are lost, which is counted. */
+static struct xr_place take_place(uint64_t n)
+{
+	struct xr_place place;
+	do {
+		place = xr_take_room(n);
+	} while (!place.at && xr_slow(n));
+	return place;
+}
+
+static uint64_t *put_value(uint64_t *q, int kind, uint64_t value)
+{
+	q[1] = value << 1 | 1;
+	q[0] = (value >> 63) << 8 | kind << 1 | 1;
+	return q + 2;
+}
+
+struct head {
+	char magic[4];
+	uint16_t schema, kind, index, flags;
+	uint32_t full;
+};
+_Static_assert(sizeof(struct head) == HEAD_SIZE, "");
+
+/* How a value is written. */
+struct form {
+	uint64_t scalar; /* 1: as an argument, or as a result */
+	uint64_t event;  /* size of its event, or 0 */
+	uint64_t bytes;  /* in the event */
+};
+
+static struct form form_of(const struct reading *r, uint32_t kind, int exit, int only)
+{
+	struct form form = {0};
+	int is_scalar = kind == SCALAR, failed = r->flags & (NOTHING | UNREADABLE);
+	form.scalar = is_scalar && (!exit || (only && !failed));
+	if (is_scalar)
+		form.bytes = exit && !failed ? 8 : 0;
+	else if (kind == WIDE)
+		form.bytes = failed ? 0 : 16;
+	else
+		form.bytes = r->flags & NOTHING ? 0 : r->n;
+	if (!form.scalar || failed)
+		form.event = EVENT_SIZE + HEAD_SIZE + ((form.bytes + 7) & ~7ull);
+	return form;
+}
+
+/* Reads the bytes of a value into its event. */
+static void read_late(const struct reading *r, struct head *head, char *to)
+{
+	struct iovec from = {(void *)r->address, r->n};
+	int64_t n = copy_in(to, r->n, &from, 1);
+	uint64_t got = n < 0 ? 0 : n;
+	int string = r->end == CSTRING;
+	uint64_t length = string ? xr_strnlen(to, got) : got;
+	if (length < got) {
+		xr_zero(to + length, got - length);
+		head->full = length;
+	} else if (got < r->n) {
+		head->full = got;
+		head->flags |= UNREADABLE | (n < 0 && n != -EFAULT ? FORBIDDEN : 0);
+	} else if (string) {
+		head->full = UINT32_MAX;
+		head->flags |= TRUNCATED;
+	}
+}
+
+/* Writes the event of a value, except its first word, which it returns. */
+static uint64_t put_event(uint64_t *q, uint64_t tsc, const struct reading *r, struct form form, uint64_t index, int exit)
+{
+	uint64_t size = HEAD_SIZE + form.bytes, ab[2] = {r->a, r->b};
+	struct head head = {{'X', 'R', 'Y', 'M'}, 1, XR_META_VALUE, index, r->flags | (exit ? OF_EXIT : 0), r->full};
+	if (is_late(r))
+		read_late(r, &head, (char *)(q + 4));
+	else
+		xr_copy(q + 4, r->text ? r->text : (const uint8_t *)ab, form.bytes);
+	xr_copy(q + 2, &head, sizeof head);
+	q[1] = tsc << 1 | 1;
+	q[form.event / 8 - 1] = XR_TRAILER | size << 1 | 1;
+	return XR_REC_CUSTOM << 1 | 1 | size << 32;
+}
+
+/* Writes the records of an entry and its values, n of them at q. Readers see nothing before the first word. */
+static void put_entry(uint64_t *q, uint64_t function, uint64_t tsc, const struct frame *f, const struct program *p, uint64_t n)
+{
+	const struct value *values = &p->values[p->side[0].first];
+	uint64_t *first = q++;
+	for (uint64_t i = 0; i < n; i++)
+		if (values[i].kind == SCALAR)
+			q = put_value(q, XR_REC_ARG, f->readings[i].a);
+	for (uint64_t i = 0; i < n; i++) {
+		struct form form = form_of(&f->readings[i], values[i].kind, 0, 0);
+		if (form.event)
+			*q = put_event(q, tsc, &f->readings[i], form, i, 0);
+		q += form.event / 8;
+	}
+	__atomic_store_n(first, function, __ATOMIC_RELEASE);
+}
+
+/* The same for an exit, which follows its values. */
+static void put_exit(uint64_t *q, uint64_t function, uint64_t tsc, const struct frame *f, const struct program *p, uint64_t n)
+{
+	const struct value *values = &p->values[p->side[1].first];
+	uint64_t *first = q, head = 0;
+	for (uint64_t i = 0; i < n; i++) {
+		struct form form = form_of(&f->readings[i], values[i].kind, 1, n == 1);
+		uint64_t word, value = f->readings[i].a;
+		if (form.event) {
+			word = put_event(q, tsc, &f->readings[i], form, i, 1);
+		} else {
+			word = (value >> 63) << 8 | XR_REC_RESULT << 1 | 1;
+			q[1] = value << 1 | 1;
+			form.event = 16;
+		}
+		if (i)
+			*q = word;
+		else
+			head = word;
+		q += form.event / 8;
+	}
+	*q = function;
+	__atomic_store_n(first, head, __ATOMIC_RELEASE);
+}
+
+/* Records an entry or an exit and its values. */
+static void record(const struct frame *f, const struct program *p, uint32_t word, int exit)
+{
+	const struct side *side = &p->side[exit];
+	uint64_t size = 8;
+	for (int i = 0; i < side->n; i++) {
+		struct form form = form_of(&f->readings[i], p->values[side->first + i].kind, exit, side->n == 1);
+		size += form.event + 16 * form.scalar;
+	}
+	struct xr_place place = take_place(size);
+	if (place.at)
+		(exit ? put_exit : put_entry)(place.at, word | place.tsc << 32, place.tsc, f, p, side->n);
+}
+
+static uint64_t record_inside(uint64_t program, uint64_t registers, uint64_t word, uint64_t exit)
+{
+	const struct program *p = (const struct program *)program;
+	const struct side *side = &p->side[exit];
+	struct reading readings[MOST_VALUES];
+	struct piece pieces[PIECES];
+	struct frame f = {.readings = readings, .pieces = pieces};
+	for (int i = 0; i < PIECES; i++)
+		pieces[i].tried = pieces[i].kept = 0;
+	if (!read_here(&f, (const uint64_t *)registers, p, side))
+		read_rest(&f, p, side);
+	record(&f, p, word, exit);
+	return 1;
+}
+
+static __attribute__((noinline)) void record_all(const struct program *p, const uint64_t *registers, uint32_t word, int exit)
+{
+	const struct side *side = &p->side[exit];
+	struct reading readings[side->n];
+	struct frame f = {.readings = readings};
+	if (!read_here(&f, registers, p, side)) {
+		if (!xr_is_sealed() && xr_inside(record_inside, (uintptr_t)p, (uintptr_t)registers, word, exit))
+			return;
+		forbid(&f, p, side);
+	}
+	record(&f, p, word, exit);
+}
+
+static void record_plain(uint32_t word)
+{
+	struct xr_place place = take_place(8);
+	if (place.at)
+		__atomic_store_n(place.at, word | place.tsc << 32, __ATOMIC_RELEASE);
+}
+
+/* Called by the trampolines, with the record's word. */
+void xr_values_at_entry(uint32_t word, const uint64_t *registers);
+void xr_values_at_exit(uint32_t word, const uint64_t *registers);
+
+void xr_values_at_entry(uint32_t word, const uint64_t *registers)
+{
+	const struct program *p = latest(word >> 4);
+	const struct side *side = p ? &p->side[0] : NULL;
+	word &= ~15u;
+	if (!p || !side->n || !__atomic_load_n(&p->on, __ATOMIC_RELAXED))
+		return record_plain(word);
+	word |= side->scalars ? XR_ENTER_ARG << 1 : 0;
+	if (!side->simple)
+		return record_all(p, registers, word, 0);
+	struct xr_place place = take_place(8 + 16 * side->n);
+	if (!place.at)
+		return;
+	uint64_t *q = place.at + 1;
+	for (int i = 0; i < side->n; i++)
+		q = put_value(q, XR_REC_ARG, simple_value(&p->steps[p->values[side->first + i].first], registers));
+	__atomic_store_n(place.at, word | place.tsc << 32, __ATOMIC_RELEASE);
+}
+
+void xr_values_at_exit(uint32_t word, const uint64_t *registers)
+{
+	const struct program *p = latest(word >> 4);
+	const struct side *side = p ? &p->side[1] : NULL;
+	if (!p || !side->n || !__atomic_load_n(&p->on, __ATOMIC_RELAXED))
+		return record_plain(word);
+	if (!side->simple)
+		return record_all(p, registers, word, 1);
+	struct xr_place place = take_place(24);
+	if (!place.at)
+		return;
+	uint64_t value = simple_value(&p->steps[p->values[side->first].first], registers);
+	place.at[1] = value << 1 | 1;
+	place.at[2] = word | place.tsc << 32;
+	__atomic_store_n(place.at, (value >> 63) << 8 | XR_REC_RESULT << 1 | 1, __ATOMIC_RELEASE);
+}
