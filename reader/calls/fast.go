@@ -78,9 +78,9 @@ func (s *shard) fast(th *thread, r *run) {
 
 // fast handles entries, and exits of the innermost open call. It stops at other records, where
 // the clock steps back, and where there is no room. It returns the number of bytes handled. With
-// tails, it also stops at tail exits and at exits of calls that tail calls continue. With lefts,
-// it also stops at entries of calls that the innermost open call cannot have made. This is the hot
-// loop of every analysis: nearly all records come this way.
+// tails, it asks after a tail exit whether the next record is inside the call, and stops if there is
+// none in records. With lefts, it also stops at entries of calls that the innermost open call cannot
+// have made. This is the hot loop of every analysis: nearly all records come this way.
 func fast[basic, nested, paths, opens, tails, lefts onOff](s *shard, records []byte, offset uint64, at cursor) (int, cursor) {
 	frames, counts, batch := &s.stack.frames, &s.stack.counts, s.calls
 	top, deepest, n, last := at.top, at.deepest, at.calls, at.last
@@ -105,7 +105,7 @@ func fast[basic, nested, paths, opens, tails, lefts onOff](s *shard, records []b
 			break
 		}
 		if w&14 == uint64(reader.Enter)<<1 {
-			if isOn[lefts]() && !s.callable.has(frames[top].key, key) && !s.learn(frames[top].key, key) {
+			if isOn[lefts]() && frames[top].key&gone == 0 && !s.callable.has(frames[top].key, key) && !s.learn(frames[top].key, key) {
 				break
 			}
 			if isOn[opens]() && len(s.batch.Opens) == cap(s.batch.Opens) {
@@ -135,14 +135,35 @@ func fast[basic, nested, paths, opens, tails, lefts onOff](s *shard, records []b
 			f.start = now
 			f.inside = 0
 			f.key = key
+			if isOn[tails]() {
+				f.key |= frames[top].key & gone * (continues / gone)
+			}
 			if isOn[nested]() {
 				*counts.of(key)++
 			}
 			top++
 		} else {
 			f := &frames[top]
-			if f.key != key || n >= uint(len(batch)) || isOn[tails]() && w&14 == uint64(reader.TailExit)<<1 {
+			if n >= uint(len(batch)) {
 				break
+			}
+			if f.key != key && (!isOn[tails]() || f.key != key|continues || !s.endsOthers(top, n)) {
+				break
+			}
+			if isOn[tails]() && w&14 == uint64(reader.TailExit)<<1 {
+				if i > len(records)-8-size {
+					break
+				}
+				next := binary.LittleEndian.Uint64(records[i+size:])
+				enters, to := next&14 == uint64(reader.Enter)<<1, uint64(uint32(next)>>4)
+				if isOn[basic]() {
+					enters, to = next>>23&14 == uint64(reader.Enter)<<1, next>>32
+				}
+				if enters && s.goesOn(key, to) {
+					f.key |= gone
+					last = now
+					continue
+				}
 			}
 			top--
 			c := &batch[n]
@@ -157,8 +178,43 @@ func fast[basic, nested, paths, opens, tails, lefts onOff](s *shard, records []b
 					c.Nested = find(frames[:int(top)+1], reader.FuncID(key)) > 0
 				}
 			}
+			if isOn[tails]() && f.key != key {
+				top, n = s.endContinued(top, n, now, c.End)
+			}
 		}
 		last = now
 	}
 	return i, cursor{top, deepest, n, last}
+}
+
+// endsOthers reports whether endContinued can end the calls that continued in the innermost call, after
+// call n of s.calls. These may have arguments, or have begun earlier.
+func (s *shard) endsOthers(top uint8, n uint) bool {
+	for frames := &s.stack.frames; frames[top-1].key&gone != 0; top-- {
+		if n++; n >= uint(len(s.calls)) || frames[top-1].key&(hasArgs|earlier) != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// endContinued ends the calls that continued in the call that ended last, which had top others around
+// it, at the time now.
+func (s *shard) endContinued(top uint8, n uint, now uint64, end End) (uint8, uint) {
+	if end == Exited {
+		end = Continued
+	}
+	for frames := &s.stack.frames; frames[top].key&gone != 0; n++ {
+		f := &frames[top]
+		top--
+		c := &s.calls[n]
+		c.set(f, &frames[top], now, int(top), end)
+		c.Args = false
+		if c.Nested = s.opts.Nested; c.Nested {
+			count := s.stack.counts.of(f.key)
+			*count--
+			c.Nested = *count > 0 && find(frames[:int(top)+1], c.Func) > 0
+		}
+	}
+	return top, n
 }

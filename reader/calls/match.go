@@ -92,10 +92,11 @@ type shard struct {
 	stats    Stats
 	piled    []reader.FuncID // scratch memory of pile
 	callable *callable       // nil unless Options.CanCall
-	limits   *limits         // of the pass
-	frames   int64           // bytes of open calls
-	marked   bool            // there are calls with Earlier, which the hot loop does not reset
-	outside  Stats           // before a block of a thread that has not reached the time of the filter
+	tails    tailCalls
+	limits   *limits // of the pass
+	frames   int64   // bytes of open calls
+	marked   bool    // there are calls with Earlier, which the hot loop does not reset
+	outside  Stats   // before a block of a thread that has not reached the time of the filter
 	// countedPaths and countedBytes are what limits have counted.
 	countedPaths, countedBytes int64
 	discards                   bool // the sink was replaced, because a limit was exceeded

@@ -12,6 +12,25 @@ type switched struct {
 	lasting
 }
 
+// tailCalls is a hash table of answers of Options.Continue, by pair.
+type tailCalls [1 << tailCallBits]struct {
+	pair        uint64
+	known, goes bool
+}
+
+const tailCallBits = 8
+
+// goesOn is Options.Continue for the hot loop.
+func (s *shard) goesOn(from, to uint64) bool {
+	p := from<<32 | to
+	t := &s.tails[p*0x9e3779b97f4a7c15>>(64-tailCallBits)]
+	if t.pair != p || !t.known {
+		t.pair, t.known = p, true
+		t.goes = s.opts.Continue != nil && s.opts.Continue(reader.FuncID(uint32(from)), reader.FuncID(uint32(to)))
+	}
+	return t.goes
+}
+
 // maxSwitched is more than a recorder notes between two records.
 const maxSwitched = 16
 
