@@ -30,7 +30,7 @@ func TestLeftCalls(t *testing.T) {
 				if said := xrayOutput(t, "account", "-m", program, trace); !strings.Contains(said, "1,200 calls were ended by an exception or longjmp.") || strings.Contains(said, "no exit record") {
 					t.Errorf("%s:\n%s", mode, said)
 				}
-				if said := xrayOutput(t, "why", "--root", "^request$", "-m", program, trace); !strings.Contains(said, "request: 1,000 calls on 1 thread") {
+				if said := xrayOutput(t, "why", "--root", "^request$", "--all", "-m", program, trace); !strings.Contains(said, "request: 1,000 calls on 1 thread") {
 					t.Errorf("%s: why:\n%s", mode, said)
 				}
 			}

@@ -133,8 +133,7 @@ func (c *ticketReport) slowCalls(s *session.Session, names symbolize.Names) ([]r
 	if because.Root != 0 {
 		title = fmt.Sprintf("Why slow calls of %s were slow", symbolize.Label(names, because.Root))
 	}
-	view := explained.view(s)
-	view.Exemplars = 0 // the slowest calls follow
+	view := explained.view(s) // without examples: the slowest calls follow
 	list := newSlowest()
 	slowest, _, err := list.find(s, root)
 	if err != nil {

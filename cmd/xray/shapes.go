@@ -29,7 +29,7 @@ func (a *app) shapesCommand() *cobra.Command {
 		rare:   1, opts: shapes.Options{Limit: shapes.DefaultLimit}, top: 20,
 	}
 	return a.overTraces(command{
-		use:   "shapes TRACE... --root REGEXP",
+		use:   "shapes TRACE...",
 		short: "Group calls of a function by what they called, and find rare ones",
 		long: `Group the outermost calls of the functions that --root selects by their shape, that is,
 by what they called. List rare shapes first. Each shape is described by how it differs
@@ -44,7 +44,6 @@ counts are rounded down to powers of two unless you pass --exact-counts.`,
 		output: &c.output,
 		alias:  map[string]string{"func": "root"},
 		flags:  c.addFlags,
-		check:  func() error { return session.NeedRoot(c.root) },
 		run:    c.run,
 	})
 }
@@ -59,7 +58,7 @@ func (c *shaping) addFlags(f *pflag.FlagSet) {
 }
 
 func (c *shaping) run(s *session.Session) error {
-	root, err := s.ChooseFuncs("root", c.root)
+	root, chosen, err := chooseRoot(s, c.root)
 	if err != nil {
 		return err
 	}
@@ -80,6 +79,6 @@ func (c *shaping) run(s *session.Session) error {
 	}
 	found := sink.Report(s.Clock)
 	return s.Report(&c.output, run, func(names symbolize.Names) []report.Node {
-		return found.Body(names, shapes.View{Top: c.top, Rare: c.rare})
+		return append(chosen(names), found.Body(names, shapes.View{Top: c.top, Rare: c.rare})...)
 	})
 }

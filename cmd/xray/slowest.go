@@ -41,12 +41,13 @@ func newSlowest() slowestRun {
 func (a *app) slowestCommand() *cobra.Command {
 	c := newSlowest()
 	return a.overTraces(command{
-		use:   "slowest TRACE... --root REGEXP",
+		use:   "slowest TRACE...",
 		short: "Show the slowest calls of a function and what they did",
 		long: `Show the slowest outermost calls of the functions that --root selects. For each call,
 show its thread, its time since the start of the trace, and its call tree next to the
 mean of usual calls. Usual calls have durations between the first and third quartile.
-slowest ignores calls that are open at the end of the trace.
+slowest ignores calls that are open at the end of the trace. Without --root, it chooses a
+function as xray why does.
 
 If a call waited for a lock, the tree shows who held the lock. xray recognizes lock
 functions by name, as in xray locks.
@@ -59,7 +60,6 @@ example --around handleRequest#4711.`,
 		output: &c.output,
 		alias:  map[string]string{"func": "root"},
 		flags:  c.addFlags,
-		check:  func() error { return session.NeedRoot(c.root) },
 		run:    c.run,
 	})
 }
@@ -74,7 +74,7 @@ func (c *slowestRun) addFlags(f *pflag.FlagSet) {
 }
 
 func (c *slowestRun) run(s *session.Session) error {
-	root, err := s.ChooseFuncs("root", c.root)
+	root, chosen, err := chooseRoot(s, c.root)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (c *slowestRun) run(s *session.Session) error {
 	if err != nil {
 		return err
 	}
-	return s.Report(&c.output, run, func(names symbolize.Names) []report.Node { return slow.Body(names, c.view()) })
+	return s.Report(&c.output, run, func(names symbolize.Names) []report.Node { return append(chosen(names), slow.Body(names, c.view())...) })
 }
 
 func (c *slowestRun) view() slowest.View { return slowest.View{MinShare: c.minShare} }

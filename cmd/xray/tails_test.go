@@ -117,7 +117,7 @@ func TestTailCalls(t *testing.T) {
 					if fn == "to_recorded" {
 						n = "2,400" // half of them by to_two
 					}
-					said := xrayOutput(t, "why", "--root", "^"+fn+"$", "-m", program, trace)
+					said := xrayOutput(t, "why", "--root", "^"+fn+"$", "--all", "-m", program, trace)
 					if !strings.Contains(said, fn+": "+n+" calls on 1 thread") {
 						t.Errorf("%s: why %s:\n%s", mode, fn, said)
 					}

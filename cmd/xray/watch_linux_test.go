@@ -99,7 +99,7 @@ func readFolder(t *testing.T, dir string) (entries []watch.Entry, stalls int) {
 // checkWhy checks that why finds the cause without being told what to look for.
 func checkWhy(t *testing.T, dir string) {
 	t.Helper()
-	if o := runHere("xray", "why", dir); o.status != 0 || !strings.HasPrefix(o.stdout, "Why handle is sometimes slow: it is blocked longer in stall (") {
+	if o := runHere("xray", "why", dir); o.status != 0 || !regexp.MustCompile(`(?m)^CAUSE \(\d+% of the lost time\): it is blocked longer in stall\.`).MatchString(o.stdout) {
 		t.Errorf("why does not name the cause: %s", o)
 	}
 }
@@ -583,7 +583,7 @@ RECORDED void parse(int i) { for (volatile int k = 0; k < 2000; k++) hot(); }`, 
 	}
 	o := runHere("xray", "why", dir)
 	// The budget may have no room for off-CPU times.
-	if o.status != 0 || !regexp.MustCompile(`Why handle is sometimes slow: (stall itself is slower|it is blocked longer in stall)`).MatchString(o.stdout) {
+	if o.status != 0 || !regexp.MustCompile(`(?m)^CAUSE \(\d+% of the lost time\): (stall itself is slower|it is blocked longer in stall)`).MatchString(o.stdout) {
 		t.Errorf("why does not name the cause: %s", o)
 	}
 	if o := runHere("xray", "account", dir); !strings.Contains(o.stdout+o.stderr, "budget of 5% of the CPU time") {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
+	"github.com/xray-tools/xray/explain/iocalls"
 	"github.com/xray-tools/xray/explain/why"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
@@ -29,7 +30,7 @@ type explaining struct {
 	depth, rootDepth  int
 	minShare          float64
 	exemplars         int
-	paths             bool
+	all               bool
 	seed              uint64
 	flags             *pflag.FlagSet
 }
@@ -60,7 +61,7 @@ from xray watch, it uses the functions that watch selected.`,
   xray why -m ./server --root '^handleRequest' --slow '>5ms' --format json trace.xray`,
 		inputs: &w.inputs,
 		output: &w.output,
-		alias:  map[string]string{"baseline": "usual", "ordinary": "usual", "func": "root", "all": "paths"},
+		alias:  map[string]string{"baseline": "usual", "ordinary": "usual", "func": "root", "paths": "all"},
 		flags:  w.addFlags,
 		check: func() error {
 			if w.minShare == 0 {
@@ -82,8 +83,8 @@ func (w *explaining) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&w.arg, "arg", "", "compare logged arguments only of functions that match `REGEXP`")
 	cli.AddCount(f, &w.depth, "path-depth", "", 1, "analyze call paths at most `N` levels below the root")
 	cli.AddShare(f, &w.minShare, "min-share", "report only causes that explain at least `PERCENT` of the lost time")
-	cli.AddCount(f, &w.exemplars, "exemplars", "", 0, "show `N` slow calls as examples")
-	f.BoolVar(&w.paths, "paths", false, "list the contribution of each call path")
+	cli.AddCount(f, &w.exemplars, "exemplars", "", 0, "show `N` slow calls as examples; without --all, only if given")
+	f.BoolVar(&w.all, "all", false, "show intervals, the paths of each cause, examples, and the contribution of each call path")
 	cli.AddSeed(f, &w.seed)
 }
 
@@ -115,6 +116,11 @@ func (w *explaining) explain(s *session.Session) (found *why.Report, run *sessio
 		return nil, run, err
 	}
 	run.Start = found.Start
+	if s.Origins() == nil { // otherwise the files are of several machines
+		if err := addDescriptors(s, found); err != nil {
+			return nil, run, err
+		}
+	}
 	if hint := noLibcalls(s, found); hint != "" {
 		found.Warnings = append(found.Warnings, hint)
 	}
@@ -129,15 +135,105 @@ func noLibcalls(s *session.Session, found *why.Report) string {
 	}
 	for i := range s.Trace.Files() {
 		r := s.Trace.Recording(i)
-		if r == nil || r.Foreign() || slices.ContainsFunc(r.Objects, func(o reader.Object) bool { return len(o.Names) > 0 }) {
+		if r == nil || r.Foreign() || slices.ContainsFunc(r.Objects, ofLibrary) {
 			return ""
 		}
 	}
 	return "The trace has no calls of the C library. Record with --libcalls to see which lock, file or other thread the blocked calls waited for."
 }
 
+// ofLibrary reports whether an object has functions of the C library, recorded with --libcalls.
+func ofLibrary(o reader.Object) bool { return len(o.Names) > 0 }
+
+// libraryCalls returns whether functions are those of the C library, in any of the trace's files.
+func libraryCalls(s *session.Session) func(reader.FuncID) bool {
+	var objects []reader.Object
+	for i := range s.Trace.Files() {
+		if r := s.Trace.Recording(i); r != nil {
+			for _, o := range r.Objects {
+				if ofLibrary(o) {
+					objects = append(objects, o)
+				}
+			}
+		}
+	}
+	return func(fn reader.FuncID) bool {
+		return slices.ContainsFunc(objects, func(o reader.Object) bool { return o.Holds(fn) })
+	}
+}
+
+// ioOfCauses is an analysis of I/O for each of some causes.
+type ioOfCauses []*iocalls.Analysis
+
+// Calls implements calls.Sink.
+func (l ioOfCauses) Calls(b *calls.Batch) error {
+	for _, a := range l {
+		if err := a.Calls(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Merge implements calls.Analysis.
+func (l ioOfCauses) Merge(o ioOfCauses) {
+	for i, a := range l {
+		a.Merge(o[i])
+	}
+}
+
+// addDescriptors adds to causes in I/O functions of the C library what files and sockets these used, and
+// how many of their calls failed.
+func addDescriptors(s *session.Session, found *why.Report) error {
+	library := libraryCalls(s)
+	var causes []*why.Cause
+	var roles []map[reader.FuncID]iocalls.Role
+	for i := range found.Causes {
+		c := &found.Causes[i]
+		of := make(map[reader.FuncID]iocalls.Role)
+		for _, fn := range []reader.FuncID{c.Func, c.Most} {
+			if fn != 0 && library(fn) {
+				of[fn] = iocalls.RoleOf(symbolize.Label(s.Names, fn))
+			}
+		}
+		if len(of) > 0 {
+			causes, roles = append(causes, c), append(roles, of)
+		}
+	}
+	if len(causes) == 0 {
+		return nil
+	}
+	names, _, err := session.Analyze(s, session.Scope{}, calls.Options{}, iocalls.NewNames)
+	if err != nil {
+		return err
+	}
+	names.Settle()
+	all, _, err := session.Analyze(s, session.Scope{}, calls.Options{Paths: true}, func() ioOfCauses {
+		var list ioOfCauses
+		for i, c := range causes {
+			list = append(list, iocalls.New(iocalls.Options{
+				Names: names, Within: c.Dominated, Role: func(fn reader.FuncID) iocalls.Role { return roles[i][fn] },
+			}))
+		}
+		return list
+	})
+	if err != nil {
+		return err
+	}
+	for i, a := range all {
+		for _, f := range a.Report(s.Clock).Files {
+			causes[i].Descriptors = append(causes[i].Descriptors, why.Descriptor{Name: f.Name, Calls: f.Calls, Failed: f.Failed})
+		}
+	}
+	return nil
+}
+
 func (w *explaining) view(s *session.Session) why.View {
-	return why.View{Exemplars: w.exemplars, All: w.paths, Files: w.files(s.Operands()), Full: s.FullNames(), Locks: namesOfLocks(s)}
+	v := why.View{Exemplars: w.exemplars, All: w.all, Files: w.files(s.Operands()), Full: s.FullNames(), Locks: namesOfLocks(s), Library: libraryCalls(s)}
+	if !w.all && (w.flags == nil || !w.flags.Changed("exemplars")) {
+		v.Exemplars = 0
+	}
+	return v
 }
 
 // files returns the traces and the flags for names, for commands that read the same trace.
@@ -168,6 +264,35 @@ func (w *explaining) watched(s *session.Session) {
 	if found.UsualToNS > found.UsualFromNS && !w.flags.Changed("usual") {
 		w.usual = duration(found.UsualFromNS).String() + ".." + duration(found.UsualToNS).String()
 	}
+}
+
+// chooseRoot returns the functions that the expression of --root selects. Without one, it chooses a function
+// as why does. chosen describes the choice.
+func chooseRoot(s *session.Session, expression string) (root func(reader.FuncID) bool, chosen func(symbolize.Names) []report.Node, err error) {
+	if watched := s.Trace.Watched(); watched != nil && expression == "" {
+		expression = watched.Root
+	}
+	w := newExplaining()
+	w.root = expression
+	opts, err := w.options(s)
+	if err != nil {
+		return nil, nil, err
+	}
+	if opts.Root != nil {
+		return opts.Root, func(symbolize.Names) []report.Node { return nil }, nil
+	}
+	var list []why.Candidate
+	err = s.Pass(func(func(*calls.Unmatched) error) (err error) {
+		list, err = why.FindRoots(s.Source(), opts)
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return func(fn reader.FuncID) bool { return fn == list[0].Func },
+		func(names symbolize.Names) []report.Node {
+			return []report.Node{report.Paragraph(why.Chosen(names, list))}
+		}, nil
 }
 
 // duration converts a number of a file to a duration.

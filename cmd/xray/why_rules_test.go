@@ -49,7 +49,7 @@ func TestSlowBeyondGap(t *testing.T) {
 		{nested(2, 500), nil, "#2: 1 call on"},
 		{nested(2, 500), []string{"--root-depth", "2"}, "#2: 1 call on"},
 	} {
-		args := append([]string{"xray", "why", "--root", "#2$", textTrace(t, c.trace)}, c.args...)
+		args := append([]string{"xray", "why", "--all", "--root", "#2$", textTrace(t, c.trace)}, c.args...)
 		var stdout, stderr bytes.Buffer
 		status := run(args, strings.NewReader(""), &stdout, &stderr)
 		if text := strings.Join(strings.Fields(stdout.String()), " "); status != 0 || !strings.Contains(text, c.want) {

@@ -54,6 +54,8 @@ type Options struct {
 	Role func(reader.FuncID) Role
 	// Names are the files and sockets of descriptors, from a first pass.
 	Names *Names
+	// Within selects calls by their thread and start, in ticks. It may be called concurrently. nil selects all.
+	Within func(reader.Thread, uint64) bool
 	// OffCPU divides times into running, blocked and queued. It needs calls.Options.OffCPU.
 	OffCPU bool
 }
@@ -161,7 +163,7 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 		if len(waits) > 0 && waits[0].Call == i {
 			off, waits = waits[0].Total, waits[1:]
 		}
-		if role := a.role(c.Func); role != None {
+		if role := a.role(c.Func); role != None && (a.opts.Within == nil || a.opts.Within(b.Thread, c.Start)) {
 			a.add(b, i, off, role, result, known)
 		}
 	}

@@ -211,6 +211,9 @@ func TestConvoyIsLinked(t *testing.T) {
 		t.Fatalf("got %+v", r.Causes)
 	}
 	for i, c := range r.Causes {
+		if c.Incident != 1 {
+			t.Errorf("cause %d is of incident %d", i+1, c.Incident)
+		}
 		switch c.Kind {
 		case why.LockWait:
 			if h := c.Holder; h == nil || h.Scope != query || h.Self != rebuild || h.Cause != 2-i {

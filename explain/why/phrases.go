@@ -3,7 +3,6 @@ package why
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -63,82 +62,18 @@ func (t *phrases) rootLabel() string {
 
 func percent(x float64) string { return fmt.Sprintf("%.0f%%", 100*x) }
 
-// chosen says how the root was chosen and names other candidates. It returns "" if the root
-// was given.
-func (t *phrases) chosen() string {
-	if len(t.Candidates) == 0 {
+// Chosen says how a root was chosen and names other candidates. It returns "" without candidates.
+func Chosen(names symbolize.Names, candidates []Candidate) string {
+	if len(candidates) == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("The root is %s: its slow calls lose the most time.", t.rootLabel())
-	var others []string
-	for _, c := range t.Candidates[1:min(len(t.Candidates), 4)] {
-		others = append(others, t.label(c.Func))
+	var list []string
+	for _, c := range candidates[:min(len(candidates), 4)] {
+		list = append(list, texttab.Printable(symbolize.Label(names, c.Func)))
 	}
-	if len(others) > 0 {
-		text += " Choose another with --root: " + strings.Join(others, ", ") + "."
-	}
-	return text
-}
-
-// answer summarizes the report in one or a few sentences.
-func (t *phrases) answer() string {
-	type part struct {
-		what  string
-		share float64
-	}
-	var parts []part
-	for i := range t.Causes {
-		c := &t.Causes[i]
-		if c.Low < minLow && c.Share < clearShare {
-			continue // it may be nothing
-		}
-		what := t.phrase(c)
-		if h := c.Holder; h != nil && h.Covered >= headline {
-			if c.Kind == LockWait && h.Evidence != ByCoincidence {
-				what += ", which " + t.label(h.Scope) + " holds"
-			} else {
-				what += " for " + t.where(h)
-			}
-		}
-		parts = append(parts, part{what, c.Share})
-	}
-	if p := t.Preempted; p != nil && p.Share >= preemptedShare {
-		parts = append(parts, part{"it is preempted" + t.behind(), p.Share})
-	}
-	if p := t.Preempted; p != nil && p.Recorder >= preemptedShare {
-		parts = append(parts, part{"it waits for the recorder", p.Recorder})
-	}
-	if in := t.Interrupted; in != nil && in.Share >= preemptedShare {
-		parts = append(parts, part{"it is interrupted" + t.interruptedBy(), in.Share})
-	}
-	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(b.share, a.share) })
-	// Parts that round to 0 % are only in the table.
-	for len(parts) > 1 && parts[len(parts)-1].share < 0.005 {
-		parts = parts[:len(parts)-1]
-	}
-	var texts []string
-	for _, p := range parts {
-		texts = append(texts, fmt.Sprintf("%s (%s of the lost time)", p.what, percent(p.share)))
-	}
-	text := ""
-	if len(texts) > 0 {
-		text = fmt.Sprintf("Why %s is sometimes slow: %s.", t.rootLabel(), strings.Join(texts, "; "))
-	}
-	if len(t.Causes) == 0 && len(t.Suspects) == 0 {
-		if text != "" {
-			text += " No function explains the rest."
-		} else {
-			text = fmt.Sprintf("No function explains the slow calls of %s.", t.rootLabel())
-		}
-	}
-	if len(t.Causes) == 0 && t.Meanwhile != nil {
-		text += fmt.Sprintf(" %s, another thread is in %s.", t.whileLost(), t.label(t.Meanwhile.Self))
-	}
-	for i := range t.Suspects {
-		if text != "" {
-			text += " "
-		}
-		text += t.suspicion(&t.Suspects[i])
+	text := fmt.Sprintf("The root is %s: its slow calls lose the most time.", list[0])
+	if len(list) > 1 {
+		text += " Choose another with --root: " + strings.Join(list[1:], ", ") + "."
 	}
 	return text
 }
@@ -271,7 +206,9 @@ func (t *phrases) details(c *Cause) string {
 	if text := t.between(c); text != "" {
 		list = append(list, text)
 	}
-	list = append(list, c.likelihood())
+	if c.ByChance && !c.blocks {
+		list = append(list, fmt.Sprintf("Chance is an unlikely explanation (%s).", probability(c.Chance)))
+	}
 	var common []string
 	for i := range c.Associations {
 		common = append(common, t.association(&c.Associations[i]))
@@ -294,17 +231,12 @@ func (t *phrases) details(c *Cause) string {
 	return strings.Join(list, " ")
 }
 
-// likelihood says how likely it is that the scheduler caused c.
-func (c *Cause) likelihood() string {
-	switch {
-	case c.blocks:
-		return "The trace shows that the thread was blocked, so scheduling does not explain it."
-	case !c.ByChance:
-		return "Scheduling does not explain it, because scheduling adds no calls."
-	case c.Chance < 1e-9:
-		return "Chance is an unlikely explanation (p < 1e-9)."
+// probability formats the probability of chance.
+func probability(p float64) string {
+	if p < 1e-9 {
+		return "p < 1e-9"
 	}
-	return fmt.Sprintf("Chance is an unlikely explanation (p = %s).", chance(c.Chance))
+	return "p = " + chance(p)
 }
 
 // chance formats a probability.
@@ -434,14 +366,7 @@ func (t *phrases) exemplarTitle(e *Exemplar, cause int) string {
 // commands returns commands that extract an exemplar and its surroundings, and make a page of
 // them.
 func (t *phrases) commands(e *Exemplar, view View) [2]string {
-	root := t.RootLabel
-	if root == "" {
-		names := t.names
-		if view.Full != nil {
-			names = view.Full
-		}
-		root = "^" + regexp.QuoteMeta(symbolize.Label(names, t.Root)) + "$"
-	}
+	root := t.rootExpression(view)
 	margin := fmt.Sprintf("%dticks", e.Duration/4+1)
 	if t.Clock.Known() {
 		margin = fmt.Sprintf("%dns", t.Clock.Nanos(e.Duration/4)+1)

@@ -177,5 +177,5 @@ func matches(r *why.Report, c *why.Cause, names symbolize.Names, key, value stri
 
 // text returns the report as text.
 func (r *planted) text(found *why.Report) string {
-	return written(found, r.names, why.View{}, report.Text)
+	return written(found, r.names, why.View{All: true}, report.Text)
 }

@@ -14,7 +14,7 @@ import (
 type View struct {
 	// Exemplars is how many slow calls are shown next to the median call.
 	Exemplars int
-	// All shows the whole decomposition.
+	// All shows all causes with their intervals and paths, and the whole decomposition.
 	All bool
 	// Files are the trace files for suggested commands, quoted for a shell, with the options
 	// for names.
@@ -22,18 +22,19 @@ type View struct {
 	// Full are the names by which commands find functions. nil means those of the report.
 	Full  symbolize.Names
 	Locks label.Locks
+	// Library says which functions are of the C library. Reports name their callers. nil stands for none.
+	Library func(reader.FuncID) bool
 }
 
 // Body describes the report. The decomposition adds up to the excess. The numbers of
 // exemplars are those of [Exemplar.Number].
 func (r *Report) Body(names symbolize.Names, view View) []report.Node {
 	p := &phrases{r, names, view.Locks}
-	var body []report.Node
-	if chosen := p.chosen(); chosen != "" {
-		body = append(body, report.Paragraph(chosen))
+	body := []report.Node{report.People{p.head(view)}}
+	if view.All && r.explained() {
+		body = append(body, report.Paragraph(p.cohorts()))
 	}
 	body = append(body,
-		report.Paragraph(p.answer()), report.Paragraph(p.cohorts()),
 		report.Facts(r,
 			report.String("root", func(*Report) string { return p.rootLabel() }),
 			report.Count("calls", func(r *Report) uint64 { return r.Invocations }),
@@ -47,13 +48,16 @@ func (r *Report) Body(names symbolize.Names, view View) []report.Node {
 		report.Programs{report.Table("causes", p.causes(false), p.causeColumns()...)},
 		report.Programs{p.suspects()}, p.preempted(), p.interrupted(), p.rest(),
 	)
-	if r.explained() {
+	if r.explained() && view.All {
 		body = append(body, report.People{report.Table("causes", p.causes(true), p.causeColumns()...)})
 		if r.Meanwhile != nil {
 			body = append(body, report.Paragraph(p.whileRest()+", "+p.meanwhile(r.Meanwhile)))
 		}
 	}
 	for i := range r.Causes {
+		if !view.All {
+			break
+		}
 		c := &r.Causes[i]
 		body = append(body, report.People{&report.Section{Title: fmt.Sprintf("%d. %s", i+1, capital(p.phrase(c))), Body: []report.Node{
 			report.Paragraph(p.details(c)), p.paths(c, true),
@@ -68,7 +72,11 @@ func (r *Report) Body(names symbolize.Names, view View) []report.Node {
 	if view.All {
 		body = append(body, report.People{p.decomposition(r.largestParts()).Titled("The whole difference, per slow call")})
 	}
-	return append(body, report.Notes(p.Warnings))
+	body = append(body, report.Notes(p.Warnings))
+	if r.explained() && !view.All {
+		body = append(body, report.Paragraph("Pass --all to see intervals, call paths and example calls."))
+	}
+	return body
 }
 
 func (c *Cohort) section(key string) report.Node {
@@ -199,6 +207,13 @@ func (p *phrases) causeColumns() []report.Column[cause] {
 		optional("most_in", func(c *cause) reader.FuncID { return c.Most }),
 		optional("after", func(c *cause) reader.FuncID { return c.Between[0] }),
 		optional("before", func(c *cause) reader.FuncID { return c.Between[1] }),
+		report.Count("incident", func(c *cause) uint64 { return uint64(c.Incident) }).ForPrograms(),
+		report.Rows("descriptors", func(c *cause) *report.TableNode {
+			return report.Table("descriptors", c.Descriptors,
+				report.String("name", func(d *Descriptor) string { return d.Name }),
+				report.Count("calls", func(d *Descriptor) uint64 { return d.Calls }),
+				report.Count("failed", func(d *Descriptor) uint64 { return d.Failed }))
+		}, nil),
 		report.Rows("paths", func(c *cause) *report.TableNode { return p.paths(c.Cause, false) }, nil),
 		report.Rows("waits_on", func(c *cause) *report.TableNode { return p.holders("waits_on", c.Holder) }, nil),
 		report.Rows("associations", associations, nil),

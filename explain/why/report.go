@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 
 	"github.com/xray-tools/xray/reader"
 )
@@ -59,24 +60,63 @@ type Cohort struct {
 
 // Cause is a named cause.
 type Cause struct {
-	Kind         Kind
-	Func         reader.FuncID
-	Lock         uint64           // address; 0 if unknown
-	Taker        reader.FuncID    // the function that took the lock first; 0 if unknown
-	Share        float64          // of the excess
-	Low, High    float64          // 95 % interval of Share
-	Blocked      float64          // share of its time in which the thread was blocked; 0 if the trace has no off-CPU times
-	Dominates    int              // slow calls that are mostly due to it
-	ByChance     bool             // the scheduler can be the reason for this kind of cause
-	Chance       float64          // probability that it is
-	Most         reader.FuncID    // of a new path: the function with most of its time; 0 if that is Func
-	Between      [2]reader.FuncID // calls before and after the lost time; 0 for none
-	Paths        []CausePath
-	Holder       *Holder // nil if none was found
-	blocks       bool    // the trace shows that the thread was blocked
+	Kind      Kind
+	Func      reader.FuncID
+	Lock      uint64           // address; 0 if unknown
+	Taker     reader.FuncID    // the function that took the lock first; 0 if unknown
+	Share     float64          // of the excess
+	Low, High float64          // 95 % interval of Share
+	Blocked   float64          // share of its time in which the thread was blocked; 0 if the trace has no off-CPU times
+	Dominates int              // slow calls that are mostly due to it
+	ByChance  bool             // the scheduler can be the reason for this kind of cause
+	Chance    float64          // probability that it is
+	Most      reader.FuncID    // of a new path: the function with most of its time; 0 if that is Func
+	Between   [2]reader.FuncID // calls before and after the lost time; 0 for none
+	Paths     []CausePath
+	Holder    *Holder // nil if none was found
+	blocks    bool    // the trace shows that the thread was blocked
+	// Incident is the number of the cause's incident, from 1 for the one with the largest share: causes that
+	// have the same reason.
+	Incident int
+	// Descriptors are the files and sockets that Func, or Most, used in the calls that the cause dominates, if it
+	// is a function of the C library: those with the most time first. Explain does not set it.
+	Descriptors  []Descriptor
+	omitted      int // paths beyond Paths
+	calls        callSpans
 	Associations []Association
 	Along        []Companion
 	Exemplars    []Exemplar
+}
+
+// Descriptor is a file or socket, and how many calls used it.
+type Descriptor struct {
+	Name          string
+	Calls, Failed uint64 // ended calls, and those of them whose result is negative
+}
+
+// callSpans are the times of calls by thread: when each began, and the latest end of those that began until then.
+type callSpans map[reader.Thread][]span
+
+// Dominated reports whether a thread was in a slow call that the cause dominates. It may be called concurrently.
+func (c *Cause) Dominated(t reader.Thread, tsc uint64) bool {
+	list := c.calls[t]
+	i := sort.Search(len(list), func(i int) bool { return list[i].from > tsc })
+	return i > 0 && list[i-1].to >= tsc
+}
+
+func (e *evidence) spans(l *lead) callSpans {
+	calls := make(callSpans)
+	for _, i := range l.dominated {
+		v := &e.slow[i]
+		calls[v.id] = append(calls[v.id], span{v.start, v.start + v.duration})
+	}
+	for _, list := range calls {
+		slices.SortFunc(list, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+		for i := range list[1:] {
+			list[i+1].to = max(list[i+1].to, list[i].to)
+		}
+	}
+	return calls
 }
 
 // CausePath is a call path of a cause.
@@ -248,6 +288,7 @@ func (e *explainer) fill(r *Report, c *cohorts, ev *evidence, f found) {
 	r.Meanwhile = f.rest
 	r.bound()
 	r.link()
+	r.gather()
 	if len(r.Causes) > 0 {
 		return
 	}
@@ -375,6 +416,7 @@ func (e *explainer) cause(l *lead, c *cohorts, ev *evidence, f *found) Cause {
 		Blocked: l.blocked, blocks: l.kind == Blocked,
 		Dominates: len(l.dominated), Chance: l.chance, ByChance: ev.byChance(l), Holder: h,
 		Associations: ev.associate(l, c), Exemplars: ev.exemplars(l.dominated, l.x, &c.middle),
+		omitted: max(0, len(l.nodes)-maxPaths), calls: ev.spans(l),
 	}
 	k.Low, k.High = interval(l.x, ev.lost(), e.opts.Seed)
 	if l.kind == Slower {

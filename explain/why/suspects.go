@@ -98,27 +98,27 @@ func (e *evidence) needed(l *lead) int {
 	return int(math.Log(maxChance)/math.Log(l.likely)) + 1
 }
 
-// suspicion describes a suspect.
-func (t *phrases) suspicion(s *Suspect) string {
-	text := fmt.Sprintf("Probably %s (%s of the lost time). This is not certain: ", t.suspected(s), percent(s.Share))
+// doubts says why a suspect is not certain.
+func (t *phrases) doubts(s *Suspect) string {
+	text := ""
 	switch s.Doubt {
 	case Few:
 		are := "are"
 		if s.Dominates == 1 {
 			are = "is"
 		}
-		text += fmt.Sprintf("only %d of the slow calls %s due to it.", s.Dominates, are)
+		text = fmt.Sprintf("only %d of the slow calls %s due to it", s.Dominates, are)
 	case Unheld:
-		text += "the trace does not show which thread held the lock. It may have been preempted."
+		text = "the trace does not show which thread held the lock, and it may have been preempted"
 	case Variation:
-		text += "usual calls differ nearly as much."
+		text = "usual calls differ nearly as much"
 	case Disturbance:
-		text += fmt.Sprintf("interrupts, page faults and other disturbances could be the reason (p = %s).", chance(s.Chance))
+		text = fmt.Sprintf("interrupts, page faults and other disturbances could be the reason (p = %s)", chance(s.Chance))
 	case Preemption:
-		text += fmt.Sprintf("preemption could be the reason, and this trace does not show it (p = %s). Record with `xray record`, without --budget and --no-offcpu, to see preemption.", chance(s.Chance))
+		text = fmt.Sprintf("preemption could be the reason, and this trace does not show it (p = %s). Record with `xray record`, without --budget and --no-offcpu, to see preemption", chance(s.Chance))
 	}
 	if s.Needed > 0 {
-		text += fmt.Sprintf(" About %d slow calls would settle it.", s.Needed)
+		text += fmt.Sprintf(". About %d slow calls would settle it", s.Needed)
 	}
 	return text
 }

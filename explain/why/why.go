@@ -111,6 +111,15 @@ func Explain(src calls.Source, opts Options) (*Report, *calls.Stats, error) {
 	return r, stats, err
 }
 
+// FindRoots returns the functions that may be the root, as [Explain] does without Options.Root: the one whose
+// slow calls lose the most time first. The error is that of src, or [ErrNoInvocations].
+func FindRoots(src calls.Source, opts Options) ([]Candidate, error) {
+	opts.Root = nil
+	e := &explainer{opts: opts.withDefaults(), plain: src, src: src}
+	err := e.chooseRoot()
+	return e.candidates, err
+}
+
 func (o Options) withDefaults() Options {
 	if o.Slow == (Rule{}) {
 		o.Slow = Rule{Quantile: 0.99, Text: "p99"}

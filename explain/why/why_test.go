@@ -593,6 +593,9 @@ func checkShares(t interface{ Fatalf(string, ...any) }, r *why.Report) {
 		if c.Low < 0 || c.Low > c.Share || c.High < c.Share || c.High > 1 {
 			t.Fatalf("cause %d has an interval from %v to %v, and a share of %v", i+1, c.Low, c.High, c.Share)
 		}
+		if c.Incident < 1 || c.Incident > len(r.Causes) {
+			t.Fatalf("cause %d is of incident %d", i+1, c.Incident)
+		}
 		if h := c.Holder; h != nil && !(h.Covered >= 0 && h.Covered <= 1 && h.SelfShare >= 0 && h.SelfShare <= 1) {
 			t.Fatalf("cause %d has a holder with shares beyond 1: %+v", i+1, h)
 		}

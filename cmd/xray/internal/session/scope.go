@@ -196,15 +196,6 @@ func Sledless(paths []string, re *regexp.Regexp) string {
 	return ""
 }
 
-// NeedRoot returns an error if --root was not given, or is not a regular expression.
-func NeedRoot(text string) error {
-	if text == "" {
-		return cli.Usagef("pass --root REGEXP to select the function to analyze")
-	}
-	_, err := Regexp("root", text)
-	return err
-}
-
 // AddRoot adds --root.
 func AddRoot(flags *pflag.FlagSet, root *string) {
 	flags.StringVar(root, "root", "", "select the outermost calls of functions that match `REGEXP`")
