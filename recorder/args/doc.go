@@ -16,8 +16,9 @@
 //     describes the place to which the prologue copies the parameter. Then the calling convention says where
 //     it is (classify.go), provided that the function is called as its declaration says. That is so if it can
 //     be called from outside of what the compiler saw: its symbol is not local. The others are not if they
-//     have DW_CC_nocall, which clang sets from version 17 on, or a name as f.isra.0, as clones of gcc have. With
-//     older versions of clang, a parameter that is missing or constant shows it.
+//     have DW_CC_nocall, or a name as f.isra.0, as clones of gcc have. clang sets DW_CC_nocall from version 17
+//     on if it removes a parameter or the result, but not if it passes what a pointer points to instead of the
+//     pointer. So a parameter that is missing or constant also shows it.
 //   - A parameter without a location may be one that the function does not use. Its callers then pass
 //     whatever is in the register, even if the function is external: clang replaces the argument by an
 //     undefined value. But clang also omits locations of parameters that are used. So the code decides

@@ -143,6 +143,7 @@ type sequence struct {
 	// data is where the pointer to the elements is; nil if it is not in a single place.
 	data   *found
 	vector bool
+	end    found // of a vector, where the pointer to the end is
 }
 
 // asSequence returns how to read a class; nil if it has no elements that can be read.
@@ -158,7 +159,7 @@ func asSequence(t *debuginfo.Type) (*sequence, error) {
 		if !ok1 || !ok2 {
 			return nil, layout(t)
 		}
-		s := &sequence{elem: begin.t.Elem(), data: &begin, vector: true}
+		s := &sequence{elem: begin.t.Elem(), data: &begin, end: end, vector: true}
 		s.size, _ = s.elem.Size()
 		s.contents = func(o *operand) error {
 			if err := o.pair(begin.offset, end.offset); err != nil {
@@ -245,9 +246,9 @@ func libcxxString(o *operand) error {
 	if err := o.address(); err != nil {
 		return err
 	}
-	o.emit(step(MOVE, 0, 0), step(LOAD, 1, 0), step(AND, 0, 1), step(JZ, 0, 6),
-		step(SWAP, 0, 0), step(MOVE, 0, 0), step(LOAD, 8, 16), step(SWAP, 0, 0), step(LOAD, 8, 8), step(JUMP, 0, 7),
-		step(SWAP, 0, 0), step(MOVE, 0, 0), step(LOAD, 1, 0), step(SHR, 0, 1), step(SWAP, 0, 0), step(ADD, 0, 1), step(SWAP, 0, 0))
+	o.emit(step(MOVE, 0, 0), step(LOAD, 1, 0), step(AND, 0, 1), step(JZ, 0, 5),
+		step(INDEX, 0, 0), step(LOAD, 8, 16), step(SWAP, 0, 0), step(LOAD, 8, 8), step(JUMP, 0, 6), // INDEX 0 is A = B
+		step(INDEX, 0, 0), step(LOAD, 1, 0), step(SHR, 0, 1), step(SWAP, 0, 0), step(ADD, 0, 1), step(SWAP, 0, 0))
 	return nil
 }
 
@@ -267,7 +268,7 @@ func viewSequence(t *debuginfo.Type) (*sequence, error) {
 	}
 	// A span of a fixed size has no member for it.
 	for _, a := range t.TemplateArguments() {
-		if isInteger(a.Type.Resolve()) && a.Value >= 0 {
+		if a.IsValue && isInteger(a.Type.Resolve()) && a.Value >= 0 {
 			s.contents = func(o *operand) error {
 				if err := o.load(data.offset, 8); err != nil {
 					return err
@@ -301,38 +302,21 @@ func (s *sequence) element(o operand, index int64) (operand, error) {
 	if s.size == 0 || s.elem == nil || index > (1<<31-1)/int64(s.size)-1 {
 		return o, fmt.Errorf("%s[%d]: the place of the element is not known", o.text, index)
 	}
-	check := o
-	if err := s.contents(&check); err != nil {
-		return o, err
-	}
-	behind := index + 1
 	if s.vector {
-		behind *= int64(s.size)
-	}
-	// The sign of what remains decides. NONE ends the value if there are fewer elements.
-	check.emit(step(ADD, 0, -behind), step(SHR, 0, 63), step(JZ, 0, 1), ins{Step: Step{Op: NONE, A: BeyondEnd}})
-	o.text = fmt.Sprintf("%s[%d]", o.text, index)
-	if s.data != nil {
-		again := o
-		if o.memory {
-			again.code = nil
-			again.emit(check.code...)
-			again.emit(o.code...)
-		} else {
-			again.code = check.code
-		}
-		if err := again.load(s.data.offset, 8); err != nil {
+		// The sign of begin - end + the bytes up to the end of the element - 1 decides.
+		if err := o.pair(s.data.offset, s.end.offset); err != nil {
 			return o, err
 		}
-		return operand{t: s.elem, memory: true, code: again.code, offset: index * int64(s.size), text: o.text}, nil
+		o.emit(step(INDEX, 0, -1), step(ADD, 0, (index+1)*int64(s.size)-1), step(SHR, 0, 63))
+		o.unless(BeyondEnd)
+	} else {
+		if err := s.contents(&o); err != nil {
+			return o, err
+		}
+		o.emit(step(ADD, 0, -(index + 1)), step(SHR, 0, 63), step(JZ, 0, 1), ins{Step: Step{Op: NONE, A: BeyondEnd}})
 	}
-	again := o
-	again.code = append(check.code[:len(check.code):len(check.code)], o.code...)
-	if err := s.contents(&again); err != nil {
-		return o, err
-	}
-	again.emit(step(SWAP, 0, 0))
-	return operand{t: s.elem, memory: true, code: again.code, offset: index * int64(s.size), text: o.text}, nil
+	o.emit(step(SWAP, 0, 0))
+	return operand{t: s.elem, memory: true, code: o.code, offset: index * int64(s.size), text: fmt.Sprintf("%s[%d]", o.text, index)}, nil
 }
 
 // optional returns the value in an optional, after a check that there is one.

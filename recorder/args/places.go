@@ -222,14 +222,14 @@ func (f *fn) locate() {
 	}
 }
 
-// asDeclared reports whether the function is called as its declaration says. Only a function that nobody
-// else can call is not. gcc gives it another name, and clang marks it from version 17 on. Of older versions
-// it shows in a parameter of which a part is missing or a constant.
+// asDeclared reports whether the parameters are where the declaration says. They may not be only in a function
+// that nobody else can call. gcc gives it another name, and clang sometimes sets DW_CC_nocall. It also shows
+// in a parameter of which a part is missing or a constant.
 func (f *fn) asDeclared() bool {
 	if f.NoCall || clone.MatchString(f.symbol) {
 		return false
 	}
-	if f.exported || f.tellsChanges() {
+	if f.exported {
 		return true
 	}
 	for i := range f.Parameters {

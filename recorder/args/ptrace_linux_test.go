@@ -46,7 +46,7 @@ func trace(t *testing.T, path string, functions []uint64, f func(s stop)) string
 	}
 	defer file.Close()
 	cmd := exec.Command(path)
-	cmd.Stdout, cmd.Stderr = file, os.Stderr
+	cmd.Stdout = file
 	cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -291,7 +291,7 @@ func (p *program) values(t *testing.T, entry, exit func(name string) []*Expressi
 		for _, v := range values {
 			fmt.Fprintf(&b, " %s=%s", v.Description.Expression, v.Description.Text(s.m.run(v.Program)))
 		}
-		lines = append(lines, b.String())
+		lines = append(lines, strings.ReplaceAll(b.String(), "... (", "...("))
 	})
 	return lines, refused, printed
 }

@@ -412,9 +412,10 @@ func (t *Type) Enumerators() (list []Enumerator) {
 
 // TemplateArgument is an argument of a class template.
 type TemplateArgument struct {
-	Name  string
-	Type  *Type // the argument, or the type of the value
-	Value int64 // of an argument that is a value
+	Name    string
+	Type    *Type // the argument, or the type of the value
+	Value   int64 // of an argument that is a value
+	IsValue bool
 }
 
 // TemplateArguments returns the arguments of a class that a template was instantiated with, in order.
@@ -424,7 +425,7 @@ func (t *Type) TemplateArguments() (list []TemplateArgument) {
 		t.n.eachChild(func(c *node) bool {
 			if c.tag == tagTemplateType || c.tag == tagTemplateValue {
 				v := c.get(atConstValue)
-				a := TemplateArgument{Name: c.text(atName), Type: t.i.typeOf(c)}
+				a := TemplateArgument{Name: c.text(atName), Type: t.i.typeOf(c), IsValue: c.tag == tagTemplateValue}
 				if n, ok := v.constant(); ok {
 					a.Value = int64(n)
 				}
