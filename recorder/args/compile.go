@@ -35,7 +35,7 @@ func NewFunction(b *debuginfo.Binary, address uint64, symbol string) (*Function,
 		return nil, err
 	}
 	f := &Function{fn{Function: described, symbol: symbol, exported: b.Exported(address)}}
-	f.f.uses = usesOf(debuginfo.NewCode(b.ELF()).At(address+described.EntryCode, maxUsesCode))
+	f.f.uses = usesOf(debuginfo.NewCode(b.ELF()).At(address, maxUsesCode), described.EntryCode)
 	f.f.locate()
 	return f, nil
 }
@@ -60,7 +60,7 @@ func (f *Function) Exit(list []*Expression) (values []Value, refused []Refused) 
 		if e.root != resultName {
 			return operand{}, nil, fmt.Errorf("%s: only %s can be read when a function returns: use --args for parameters", e.root, resultName)
 		}
-		o, err := newOperand(f.f.result(), f.f.Result, resultName)
+		o, err := f.f.operand(f.f.result(), f.f.Result, resultName)
 		return o, e.ops, err
 	})
 }
@@ -109,14 +109,14 @@ func follow(o operand, ops []op, limit int) (v Value, err error) {
 func (f *fn) parameter(e *Expression) (operand, []op, error) {
 	for i := range f.Parameters {
 		if p := &f.Parameters[i]; p.Name == e.root {
-			o, err := newOperand(f.places[i], p.Type, e.root)
+			o, err := f.operand(f.places[i], p.Type, e.root)
 			return o, e.ops, err
 		}
 	}
 	for i := range f.Parameters {
 		if p := &f.Parameters[i]; p.Name == "this" && p.Artificial {
 			member := op{kind: opMember, name: e.root, arrow: true}
-			o, err := newOperand(f.places[i], p.Type, "this")
+			o, err := f.operand(f.places[i], p.Type, "this")
 			if err == nil {
 				if _, _, err := apply(o, member); err == nil {
 					return o, slices.Concat([]op{member}, e.ops), nil
@@ -158,7 +158,7 @@ func apply(o operand, op op) (operand, *Value, error) {
 		o, err = element(o, op.index)
 	default:
 		if op.arrow || isPointer(o.t) {
-			if !op.arrow && op.kind == opMember && !o.rusty() {
+			if !op.arrow && op.kind == opMember && !o.rust {
 				return o, nil, fmt.Errorf("%s is a pointer: write %s->%s", o.text, o.text, op.name)
 			}
 			if o, err = dereference(o); err != nil {
@@ -173,17 +173,11 @@ func apply(o operand, op op) (operand, *Value, error) {
 	return o, nil, err
 }
 
-// rusty reports whether the operand is of a type of Rust, where "." follows pointers.
-func (o *operand) rusty() bool {
-	to := o.t
-	for isPointer(to) {
-		to = to.Elem().Resolve()
-	}
-	return strings.HasPrefix(o.t.Name, "&") || strings.HasPrefix(o.t.Name, "alloc::boxed::Box<") || strings.HasPrefix(o.t.Name, "*const ") || strings.HasPrefix(o.t.Name, "*mut ")
-}
-
 // dereference returns what a pointer, a smart pointer or an optional contains.
 func dereference(o operand) (operand, error) {
+	if o.rust && !isPointer(o.t) {
+		return o, nil // it was a reference
+	}
 	switch libraryOf(o.t) {
 	case libOptional:
 		inner, err := optional(o)
@@ -451,7 +445,7 @@ func finish(o operand, limit int) (Value, error) {
 	case debuginfo.KindBase:
 		return number(o, d)
 	case debuginfo.KindPointer:
-		if isChar(t.Elem()) && !strings.HasPrefix(t.Name, "*") && !strings.HasPrefix(t.Name, "&") {
+		if isChar(t.Elem()) && !o.rust {
 			d.Kind, d.Format, d.Size = value.Bytes, value.String, 0
 			if err := o.load(0, 8); err != nil {
 				return Value{}, err
@@ -654,7 +648,7 @@ func (f *Function) all() (values []Value, refused []Refused) {
 			refused = append(refused, Refused{fmt.Sprintf("parameter %d", i+1), "it has no name"})
 			continue
 		}
-		v, r := expand(f.f.places[i], p)
+		v, r := f.f.expand(f.f.places[i], p)
 		values = append(values, v...)
 		refused = append(refused, r...)
 	}
@@ -668,8 +662,8 @@ func (f *Function) all() (values []Value, refused []Refused) {
 }
 
 // expand compiles a parameter, or its parts.
-func expand(l place, p *debuginfo.Parameter) (values []Value, refused []Refused) {
-	o, err := newOperand(l, p.Type, p.Name)
+func (f *fn) expand(l place, p *debuginfo.Parameter) (values []Value, refused []Refused) {
+	o, err := f.operand(l, p.Type, p.Name)
 	if err != nil {
 		return nil, []Refused{{p.Name, strings.TrimPrefix(err.Error(), p.Name+": ")}}
 	}

@@ -316,7 +316,7 @@ func (s *sequence) element(o operand, index int64) (operand, error) {
 		o.emit(step(ADD, 0, -(index+1)), step(SHR, 0, 63), step(JZ, 0, 1), ins{Step: Step{Op: NONE, A: BeyondEnd}})
 	}
 	o.emit(step(SWAP, 0, 0))
-	return operand{t: s.elem, memory: true, code: o.code, offset: index * int64(s.size), text: fmt.Sprintf("%s[%d]", o.text, index)}, nil
+	return operand{t: s.elem, memory: true, code: o.code, offset: index * int64(s.size), text: fmt.Sprintf("%s[%d]", o.text, index), rust: o.rust}, nil
 }
 
 // optional returns the value in an optional, after a check that there is one.

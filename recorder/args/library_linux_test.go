@@ -39,7 +39,7 @@ func wantedOf(t *testing.T, source, mark string) map[string][]*Expression {
 
 // sourceName returns the name of a function in the source.
 func sourceName(symbol string) string {
-	name, _, _ := strings.Cut(demangle.Name(symbol), "(")
+	name, _, _ := strings.Cut(strings.Replace(demangle.Name(symbol), "<types::Request>", "types::Request", 1), "(")
 	name, _, _ = strings.Cut(name, "[") // [abi:cxx11]
 	name, _, _ = strings.Cut(name, "<")
 	name, _, _ = strings.Cut(name, ".")
@@ -105,6 +105,9 @@ func TestLibrary(t *testing.T) {
 			equal, missing := runMarked(t, source, elftest.Build(t, build.compiler, "program", args...))
 			if strings.Contains(build.flags, "CXX11_ABI=0") {
 				missing-- // its lists have no size
+			}
+			if build.compiler == "g++" && !strings.Contains(build.flags, "-O0") {
+				missing -= 6 // a std::optional<int>, of which the debug information has a part
 			}
 			if missing > 0 || equal < 100 {
 				t.Errorf("%d values, %d missing", equal, missing)

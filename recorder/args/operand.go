@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+	"strings"
 
 	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
@@ -27,13 +28,14 @@ type operand struct {
 	// bit field: size 0 for other operands. from is the lowest bit from the beginning of offset.
 	bits, from uint64
 	text       string // the part of the expression that leads here
+	rust       bool   // the function is of Rust, whose references are pointers in the debug information
 }
 
-func newOperand(l place, t *debuginfo.Type, text string) (operand, error) {
+func (f *fn) operand(l place, t *debuginfo.Type, text string) (operand, error) {
 	if l.why != "" {
 		return operand{}, fmt.Errorf("%s: %s", text, l.why)
 	}
-	o := operand{t: t, memory: l.memory != nil, pieces: l.pieces, text: text}
+	o := operand{t: t, memory: l.memory != nil, pieces: l.pieces, text: text, rust: f.Language == languageRust}
 	for _, s := range l.memory {
 		o.code = append(o.code, ins{Step: s})
 	}
@@ -48,10 +50,12 @@ func (o *operand) emit(list ...ins) { o.code = append(slices.Clip(o.code), list.
 func (o operand) through() (operand, error) {
 	for range maxNesting {
 		t := o.t.Resolve()
-		if t == nil || t.Kind != debuginfo.KindReference {
+		reference := t != nil && (t.Kind == debuginfo.KindReference || t.Kind == debuginfo.KindPointer && o.rust && !strings.HasPrefix(t.Name, "*"))
+		if !reference || t.Elem() == nil || t.Elem().Resolve() != nil && t.Elem().Resolve().Kind == debuginfo.KindFunction {
 			o.t = t
 			return o, nil
 		}
+		o.t = t
 		var err error
 		if o, err = o.pointee(t.Elem()); err != nil {
 			return o, err
@@ -66,7 +70,7 @@ func (o operand) pointee(t *debuginfo.Type) (operand, error) {
 		return o, err
 	}
 	o.emit(ins{Step: Step{Op: JZ}, none: NullPointer})
-	return operand{t: t, memory: true, code: o.code, text: o.text}, nil
+	return operand{t: t, memory: true, code: o.code, text: o.text, rust: o.rust}, nil
 }
 
 // at returns the part of an operand at an offset.
@@ -154,14 +158,6 @@ func (o *operand) pieceAt(at uint64) *piece {
 // loadPiece loads a part of a piece.
 func (o *operand) loadPiece(p *piece, at, size uint64) error {
 	skip := at - p.offset
-	if p.constant != nil {
-		var v uint64
-		for i := range size {
-			v |= uint64(p.constant[skip+i]) << (8 * i)
-		}
-		o.constant(v)
-		return nil
-	}
 	if p.step.Op == 0 {
 		return o.missing()
 	}

@@ -18,14 +18,13 @@ type place struct {
 	why    string // why there is no place
 }
 
-// piece is a part of a value that is in a register, or that the compiler knows.
+// piece is a part of a value that is in a register.
 type piece struct {
 	offset, size uint64 // in the value, in bytes
-	step         Step   // REG or XMM, which puts the piece into the low bytes of A
-	constant     []byte // the piece, if there is no step; nil if it is missing
+	step         Step   // REG or XMM, which puts the piece into the low bytes of A; 0 if it is missing
 }
 
-func (p *piece) missing() bool { return p.step.Op == 0 && p.constant == nil }
+func (p *piece) missing() bool { return p.step.Op == 0 }
 
 func refused(format string, args ...any) place { return place{why: fmt.Sprintf(format, args...)} }
 
@@ -199,6 +198,7 @@ func (f *fn) locate() {
 	conventional := f.conventional()
 	trusted := f.asDeclared()
 	f.places = make([]place, len(f.Parameters))
+	owners := map[Step]int{}
 	for i := range f.Parameters {
 		p := &f.Parameters[i]
 		usual := refused(changed)
@@ -211,15 +211,86 @@ func (f *fn) locate() {
 			if trusted {
 				f.places[i] = f.used(usual, p)
 			}
-		case debuginfo.LocationPresent, debuginfo.LocationUnclear:
+		case debuginfo.LocationPresent:
+			if f.places[i] = f.stored(p); f.places[i].why != "" {
+				f.places[i] = usual
+			}
+		case debuginfo.LocationUnclear:
 			f.places[i] = usual
 		case debuginfo.LocationExact:
-			f.places[i] = described(p, usual)
-			if trusted && usual.why == "" {
-				f.places[i] = f.places[i].with(f.used(usual, p))
+			l := f.described(p, usual)
+			switch {
+			case l.why == "" && trusted && usual.why == "":
+				if l = l.with(f.used(usual, p)); !l.agrees(usual) {
+					l = refused("the debug information and the calling convention contradict each other: perhaps the function assigns to the parameter at once")
+				}
+			case l.why != "" && trusted:
+				l = f.used(usual, p)
+			}
+			f.places[i] = l
+		}
+		for _, part := range f.places[i].pieces {
+			if part.step.Op != 0 {
+				owners[part.step]++
 			}
 		}
 	}
+	for i, l := range f.places {
+		if slices.ContainsFunc(l.pieces, func(p piece) bool { return p.step.Op != 0 && owners[p.step] > 1 }) && !trusted {
+			f.places[i] = refused("the debug information has several parameters in the same register")
+		}
+	}
+}
+
+// agrees reports whether the parts of a place are where another one says.
+func (l place) agrees(usual place) bool {
+	if (l.memory != nil) != (usual.memory != nil) {
+		return false
+	}
+	if l.memory != nil {
+		return slices.Equal(l.memory, usual.memory)
+	}
+	for _, part := range l.pieces {
+		if part.missing() {
+			continue
+		}
+		if !slices.ContainsFunc(usual.pieces, func(u piece) bool { return u.offset == part.offset && u.step == part.step }) {
+			return false
+		}
+	}
+	return true
+}
+
+// byAddress reports whether the caller passes the address of the parameter. clang 14 describes the memory
+// that has the address as if it had the parameter.
+func (f *fn) byAddress(p *debuginfo.Parameter) bool {
+	if f.Language == languageRust {
+		size, _ := p.Type.Size()
+		return size > 16
+	}
+	return classify(p.Type).reference
+}
+
+// stored returns the place of a parameter that the code at the entry copies to a variable of the function.
+func (f *fn) stored(p *debuginfo.Parameter) place {
+	slot, ok := f.uses.slot(&p.Entry)
+	size, known := p.Type.Size()
+	if !ok || !known || size == 0 || size > 16 || f.byAddress(p) {
+		return refused(changed)
+	}
+	if slot >= 0 {
+		return place{memory: []Step{{Op: CFA, K: int32(slot)}}} // the caller has put it there
+	}
+	var l place
+	for at := uint64(0); at < size; at += 8 {
+		s, ok := f.uses.stores[slot+int64(at)]
+		part := piece{offset: at, size: min(8, size-at), step: s.register}
+		if !ok || uint64(s.size) < part.size {
+			return refused(changed)
+		}
+		l.pieces = append(l.pieces, part)
+	}
+	return l
 }
 
 // asDeclared reports whether the parameters are where the declaration says. They may not be only in a function
@@ -348,28 +419,36 @@ func (f *fn) conventional() []place {
 	return list
 }
 
-// described returns the place of a parameter that the debug information describes exactly at the entry.
-// It holds whatever the calling convention says. A part that it describes in a way that is not understood
-// is where the calling convention says.
-func described(p *debuginfo.Parameter, usual place) place {
+// described returns the place of a parameter that the debug information describes exactly at the entry, or so
+// soon that nothing has changed. A part that it describes in a way that is not understood is where the calling
+// convention says. A constant says nothing about what the caller passed: the function may assign it.
+func (f *fn) described(p *debuginfo.Parameter, usual place) place {
 	size, ok := p.Type.Size()
 	if !ok {
 		size = 8
 	}
-	pieces := p.Entry.Pieces
+	pieces, from := p.Entry.Pieces, p.Entry.From
 	if len(pieces) == 1 && (pieces[0].Size == 0 || pieces[0].Size == size) {
 		switch l := pieces[0]; l.Kind {
+		case debuginfo.PieceConstant:
+			return refused("the debug information has a constant for it: the compiler specialized the function, or the function assigns to the parameter at once")
 		case debuginfo.PieceMemory:
-			if step, ok := registerStep(l.Register); ok && step.Op == REG && l.Offset == int64(int32(l.Offset)) {
-				memory := []Step{step}
-				if l.Offset != 0 {
-					memory = append(memory, Step{Op: ADD, K: int32(l.Offset)})
-				}
-				return place{memory: memory}
+			step, ok := registerStep(l.Register)
+			switch {
+			case !ok || step.Op != REG || l.Offset != int64(int32(l.Offset)):
+				return usual
+			case step.A == dwarfStack && from > f.EntryCode:
+				return usual
+			case step.A == dwarfStack:
+				return place{memory: []Step{{Op: CFA, K: int32(l.Offset - 8)}}}
+			case !f.uses.keeps(step, from):
+				return refused(ignored)
+			case l.Offset != 0:
+				return place{memory: []Step{step, {Op: ADD, K: int32(l.Offset)}}}
 			}
-			return usual
+			return place{memory: []Step{step}}
 		case debuginfo.PieceFrame:
-			if l.Offset < 0 {
+			if l.Offset < 0 || f.byAddress(p) {
 				return usual // a variable of the function, which its prologue fills
 			}
 			if l.Offset <= 1<<30 {
@@ -390,20 +469,14 @@ func described(p *debuginfo.Parameter, usual place) place {
 		part.size = min(part.size, size-at)
 		at += part.size
 		switch d.Kind {
-		case debuginfo.PieceMissing:
-		case debuginfo.PieceConstant:
-			part.constant = make([]byte, part.size)
-			if d.Negative {
-				for i := range part.constant {
-					part.constant[i] = 0xFF
-				}
-			}
-			copy(part.constant, d.Value)
-			missing = false
+		case debuginfo.PieceMissing, debuginfo.PieceConstant:
 		case debuginfo.PieceRegister:
 			step, ok := registerStep(d.Register)
 			if !ok {
 				return usual
+			}
+			if !f.uses.keeps(step, from) {
+				break
 			}
 			part.step = step
 			if part.size > 8 {

@@ -1,6 +1,9 @@
 package args
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
@@ -50,6 +53,7 @@ func scalarsOf(t *debuginfo.Type) (list []scalar, size uint64, ok bool) {
 	if !known || s.mixed || len(s.list) > 2 {
 		return nil, size, false
 	}
+	slices.SortFunc(s.list, func(a, b scalar) int { return cmp.Compare(a.offset, b.offset) })
 	return s.list, size, true
 }
 

@@ -2,6 +2,8 @@ package args
 
 import (
 	"golang.org/x/arch/x86/x86asm"
+
+	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
 // uses are the registers and the memory of arguments that a function reads before it writes them, on the
@@ -9,6 +11,41 @@ import (
 type uses struct {
 	general, vectors [16]bool // by their numbers: of DWARF, and of xmm
 	stack            map[int64]bool
+	// kept has how far each register keeps its value, in bytes from the entry: general ones, and vectors.
+	kept [2][16]uint64
+	// stores has the registers that were copied to memory before they were written, by the place
+	// relative to the arguments in memory. Only the first write of a place counts.
+	stores map[int64]stored
+	// body is how far the stack pointer is below the arguments in memory behind the prologue, and frame
+	// the same of the frame pointer; -1 if not known.
+	body, frame int64
+}
+
+// stored is a register that was copied to memory.
+type stored struct {
+	register Step
+	size     int // bytes that were copied
+}
+
+// keeps reports whether a register has its value up to an offset from the entry.
+func (u *uses) keeps(s Step, from uint64) bool {
+	if s.Op == XMM {
+		return u.kept[1][s.A] >= from
+	}
+	return u.kept[0][s.A] >= from
+}
+
+// slot returns the place of a variable of the function relative to the arguments in memory.
+func (u *uses) slot(e *debuginfo.EntryLocation) (int64, bool) {
+	switch {
+	case e.Base == debuginfo.SlotCFA:
+		return e.Offset, true
+	case e.Base == debuginfo.SlotFrame && u.frame >= 0:
+		return e.Offset - u.frame, true
+	case e.Base == debuginfo.SlotStack && u.body >= 0:
+		return e.Offset - u.body, true
+	}
+	return 0, false
 }
 
 // memory reports whether the function reads one of the bytes of an argument in memory.
@@ -50,17 +87,31 @@ func register(r x86asm.Reg) (n uint8, vector, ok bool) {
 
 const dwarfStack, dwarfFrame = 7, 6
 
-// usesOf reads the code of a function from its first instruction. It counts only what certainly is a use.
+// usesOf reads the code of a function. The first skip bytes do nothing. It counts only what certainly is a use.
 // It knows that pushes save registers, and follows the stack pointer to recognize arguments in memory.
-func usesOf(code []byte) *uses {
-	u := &uses{stack: map[int64]bool{}}
-	s := scan{uses: u, stack: 8, frame: -1}
+func usesOf(code []byte, skip uint64) *uses {
+	u := &uses{stack: map[int64]bool{}, stores: map[int64]stored{}, body: -1, frame: -1}
+	s := scan{uses: u, stack: 8, frame: -1, at: skip}
+	code = code[min(skip, uint64(len(code))):]
 	for len(code) > 0 {
 		i, err := x86asm.Decode(code, 64)
+		if err == nil && i.Op == x86asm.CALL && u.body < 0 {
+			u.body, u.frame = s.stack, s.frame
+		}
 		if err != nil || !s.instruction(&i) {
 			break
 		}
-		code = code[i.Len:]
+		code, s.at = code[i.Len:], s.at+uint64(i.Len)
+	}
+	if u.body < 0 && !s.epilogue {
+		u.body, u.frame = s.stack, s.frame
+	}
+	for k := range u.kept {
+		for r := range u.kept[k] {
+			if !s.written[k][r] {
+				u.kept[k][r] = s.at
+			}
+		}
 	}
 	return u
 }
@@ -70,6 +121,9 @@ type scan struct {
 	*uses
 	written [2][16]bool // general registers, and vector registers
 	slots   map[int64]bool
+	at      uint64 // of the instruction, in bytes from the entry
+	// epilogue means that the function has begun to remove its frame.
+	epilogue bool
 	// stack is how far the stack pointer is below the arguments in memory, in bytes. frame is the same of
 	// the frame pointer; -1 if that is not known.
 	stack, frame int64
@@ -87,17 +141,30 @@ func (s *scan) write(r x86asm.Reg) {
 	n, vector, ok := register(r)
 	switch {
 	case ok && vector:
-		s.written[1][n] = true
+		s.overwrite(1, int(n))
 	case ok:
-		s.written[0][n] = true
+		s.overwrite(0, int(n))
 		if n == dwarfFrame {
 			s.frame = -1
 		}
 	}
 }
 
+// overwrite notes that a register gets another value: general ones are of kind 0.
+func (s *scan) overwrite(kind, n int) {
+	if !s.written[kind][n] {
+		s.written[kind][n], s.kept[kind][n] = true, s.at
+	}
+}
+
 // argument returns the place of a memory operand among the arguments in memory.
 func (s *scan) argument(m x86asm.Mem) (at int64, ok bool) {
+	at, ok = s.place(m)
+	return at, ok && at >= 0
+}
+
+// place returns the place of a memory operand on the stack, relative to the arguments in memory.
+func (s *scan) place(m x86asm.Mem) (at int64, ok bool) {
 	n, vector, known := register(m.Base)
 	if !known || vector || m.Index != 0 || m.Segment == x86asm.FS || m.Segment == x86asm.GS {
 		return 0, false
@@ -110,7 +177,7 @@ func (s *scan) argument(m x86asm.Mem) (at int64, ok bool) {
 	default:
 		return 0, false
 	}
-	return at, at >= 0
+	return at, at > -1<<30
 }
 
 // instruction adds what an instruction uses. It returns false where the walk ends.
@@ -131,16 +198,17 @@ func (s *scan) instruction(i *x86asm.Inst) bool {
 		return true
 	case x86asm.POP:
 		s.stack -= 8
+		s.leave()
 		if r, ok := first.(x86asm.Reg); ok {
 			s.write(r)
 		}
 		return true
 	case x86asm.CALL:
 		for _, n := range []int{0, 1, 2, 4, 5, 8, 9, 10, 11} {
-			s.written[0][n] = true
+			s.overwrite(0, n)
 		}
 		for n := range s.written[1] {
-			s.written[1][n] = true
+			s.overwrite(1, n)
 		}
 		return true
 	case x86asm.CDQ, x86asm.CQO:
@@ -171,6 +239,13 @@ func (s *scan) instruction(i *x86asm.Inst) bool {
 	return false // it may use registers that it does not name, or leave the function
 }
 
+// leave notes that the frame is being removed.
+func (s *scan) leave() {
+	if s.uses.body < 0 {
+		s.epilogue = true
+	}
+}
+
 // source adds an operand that is read.
 func (s *scan) source(a x86asm.Arg, size int) {
 	switch a := a.(type) {
@@ -192,7 +267,7 @@ func (s *scan) target(a x86asm.Arg) {
 	case x86asm.Reg:
 		s.write(a)
 	case x86asm.Mem:
-		if at, ok := s.argument(a); ok {
+		if at, ok := s.place(a); ok {
 			if s.slots == nil {
 				s.slots = map[int64]bool{}
 			}
@@ -223,6 +298,9 @@ func (s *scan) move(i *x86asm.Inst) bool {
 		return false // the stack is another one
 	}
 	s.source(i.Args[1], i.MemBytes)
+	if m, ok := i.Args[0].(x86asm.Mem); ok {
+		s.store(m, from, i.MemBytes)
+	}
 	s.target(i.Args[0])
 	if a, _, ok := register(to); ok && a == dwarfFrame {
 		if b, vector, ok := register(from); ok && !vector && b == dwarfStack {
@@ -230,6 +308,21 @@ func (s *scan) move(i *x86asm.Inst) bool {
 		}
 	}
 	return true
+}
+
+// store notes a register that is copied to the stack.
+func (s *scan) store(m x86asm.Mem, from x86asm.Reg, size int) {
+	at, ok := s.place(m)
+	n, vector, known := register(from)
+	if !ok || !known || s.slots[at] {
+		return
+	}
+	switch {
+	case vector && !s.written[1][n]:
+		s.stores[at] = stored{Step{Op: XMM, A: n}, size}
+	case !vector && !s.written[0][n]:
+		s.stores[at] = stored{Step{Op: REG, A: n}, size}
+	}
 }
 
 // modify adds an instruction that reads and writes its first operand.
@@ -242,6 +335,7 @@ func (s *scan) modify(i *x86asm.Inst) bool {
 			s.stack += int64(by)
 		case ok && i.Op == x86asm.ADD:
 			s.stack -= int64(by)
+			s.leave()
 		case i.Op == x86asm.AND: // aligned: only the frame pointer finds the arguments from here on
 			s.stack = 1 << 40
 		default:

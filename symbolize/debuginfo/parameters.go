@@ -36,12 +36,28 @@ type Parameter struct {
 	Entry      EntryLocation
 }
 
-// EntryLocation is where a parameter is when its function is entered, before its first instruction or
-// behind the code that a profiler patches, which keeps all registers.
+// EntryLocation is where a parameter is when its function is entered.
 type EntryLocation struct {
 	Kind   LocationKind
 	Pieces []LocationPiece // of [LocationExact]: in order, all of the value
+	// From is where [LocationExact] begins to hold, in bytes from the entry. The code before it may have moved
+	// the parameter there.
+	From uint64
+	// Slot of [LocationPresent] is the variable to which the prologue copies the parameter, if Base is not
+	// SlotNone: Offset bytes from the base.
+	Base   SlotBase
+	Offset int64
 }
+
+// SlotBase is what the place of a variable of a function is relative to.
+type SlotBase uint8
+
+const (
+	SlotNone  SlotBase = iota
+	SlotCFA            // the canonical frame address
+	SlotFrame          // the frame pointer, behind the prologue
+	SlotStack          // the stack pointer, behind the prologue
+)
 
 // LocationKind says what debug information tells about the place of a parameter.
 type LocationKind uint8
@@ -53,7 +69,7 @@ const (
 	// LocationPresent means that the parameter exists. Its place is that of the calling convention, or
 	// it is not known before the prologue has run.
 	LocationPresent
-	// LocationExact means that the pieces say where the value is.
+	// LocationExact means that the pieces say where the value is, at the entry or a few instructions later.
 	LocationExact
 	// LocationUnclear means that the parameter exists in a form that is not understood.
 	LocationUnclear
@@ -75,7 +91,7 @@ type PieceKind uint8
 const (
 	PieceMissing  PieceKind = iota // no value
 	PieceRegister                  // the low bytes of a register
-	PieceMemory                    // in memory at a register + an offset
+	PieceMemory                    // in memory at a register + an offset; the stack pointer is that of the moment
 	PieceFrame                     // in memory at the canonical frame address + an offset
 	PieceConstant
 	PieceUnclear // a place that is not understood
@@ -156,7 +172,7 @@ func (i *debugInfo) functionAt(address uint64) (*Function, error) {
 	f.Convention, _ = n.number(atConvention)
 	f.NoCall = f.Convention == conventionNoCall
 	f.EntryCode = i.entryCode(address)
-	place := placer{u: u, entry: address, sled: f.EntryCode}
+	place := placer{u: u, entry: address}
 	place.frame(n)
 	abstract := n.follow(atAbstractOrigin)
 	typed := false
@@ -283,14 +299,22 @@ func (i *debugInfo) entryCode(address uint64) uint64 {
 type placer struct {
 	u     *unit
 	entry uint64
-	sled  uint64 // bytes of code at the entry that keep all registers
-	// cfa means that DW_OP_fbreg is relative to the canonical frame address.
-	cfa bool
+	// base is what DW_OP_fbreg is relative to.
+	base SlotBase
 }
 
 // frame reads DW_AT_frame_base.
 func (p *placer) frame(n *node) {
-	p.cfa = bytes.Equal(n.get(atFrameBase).inline, []byte{opCallFrameCFA})
+	if e := n.get(atFrameBase).inline; len(e) == 1 {
+		switch e[0] {
+		case opCallFrameCFA:
+			p.base = SlotCFA
+		case opReg0 + 6: // rbp
+			p.base = SlotFrame
+		case opReg0 + 7: // rsp
+			p.base = SlotStack
+		}
+	}
 }
 
 // of returns where a parameter is.
@@ -316,11 +340,13 @@ func (p *placer) of(n *node) EntryLocation {
 	case formExprloc, formBlock, formBlock1, formBlock2, formBlock4:
 		return p.everywhere(v.inline)
 	case formSecOffset, formData4, formData8, formLoclistx:
-		expression, found := p.u.locationAt(v, p.entry, p.sled)
+		expression, from, found := p.u.locationAt(v, p.entry)
 		if !found || len(expression) == 0 {
 			return EntryLocation{}
 		}
-		return p.exact(expression)
+		l := p.exact(expression)
+		l.From = from
+		return l
 	}
 	return EntryLocation{Kind: LocationUnclear}
 }
@@ -333,20 +359,23 @@ func (p *placer) everywhere(expression []byte) EntryLocation {
 	}
 	l := p.exact(expression)
 	for _, piece := range l.Pieces {
-		switch piece.Kind {
-		case PieceRegister, PieceMemory:
-			if !isArgumentRegister(piece.Register) {
-				return EntryLocation{Kind: LocationPresent}
-			}
-		case PieceFrame:
-			if piece.Offset < 0 {
-				return EntryLocation{Kind: LocationPresent}
-			}
-		case PieceUnclear:
-			return EntryLocation{Kind: LocationPresent}
+		switch {
+		case piece.Kind == PieceUnclear,
+			(piece.Kind == PieceRegister || piece.Kind == PieceMemory) && !isArgumentRegister(piece.Register),
+			piece.Kind == PieceFrame && (p.base != SlotCFA || piece.Offset < 0):
+			l.Kind = LocationPresent
 		}
 	}
-	return l
+	if l.Kind != LocationPresent {
+		return l
+	}
+	present := EntryLocation{Kind: LocationPresent}
+	if c := (cursor{b: expression, order: p.u.d.o.f.ByteOrder}); c.uint8() == opFbreg {
+		if offset := c.sleb(); len(c.b) == 0 && !c.bad {
+			present.Base, present.Offset = p.base, offset
+		}
+	}
+	return present
 }
 
 // isArgumentRegister reports whether the calling convention of x86-64 passes arguments in a register.
@@ -442,13 +471,11 @@ func (p *placer) simple(c *cursor) (LocationPiece, bool) {
 				return m, false
 			}
 			m.Kind = PieceRegister // the value is that of the register
-		} else if m.Register == 7 { // the stack pointer at the entry
-			m.Kind, m.Register, m.Offset = PieceFrame, 0, m.Offset-8
 		}
 		return m, true
 	case op == opFbreg:
 		m := LocationPiece{Kind: PieceFrame, Offset: c.sleb()}
-		if !p.cfa {
+		if p.base != SlotCFA {
 			m.Kind = PieceUnclear
 		}
 		return m, true
@@ -556,27 +583,32 @@ const (
 // maxListEntries limits the entries of a location list that are read. The first ones are at the entry.
 const maxListEntries = 1 << 12
 
-// locationAt returns the expression of a location list that holds at an address, or from up to sled bytes
-// behind it. An expression that holds at the address itself wins.
-func (u *unit) locationAt(v value, address, sled uint64) (expression []byte, found bool) {
+// maxLater limits how far behind the entry a location may begin, in bytes.
+const maxLater = 512
+
+// locationAt returns the expression of a location list that holds at an address, or the first one that
+// begins behind it, and how far behind.
+func (u *unit) locationAt(v value, address uint64) (expression []byte, from uint64, found bool) {
 	take := func(low, high uint64, e []byte) bool {
-		if low >= high || low > address+sled || high <= address {
-			return false
+		switch {
+		case low >= high || high <= address || low > address+maxLater:
+		case low <= address:
+			expression, from, found = e, 0, true
+			return true
+		case !found || low-address < from:
+			expression, from, found = e, low-address, true
 		}
-		if low <= address && high > address || !found {
-			expression, found = e, true
-		}
-		return low <= address
+		return false
 	}
 	if u.version < 5 {
 		u.oldLocations(v.n, take)
 	} else {
 		u.locations(v, take)
 	}
-	return expression, found
+	return expression, from, found
 }
 
-// window is how much of a list is read.
+// locationWindow is how many bytes of a list are read.
 const locationWindow = 16 << 10
 
 func (u *unit) locations(v value, take func(low, high uint64, e []byte) bool) {
