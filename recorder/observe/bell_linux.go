@@ -15,7 +15,7 @@ import (
 // blocking system call makes Go's monitor thread poll every 20 µs for up to 10 ms, so short waits for
 // the futex would wake the process thousands of times a second.
 type bell struct {
-	word      *uint32       // 1 while threads should ring
+	word      *uint32       // not 0 while threads should ring
 	listen    chan struct{} // makes the second goroutine wait for the futex
 	listening bool          // the second goroutine waits
 	rung      chan struct{}
@@ -38,18 +38,19 @@ func (b *bell) wait() {
 	longest := unix.NsecToTimespec(int64(10 * time.Second)) // in case the program changes the word
 	for range b.listen {
 		_ = ring.Guarded(func() {
-			for atomic.LoadUint32(b.word) == 1 {
-				ring.Futex(b.word, ring.FutexWait, 1, &longest)
+			for word := atomic.LoadUint32(b.word); word != 0; word = atomic.LoadUint32(b.word) {
+				ring.Futex(b.word, ring.FutexWait, word, &longest)
 			}
 		})
 		b.rung <- struct{}{}
 	}
 }
 
-// sleep waits until a thread rings or wake is called, but at most d. work reports whether there is
-// something to do. sleep calls it after it has told the threads to ring.
-func (b *bell) sleep(d time.Duration, work func() bool) {
-	atomic.StoreUint32(b.word, 1)
+// sleep waits until a thread rings or wake is called, but at most d. how says when threads ring, and work
+// whether there is something to do. sleep calls it after it has told the threads to ring. It reports whether
+// it was woken.
+func (b *bell) sleep(d time.Duration, how uint32, work func() bool) (woken bool) {
+	atomic.StoreUint32(b.word, how)
 	if !b.listening {
 		b.listening = true
 		b.listen <- struct{}{}
@@ -58,12 +59,14 @@ func (b *bell) sleep(d time.Duration, work func() bool) {
 		b.timer.Reset(d)
 		select {
 		case <-b.rung:
-			b.listening = false
+			b.listening, woken = false, true
 		case <-b.woken:
+			woken = true
 		case <-b.timer.C:
 		}
 	}
 	atomic.StoreUint32(b.word, 0)
+	return woken
 }
 
 // wake ends the current sleep, or the next one. Any goroutine may call it.

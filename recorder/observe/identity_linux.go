@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -104,6 +105,25 @@ func (p *observedProcess) ended() bool {
 		}
 	}
 	return p.gone || p.handle >= 0 && hasEnded(p.handle)
+}
+
+// watchEnd makes the end of the process wake the bell. It reports whether it could. No thread waits for that:
+// Go's poller does.
+func (p *observedProcess) watchEnd(b *bell) bool {
+	if p.handle < 0 || p.end != nil || unix.SetNonblock(p.handle, true) != nil {
+		return p.watched
+	}
+	p.end = os.NewFile(uintptr(p.handle), "pidfd")
+	conn, err := p.end.SyscallConn()
+	if err != nil || p.end.SetReadDeadline(time.Time{}) != nil {
+		return false
+	}
+	p.watched = true
+	go func() {
+		_ = conn.Read(func(handle uintptr) bool { return hasEnded(int(handle)) })
+		b.wake()
+	}()
+	return true
 }
 
 // hasEnded reports whether the process with a pidfd has ended.

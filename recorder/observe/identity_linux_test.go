@@ -80,3 +80,37 @@ func TestSharedArena(t *testing.T) {
 		}
 	}
 }
+
+// The end of a process ends a sleep, however long that is.
+func TestEndOfAProcessWakes(t *testing.T) {
+	c := exec.Command("cat")
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var word uint32
+	b := newBell(&word)
+	defer b.end()
+	handle, err := unix.PidfdOpen(c.Process.Pid, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &observedProcess{handle: handle}
+	if !p.watchEnd(b) || !p.watchEnd(b) {
+		t.Error("the end of the process cannot be waited for")
+	}
+	defer p.end.Close()
+	if b.sleep(time.Millisecond, ring.ArenaSleepsLong, func() bool { return false }) {
+		t.Error("a running process ends a sleep")
+	}
+	in.Close()
+	if !b.sleep(time.Hour, ring.ArenaSleepsLong, func() bool { return false }) || !hasEnded(handle) {
+		t.Error("the sleep ended before the process")
+	}
+	if err := c.Wait(); err != nil {
+		t.Error(err)
+	}
+}

@@ -274,6 +274,9 @@ const (
 	budgetSleep, idleSleep = 50 * time.Millisecond, 100 * time.Millisecond
 	// lookInterval is the interval at which processes are checked while there is work.
 	lookInterval = 20 * time.Millisecond
+	// A round takes some 50 us. Once the processes have been idle for this time, the observer sleeps until a
+	// thread rings or a process ends. It still looks sometimes for what nobody tells it.
+	idleTime, deepSleep = time.Second, 500 * time.Millisecond
 )
 
 // run serves the processes until none has the arena mapped, or the observer leaves.
@@ -312,7 +315,7 @@ func (a *arenaObserver) serve() {
 	if a.budget != nil {
 		shortest, longest = budgetSleep, idleSleep
 	}
-	sleep, looked := shortest, time.Time{}
+	sleep, looked, busy := shortest, time.Time{}, time.Now()
 	for {
 		a.Beat()
 		shared := a.IsShared() // a process may have no entry yet, as a forked child that has recorded nothing
@@ -329,12 +332,38 @@ func (a *arenaObserver) serve() {
 			return
 		}
 		if work {
-			sleep = shortest
+			sleep, busy = shortest, time.Now()
 			continue
 		}
-		a.bell.sleep(sleep, a.hasWork)
+		if time.Since(busy) > idleTime && a.tells() {
+			if a.bell.sleep(deepSleep, ring.ArenaSleepsLong, a.hasWork) {
+				sleep, busy = shortest, time.Now()
+			}
+			continue
+		}
+		a.bell.sleep(sleep, ring.ArenaNaps, a.hasWork)
 		sleep = min(2*sleep, longest)
 	}
+}
+
+// tells reports whether something wakes the observer when there is work: threads that may ring, and the ends
+// of processes. Windows only show up in tables of their latest ones.
+func (a *arenaObserver) tells() bool {
+	if a.empty() || a.Plan() != 0 || a.U32(ring.ArenaSealedAt) != 0 {
+		return false
+	}
+	for _, p := range a.processesOf {
+		if p == nil {
+			continue
+		}
+		if p.windows.seen != 0 || p.windows.open.From != 0 {
+			return false
+		}
+		if !p.watchEnd(a.bell) {
+			return false
+		}
+	}
+	return true
 }
 
 // handOver leaves the processes to themselves. What is not in their traces so far is theirs to write.

@@ -33,6 +33,8 @@ type observedProcess struct {
 	host, inner int    // its ID here, and in its own PID namespace
 	ppid        int
 	handle      int            // a pidfd, or -1
+	end         *os.File       // owns handle once watchEnd was called; else nil
+	watched     bool           // its end wakes the arena's bell
 	arena       *arenaObserver // which the process must share; nil if it is known to
 	gone        bool           // it ended before it had a pidfd
 	since       uint64
@@ -481,7 +483,9 @@ func (a *arenaObserver) finish(p *observedProcess) {
 		a.free(slot)
 	}
 	a.processesOf[p.index] = nil
-	if p.handle >= 0 {
+	if p.end != nil {
+		p.end.Close()
+	} else if p.handle >= 0 {
 		unix.Close(p.handle)
 	}
 	atomic.StoreUint32(a.Word32(ring.ProcessAt(p.index)+ring.ProcessStateAt), ring.ProcessFree)

@@ -31,6 +31,8 @@ type schedReader struct {
 	horizon  uint64          // TSC; the tracker has all earlier events
 	since    uint64          // TSC when the instance was created
 	swept    time.Time
+	kept     uint64    // events of the processes so far
+	active   time.Time // when there was the last of them
 	err      error
 }
 
@@ -85,6 +87,8 @@ func commOf(tid int32) string {
 const (
 	longestRound  = 20 * time.Millisecond
 	shortestRound = time.Millisecond
+	// idleRound is the interval once the processes have been idle for idleAfter.
+	idleRound, idleAfter = 100 * time.Millisecond, 5 * time.Second
 	// manyPages is the number of pages read in a round above which the next round comes earlier. The
 	// buffer of a CPU has 128 to 1024 pages.
 	manyPages = 64
@@ -103,11 +107,28 @@ func (s *schedReader) run(ctx context.Context) {
 		case pages < manyPages/4:
 			sleep = min(longestRound, 2*sleep)
 		}
+		wait := sleep
+		if s.isIdle() && sleep == longestRound {
+			wait = idleRound
+		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(sleep):
+		case <-time.After(wait):
 		}
 	}
+}
+
+// isIdle reports whether the processes have had no events for some time.
+func (s *schedReader) isIdle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tracker == nil {
+		return false
+	}
+	if kept := s.tracker.Kept(); kept != s.kept || s.active.IsZero() {
+		s.kept, s.active = kept, time.Now()
+	}
+	return time.Since(s.active) > idleAfter
 }
 
 // round reads the available events.

@@ -188,6 +188,7 @@ const (
 	ArenaDecidedAt     = 132
 	ArenaSampledAt     = 136
 	arenaPlanAt        = 1160
+	ArenaSealedAt      = 1168
 )
 
 // struct xr_slot
@@ -335,21 +336,23 @@ const (
 )
 
 const (
-	LayoutVersion = 1
-	ChunkSize     = 65536
-	ChunkHeader   = 64
-	ChunkMagic    = 5426354055125488216
-	MaxHooked     = 1048576
-	WindowRows    = 65536
-	MaxLimits     = 4194304
-	LimitsSize    = 34078720
-	Unlimited     = 18446744073709551615
-	TrialCalls    = 32
-	ArenaVersion  = 4
-	maxSlots      = 65536
-	maxProcesses  = 16384
-	MaxArenaText  = 4194304
-	KeySize       = 32
+	LayoutVersion   = 1
+	ChunkSize       = 65536
+	ChunkHeader     = 64
+	ChunkMagic      = 5426354055125488216
+	MaxHooked       = 1048576
+	WindowRows      = 65536
+	MaxLimits       = 4194304
+	LimitsSize      = 34078720
+	Unlimited       = 18446744073709551615
+	TrialCalls      = 32
+	ArenaVersion    = 5
+	maxSlots        = 65536
+	maxProcesses    = 16384
+	MaxArenaText    = 4194304
+	ArenaNaps       = 1
+	ArenaSleepsLong = 2
+	KeySize         = 32
 )
 
 const (

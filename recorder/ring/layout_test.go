@@ -59,7 +59,7 @@ var layout = []struct{ of, names string }{
 		arenaSizeAt size, ArenaBaseAt base, arenaNextAt next, arenaSessionAt session, ArenaNSlotsAt nslots, ArenaNProcsAt nprocesses,
 		arenaSlotsAt slots_at, arenaProcsAt processes_at, arenaStreamAt stream, arenaDropAt drop, arenaBeatAt beat,
 		ArenaBellAt doorbell, ArenaClosedAt closed, ArenaKeeperAt keeper, ArenaFreeAt nfree, ArenaLimitsAt limits_at,
-		ArenaSpentAt exhausted, ArenaDecidedAt decisions, ArenaSampledAt sampled, arenaPlanAt schedule`},
+		ArenaSpentAt exhausted, ArenaDecidedAt decisions, ArenaSampledAt sampled, arenaPlanAt schedule, ArenaSealedAt sealed`},
 	{"struct xr_slot", `
 		SlotStateAt state, SlotProcessAt process, SlotTIDAt tid, SlotOwnerAt owner, SlotRingAt ring, SlotChunksAt nchunks,
 		SlotTakenAt taken, SlotConsumedAt consumed, SlotWaitingAt waiting, SlotFirstAt first, SlotLastAt last,
@@ -93,7 +93,7 @@ var layout = []struct{ of, names string }{
 		LayoutVersion XR_ROOT_VERSION, ChunkSize XR_CHUNK_SIZE, ChunkHeader XR_CHUNK_HEADER, ChunkMagic XR_CHUNK_MAGIC,
 		MaxHooked XR_MAX_HOOKED, WindowRows XR_WINDOWS, MaxLimits XR_LIMITS, LimitsSize XR_LIMITS_SIZE, Unlimited XR_UNLIMITED, TrialCalls XR_TRIAL,
 		ArenaVersion XR_ARENA_VERSION, maxSlots XR_ARENA_SLOTS, maxProcesses XR_ARENA_PROCESSES, MaxArenaText XR_ARENA_TEXT,
-		KeySize XR_KEY_SIZE`},
+		ArenaNaps XR_NAPS, ArenaSleepsLong XR_SLEEPS_LONG, KeySize XR_KEY_SIZE`},
 	{"", "RootMagic XR_ROOT_MAGIC, ArenaMagic XR_ARENA_MAGIC, SelectMagic XR_SELECT_MAGIC, LeftMagic XR_LEFT_MAGIC"},
 	{"", "modeOff XR_OFF, modeRecord XR_RECORD, modePrune XR_PRUNE, ModeCount XR_COUNT, ModeProfile XR_PROFILE, modeDepth XR_DEPTH"},
 	{"", "threadFree XR_THREAD_FREE"},

@@ -272,6 +272,24 @@ static struct xr_process *process_at(uint32_t i) { return (struct xr_process *)(
 
 static uint32_t index_of(const struct xr_process *p) { return p - process_at(0); }
 
+/* The observer. */
+
+static void wake(uint32_t *word) { xr_sys3(SYS_futex, (intptr_t)word, FUTEX_WAKE, 1); }
+
+static void ring_doorbell(void)
+{
+	if (!xr_sealed && __atomic_load_n(&arena->doorbell, __ATOMIC_RELAXED) &&
+	    __atomic_exchange_n(&arena->doorbell, 0, __ATOMIC_ACQ_REL))
+		wake(&arena->doorbell);
+}
+
+/* Ends a long sleep of the observer. */
+static void stir(void)
+{
+	if (__atomic_load_n(&arena->doorbell, __ATOMIC_RELAXED) == XR_SLEEPS_LONG)
+		ring_doorbell();
+}
+
 /* Processes. */
 
 static int claim(uint32_t *state, uint32_t from, uint32_t to)
@@ -317,6 +335,7 @@ static void enroll(void)
 	p->space = find_space();
 	__atomic_store_n(&p->state, XR_PROCESS_LIVE, __ATOMIC_RELEASE);
 	self = p;
+	stir();
 }
 
 void xr_arena_forked(uint32_t parent)
@@ -403,8 +422,11 @@ void xr_arena_seal(void)
 	enum { COUNTERS = 256 << 20, THREADS = 250 };
 	uint64_t room = COUNTERS + THREADS * xr_root.nchunks * XR_CHUNK_SIZE;
 	uint64_t end = arena ? __atomic_load_n(&arena->next, __ATOMIC_ACQUIRE) + room : 0;
-	if (arena)
-		open_more(end < reach ? end : reach);
+	if (!arena)
+		return;
+	open_more(end < reach ? end : reach);
+	__atomic_store_n(&arena->sealed, 1, __ATOMIC_SEQ_CST);
+	stir();
 }
 
 void xr_arena_publish(void)
@@ -534,15 +556,6 @@ void xr_arena_tables(struct xr_thread *t)
 	__atomic_store_n(&s->ncounters, t->ncounters, __ATOMIC_RELEASE);
 }
 
-static void wake(uint32_t *word) { xr_sys3(SYS_futex, (intptr_t)word, FUTEX_WAKE, 1); }
-
-static void ring_doorbell(void)
-{
-	if (!xr_sealed && __atomic_load_n(&arena->doorbell, __ATOMIC_RELAXED) &&
-	    __atomic_exchange_n(&arena->doorbell, 0, __ATOMIC_ACQ_REL))
-		wake(&arena->doorbell);
-}
-
 void xr_arena_hurry(void) { ring_doorbell(); }
 
 void xr_arena_thread(struct xr_thread *t)
@@ -573,6 +586,8 @@ void xr_arena_ended(struct xr_thread *t)
 	xr_arena_thread(t);
 	if (t->slot)
 		__atomic_store_n(&t->slot->state, XR_SLOT_ENDED, __ATOMIC_RELEASE);
+	if (t->slot && arena->stream)
+		stir();
 }
 
 void xr_arena_shrunk(struct xr_thread *t)

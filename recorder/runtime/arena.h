@@ -22,7 +22,7 @@
 #define XR_ARENA_MAGIC "XRAY-ARENA-1" /* 16 bytes with zeros */
 #define XR_SELECT_MAGIC "XRAY-SELECT-1"
 #define XR_LEFT_MAGIC "XRAY-LEFT-1"
-#define XR_ARENA_VERSION 4
+#define XR_ARENA_VERSION 5
 #define XR_ARENA_SLOTS 65536
 #define XR_ARENA_PROCESSES 16384
 #define XR_ARENA_TEXT (4 << 20) /* room for one version of a process's metadata */
@@ -85,6 +85,10 @@ struct xr_process {
 };
 _Static_assert(sizeof(struct xr_process) == 192, "");
 
+/* How the observer sleeps: briefly, or for long because the processes are idle. Full chunks end both, and
+ * what changes the numbers of processes and threads ends a long sleep. */
+enum xr_sleep { XR_NAPS = 1, XR_SLEEPS_LONG = 2 };
+
 struct xr_arena {
 	char magic[16];
 	uint32_t version, slot_size, process_size, chunk_size;
@@ -97,7 +101,7 @@ struct xr_arena {
 	uint32_t stream;     /* 1: the observer writes chunks continuously; 0: rings, which it writes at the end */
 	uint32_t drop;       /* 1: lose records instead of waiting for the observer */
 	uint64_t beat;       /* rounds of the observer so far; it is alive while this grows */
-	uint32_t doorbell;   /* 1 while the observer sleeps; a futex through which threads wake it */
+	uint32_t doorbell;   /* a futex through which threads wake the observer: 0 while it is awake, else xr_sleep */
 	uint32_t closed;     /* 1 once the observer has ended early, and writes nothing more */
 	uint32_t keeper;     /* a robust futex of the observer: the kernel sets FUTEX_OWNER_DIED when the observer ends; 0 if unknown */
 	uint32_t nfree;      /* slots that are XR_SLOT_FREE */
@@ -106,6 +110,8 @@ struct xr_arena {
 	uint32_t decisions;  /* how often the observer has switched functions off or on */
 	struct xr_sampled sampled; /* for the command budget */
 	uint64_t schedule;   /* when a window begins, in ns of CLOCK_MONOTONIC; the first process sets it, and the observer copies it to the arenas of executed programs */
+	uint32_t sealed;     /* 1 once a process is behind a seccomp filter, so that it cannot wake the observer */
+	uint32_t unused;
 };
 
 /* What programs send to the socket of an observer. The answer is a byte with a descriptor. */

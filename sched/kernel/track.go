@@ -31,6 +31,7 @@ type Tracker struct {
 	backlog    [][]remembered // by CPU
 	from       uint64         // events were read from here on
 	lost       uint64
+	kept       uint64
 }
 
 // thread is a thread of a process that is followed.
@@ -100,6 +101,9 @@ func (t *Tracker) follow(pid, tid int32, from uint64) {
 	}
 	p.threads++
 }
+
+// Kept returns the number of events so far that belong to processes that are followed.
+func (t *Tracker) Kept() uint64 { return t.kept }
 
 // Lose notes that events are missing.
 func (t *Tracker) Lose(n uint64) { t.lost += n }
@@ -342,6 +346,7 @@ func (t *Tracker) keep(p *process, e *Event, flags reader.SchedFlags) {
 const unclaimedEvents = 1 << 14
 
 func (p *process) add(t *Tracker, e reader.SchedEvent) {
+	t.kept++
 	most := t.Most
 	if !p.claimed {
 		most = min(most, unclaimedEvents)

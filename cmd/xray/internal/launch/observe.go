@@ -57,13 +57,15 @@ func Observe(ctx context.Context, streams *cli.Streams) error {
 	terminated := make(chan os.Signal, 1)
 	signal.Notify(terminated, syscall.SIGTERM)
 	var patience <-chan time.Time
-	check := time.NewTicker(100 * time.Millisecond)
-	defer check.Stop()
+	var check <-chan time.Time // nil while the process that asks is there
 	for told != nil || !observer.Idle() {
 		select {
 		case line, more := <-told:
 			if !more {
 				told = nil // the process that asks is gone
+				ticker := time.NewTicker(100 * time.Millisecond)
+				defer ticker.Stop()
+				check = ticker.C
 				continue
 			}
 			if err := tell(observer, out, line); err != nil {
@@ -74,7 +76,7 @@ func Observe(ctx context.Context, streams *cli.Streams) error {
 		case <-patience:
 			observer.HandOver()
 			return cli.ExitStatus(128 + int(syscall.SIGTERM))
-		case <-check.C:
+		case <-check:
 		}
 	}
 	cancel()
