@@ -123,6 +123,7 @@ func (s *sweep) endHold(h *hold, now uint64) {
 	p := sumOf(l.holdPaths, h.path)
 	p.add(ticks)
 	p.spend(s.adder.sum(h.self.list))
+	s.adder.end(&h.self)
 	if !l.longestSet || ticks > l.longest.Ticks {
 		l.longest, l.longestSet = Stay{Thread: h.thread.id, Start: h.start, Ticks: ticks, path: h.path}, true
 	}

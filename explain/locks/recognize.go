@@ -188,7 +188,7 @@ func (r *recognizer) enter(th *reading, o *calls.Open) {
 // emit appends an op of a thread.
 func (r *recognizer) emit(th *reading, o op) {
 	if len(th.self.list) > 0 {
-		o.selves = slices.Clone(r.adder.sum(th.self.list))
+		o.selves = r.adder.keep(th.self.list)
 		th.self.list = th.self.list[:0]
 	}
 	r.ops = append(r.ops, o)
