@@ -117,7 +117,7 @@ func (w *explaining) explain(s *session.Session) (found *why.Report, run *sessio
 	}
 	run.Start = found.Start
 	if s.Origins() == nil { // otherwise the files are of several machines
-		if err := addDescriptors(s, found); err != nil {
+		if err := w.addDescriptors(s, found); err != nil {
 			return nil, run, err
 		}
 	}
@@ -145,18 +145,23 @@ func noLibcalls(s *session.Session, found *why.Report) string {
 // ofLibrary reports whether an object has functions of the C library, recorded with --libcalls.
 func ofLibrary(o reader.Object) bool { return len(o.Names) > 0 }
 
-// libraryCalls returns whether functions are those of the C library, in any of the trace's files.
-func libraryCalls(s *session.Session) func(reader.FuncID) bool {
-	var objects []reader.Object
+// objectsOfLibrary returns the objects with functions of the C library, of all of the trace's files.
+func objectsOfLibrary(s *session.Session) (list []reader.Object) {
 	for i := range s.Trace.Files() {
 		if r := s.Trace.Recording(i); r != nil {
 			for _, o := range r.Objects {
 				if ofLibrary(o) {
-					objects = append(objects, o)
+					list = append(list, o)
 				}
 			}
 		}
 	}
+	return list
+}
+
+// libraryCalls returns whether a function is one of the C library.
+func libraryCalls(s *session.Session) func(reader.FuncID) bool {
+	objects := objectsOfLibrary(s)
 	return func(fn reader.FuncID) bool {
 		return slices.ContainsFunc(objects, func(o reader.Object) bool { return o.Holds(fn) })
 	}
@@ -182,25 +187,25 @@ func (l ioOfCauses) Merge(o ioOfCauses) {
 	}
 }
 
-// addDescriptors adds to causes in I/O functions of the C library what files and sockets these used, and
-// how many of their calls failed.
-func addDescriptors(s *session.Session, found *why.Report) error {
+// addDescriptors adds to causes which files and sockets their I/O functions of the C library used, and how many
+// of these calls failed.
+func (w *explaining) addDescriptors(s *session.Session, found *why.Report) error {
 	library := libraryCalls(s)
+	role := func(fn reader.FuncID) iocalls.Role {
+		if fn == 0 || !library(fn) {
+			return iocalls.None
+		}
+		return iocalls.RoleOf(symbolize.Label(s.Names, fn))
+	}
 	var causes []*why.Cause
-	var roles []map[reader.FuncID]iocalls.Role
 	for i := range found.Causes {
 		c := &found.Causes[i]
-		of := make(map[reader.FuncID]iocalls.Role)
-		for _, fn := range []reader.FuncID{c.Func, c.Most} {
-			if fn != 0 && library(fn) {
-				of[fn] = iocalls.RoleOf(symbolize.Label(s.Names, fn))
-			}
-		}
-		if len(of) > 0 {
-			causes, roles = append(causes, c), append(roles, of)
+		// More calls and new paths include their callees.
+		if c.Kind == why.MoreCalls || c.Kind == why.NewPath || role(c.Func) != iocalls.None || role(c.Most) != iocalls.None {
+			causes = append(causes, c)
 		}
 	}
-	if len(causes) == 0 {
+	if len(causes) == 0 || len(objectsOfLibrary(s)) == 0 {
 		return nil
 	}
 	names, _, err := session.Analyze(s, session.Scope{}, calls.Options{}, iocalls.NewNames)
@@ -208,12 +213,11 @@ func addDescriptors(s *session.Session, found *why.Report) error {
 		return err
 	}
 	names.Settle()
-	all, _, err := session.Analyze(s, session.Scope{}, calls.Options{Paths: true}, func() ioOfCauses {
+	opts := calls.Options{Paths: true, Roots: func(fn reader.FuncID) bool { return slices.Contains(found.Roots, fn) }, RootDepth: w.rootDepth}
+	all, _, err := session.Analyze(s, session.Scope{}, opts, func() ioOfCauses {
 		var list ioOfCauses
-		for i, c := range causes {
-			list = append(list, iocalls.New(iocalls.Options{
-				Names: names, Within: c.Dominated, Role: func(fn reader.FuncID) iocalls.Role { return roles[i][fn] },
-			}))
+		for _, c := range causes {
+			list = append(list, iocalls.New(iocalls.Options{Names: names, Within: c.Dominated, Role: role}))
 		}
 		return list
 	})
@@ -221,8 +225,11 @@ func addDescriptors(s *session.Session, found *why.Report) error {
 		return err
 	}
 	for i, a := range all {
-		for _, f := range a.Report(s.Clock).Files {
-			causes[i].Descriptors = append(causes[i].Descriptors, why.Descriptor{Name: f.Name, Calls: f.Calls, Failed: f.Failed})
+		c := causes[i]
+		for _, p := range a.Report(s.Clock).Paths {
+			if slices.Contains([]reader.FuncID{c.Func, c.Most}, p.Func) || slices.Contains(p.Path, c.Func) {
+				c.AddDescriptor(why.Descriptor{Func: p.Func, Name: p.File, Calls: p.Calls, Failed: p.Failed})
+			}
 		}
 	}
 	return nil

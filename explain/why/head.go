@@ -159,7 +159,10 @@ func (h *head) reasons() (list, rest []reason) {
 		r.sentence, r.sure = h.sentence(r.causes), h.certainty(r.causes)
 		r.rows = func() { h.parts(r.causes) }
 		if in.share < preemptedShare || in.share < clearShare && !slices.ContainsFunc(r.causes, func(c *Cause) bool { return c.Low >= minLow }) {
-			r.sentence = fmt.Sprintf("perhaps %s (95%% interval %s to %s)", h.phrase(k), percent(k.Low), percent(k.High))
+			r.sentence = h.phrase(k)
+			if k.Low < 0.005 {
+				r.sentence = fmt.Sprintf("perhaps %s (95%% interval %s to %s)", r.sentence, percent(k.Low), percent(k.High))
+			}
 			rest = append(rest, r)
 			continue
 		}
@@ -246,7 +249,7 @@ func (h *head) sentence(causes []*Cause) string {
 	in := ""
 	if c.Kind == Blocked && h.ofLibrary(c.Func) {
 		fn, _ := h.user(c)
-		text, in = h.label(c.Func)+h.target(c)+" blocks", " in "+h.label(fn)
+		text, in = h.label(c.Func)+h.target(c, c.Func)+" blocks", " in "+h.label(fn)
 	}
 	if c.Kind == LockWait && h.lock(c) != "" {
 		text = fmt.Sprintf("it waits for the lock %s", h.lock(c))
@@ -254,8 +257,8 @@ func (h *head) sentence(causes []*Cause) string {
 	if c.Kind == MoreCalls {
 		text += h.failures(c)
 	}
-	if c.Kind == NewPath && c.Most != 0 && len(c.Descriptors) > 0 {
-		text += h.target(c)
+	if c.Kind == NewPath {
+		text += h.target(c, cmp.Or(c.Most, c.Func))
 	}
 	if x := c.Holder; x != nil && x.Covered >= headline {
 		if c.Kind == LockWait && x.Evidence != ByCoincidence {
@@ -300,30 +303,47 @@ func (h *head) itself(x *Holder) string {
 	return ""
 }
 
-// target names the file or socket of a cause, if most of its calls use the same one.
-func (h *head) target(c *Cause) string {
+// target names the file or socket of a function's calls, if most of them use the same one.
+func (h *head) target(c *Cause, fn reader.FuncID) string {
 	all := uint64(0)
 	for _, d := range c.Descriptors {
-		all += d.Calls
+		if d.Func == fn {
+			all += d.Calls
+		}
 	}
 	for _, d := range c.Descriptors {
-		if 2*d.Calls > all && d.Name != "" {
+		if d.Func == fn && 2*d.Calls > all && d.Name != "" {
 			return fmt.Sprintf(" (%s)", texttab.Printable(d.Name))
 		}
 	}
 	return ""
 }
 
-// failures says how many calls of a cause fail, if most of them do.
+// failures says how many calls of the function with the most time fail, if most of them do.
 func (h *head) failures(c *Cause) string {
+	if len(c.Descriptors) == 0 {
+		return ""
+	}
+	fn := c.Descriptors[0].Func
 	var all, failed uint64
 	for _, d := range c.Descriptors {
-		all, failed = all+d.Calls, failed+d.Failed
+		if d.Func == fn {
+			all, failed = all+d.Calls, failed+d.Failed
+		}
 	}
 	if 2*failed <= all {
 		return ""
 	}
-	return fmt.Sprintf("%s, which fails %s", h.target(c), label.Count(failed, "time", "times"))
+	times := label.Count(failed, "time", "times")
+	if fn == c.Func {
+		return fmt.Sprintf("%s, which fails %s", h.target(c, fn), times)
+	}
+	return fmt.Sprintf("; %s%s fails %s", h.label(fn), h.target(c, fn), times)
+}
+
+// doesIO reports whether a cause is I/O of the C library.
+func (h *head) doesIO(c *Cause) bool {
+	return slices.ContainsFunc(c.Descriptors, func(d Descriptor) bool { return d.Func == c.Func || d.Func == c.Most }) || h.failures(c) != ""
 }
 
 // parts adds a row for each cause of an incident.
@@ -528,7 +548,7 @@ func (h *head) next(reasons []reason) {
 				exemplar = &c.Exemplars[0]
 			}
 			switch {
-			case len(c.Descriptors) > 0:
+			case h.doesIO(c):
 				command("xray io")
 			case slices.ContainsFunc(r.causes, func(c *Cause) bool { return c.Kind == LockWait }):
 				command("xray locks")

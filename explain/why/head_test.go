@@ -39,7 +39,7 @@ func drawReport(t *rapid.T) *why.Report {
 			}
 		}
 		if rapid.Bool().Draw(t, "used") {
-			c.Descriptors = []why.Descriptor{{Name: "pipe", Calls: 100, Failed: uint64(rapid.IntRange(0, 100).Draw(t, "failed"))}}
+			c.Descriptors = []why.Descriptor{{Func: function.Draw(t, "caller"), Name: "pipe", Calls: 100, Failed: uint64(rapid.IntRange(0, 100).Draw(t, "failed"))}}
 		}
 		r.Causes = append(r.Causes, c)
 	}
@@ -93,7 +93,7 @@ func TestIncidentIsOneCause(t *testing.T) {
 		{Kind: why.LockWait, Func: lock, Share: 0.74, Low: 0.7, Dominates: 132, Incident: 1, Paths: path(handle, query, lock),
 			Holder: &why.Holder{Scope: query, Self: flush, Covered: 1, SelfShare: 1, Blocked: 1, Cause: 2}},
 		{Kind: why.Blocked, Func: flush, Share: 0.25, Low: 0.2, Dominates: 44, Incident: 1, Paths: path(handle, query, flush),
-			Descriptors: []why.Descriptor{{Name: "pipe", Calls: 44}}},
+			Descriptors: []why.Descriptor{{Func: flush, Name: "pipe", Calls: 44}}},
 	}
 	view := why.View{Files: "trace", Library: func(fn reader.FuncID) bool { return fn == flush || fn == lock }}
 	text := written(r, names, view, report.Text)

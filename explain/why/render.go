@@ -210,6 +210,7 @@ func (p *phrases) causeColumns() []report.Column[cause] {
 		report.Count("incident", func(c *cause) uint64 { return uint64(c.Incident) }).ForPrograms(),
 		report.Rows("descriptors", func(c *cause) *report.TableNode {
 			return report.Table("descriptors", c.Descriptors,
+				report.Function("function", func(d *Descriptor) reader.FuncID { return d.Func }),
 				report.String("name", func(d *Descriptor) string { return d.Name }),
 				report.Count("calls", func(d *Descriptor) uint64 { return d.Calls }),
 				report.Count("failed", func(d *Descriptor) uint64 { return d.Failed }))

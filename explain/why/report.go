@@ -78,8 +78,8 @@ type Cause struct {
 	// Incident is the number of the cause's incident, from 1 for the one with the largest share: causes that
 	// have the same reason.
 	Incident int
-	// Descriptors are the files and sockets that Func, or Most, used in the calls that the cause dominates, if it
-	// is a function of the C library: those with the most time first. Explain does not set it.
+	// Descriptors are the files and sockets that I/O functions of the C library used in the calls that the cause
+	// dominates: Func and Most, and those that Func calls. Explain does not set it.
 	Descriptors  []Descriptor
 	omitted      int // paths beyond Paths
 	calls        callSpans
@@ -88,10 +88,23 @@ type Cause struct {
 	Exemplars    []Exemplar
 }
 
-// Descriptor is a file or socket, and how many calls used it.
+// Descriptor is a file or socket, and how many calls of a function used it.
 type Descriptor struct {
+	Func          reader.FuncID
 	Name          string
 	Calls, Failed uint64 // ended calls, and those of them whose result is negative
+}
+
+// AddDescriptor adds calls to Descriptors, which has one element for each function and name. Call it in the order
+// of the calls' times, longest first.
+func (c *Cause) AddDescriptor(d Descriptor) {
+	for i := range c.Descriptors {
+		if o := &c.Descriptors[i]; o.Func == d.Func && o.Name == d.Name {
+			o.Calls, o.Failed = o.Calls+d.Calls, o.Failed+d.Failed
+			return
+		}
+	}
+	c.Descriptors = append(c.Descriptors, d)
 }
 
 // callSpans are the times of calls by thread: when each began, and the latest end of those that began until then.
