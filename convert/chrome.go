@@ -38,7 +38,8 @@ type Chrome struct {
 	threads perThread[chromeThread]
 	held    int64 // bytes of pending instants and of omitted calls
 	events  bool
-	sources *sources // of functions, for vizviewer; otherwise nil
+	named   []calls.Named // of the current call
+	sources *sources      // of functions, for vizviewer; otherwise nil
 }
 
 // chromeThread is the state of a thread.
@@ -120,7 +121,8 @@ func (c *Chrome) appendCall(dst []byte, b *calls.Batch, i int, t *chromeThread) 
 	dst = append(dst, `,"dur":`...)
 	dst = t.last.appendDuration(dst, &c.time, start, duration)
 	dst = append(dst, t.end...)
-	if call.Args || call.Ending() >= calls.Inferred {
+	c.named = c.opts.Values.Append(c.named[:0], b, i)
+	if call.Args || len(c.named) > 0 || call.Ending() >= calls.Inferred {
 		dst = append(dst, `,"args":{`...)
 		if call.Args {
 			dst = append(dst, `"arguments":[`...)
@@ -132,8 +134,19 @@ func (c *Chrome) appendCall(dst []byte, b *calls.Batch, i int, t *chromeThread) 
 			}
 			dst = append(dst, ']')
 		}
+		before := call.Args
+		for k, exit := range [...]bool{false, true} {
+			heads := [...]string{`"values":{`, `,"values":{`, `"results":{`, `,"results":{`}
+			from := len(dst)
+			head := heads[2*k]
+			if before {
+				head = heads[2*k+1]
+			}
+			dst = appendNamed(dst, head, c.named, exit)
+			before = before || len(dst) > from
+		}
 		if call.Ending() >= calls.Inferred {
-			if call.Args {
+			if before {
 				dst = append(dst, ',')
 			}
 			dst = append(dst, `"end":"`...)

@@ -55,7 +55,8 @@ func NewCSV(w io.Writer, opts Options) *CSV {
 // Calls implements [calls.Sink].
 func (c *CSV) Calls(b *calls.Batch) error { return c.write(b, c.appendThread, c.appendCall) }
 
-func (c *CSV) appendCall(dst []byte, call *calls.Call, args []calls.Arg) []byte {
+func (c *CSV) appendCall(dst []byte, b *calls.Batch, i int) []byte {
+	call := &b.Calls[i]
 	dst = append(dst, c.names.of(call.Func)...)
 	dst = strconv.AppendUint(dst, uint64(call.Depth), 10)
 	dst = append(dst, ',')
@@ -68,7 +69,7 @@ func (c *CSV) appendCall(dst []byte, call *calls.Call, args []calls.Arg) []byte 
 	dst = append(strconv.AppendUint(dst, c.time.clock.Nanos(call.Duration), 10), ',')
 	dst = append(strconv.AppendUint(dst, c.time.clock.Nanos(call.Self), 10), ',')
 	dst = append(append(dst, call.Ending().String()...), ',')
-	return append(appendArgs(dst, args, ' '), '\n')
+	return append(appendArgs(dst, b.ArgsOf(i), ' '), '\n')
 }
 
 func (c *CSV) appendThread(dst []byte, t reader.Thread) []byte {

@@ -33,6 +33,7 @@ import (
 	"io"
 
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/sched"
 	"github.com/xray-tools/xray/symbolize"
 )
@@ -97,6 +98,8 @@ type Options struct {
 	// Perfetto, Chrome, Speedscope and Firefox use both, Pprof only ThreadName. They may be
 	// nil.
 	ThreadName, ProcessName func(reader.Thread) string
+	// Values describes recorded arguments and results, for JSONLines and Chrome. It may be nil.
+	Values *calls.ValueNames
 }
 
 // caveats returns the description of the omitted calls, followed by Caveats.

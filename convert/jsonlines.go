@@ -13,10 +13,34 @@ import (
 // "args" is an array, and present only if arguments were logged. Numbers are JSON integers
 // of up to 64 bits, which some programs round.
 type JSONLines struct {
+	named []calls.Named // of the current call
 	rows
 	names   labels
 	callers labels
 	keys    struct{ start, duration, self string }
+}
+
+// appendNamed appends arguments or results as an object that begins with head, or nothing if there is none.
+func appendNamed(dst []byte, head string, named []calls.Named, exit bool) []byte {
+	first := true
+	for i := range named {
+		n := &named[i]
+		if n.Exit != exit {
+			continue
+		}
+		if first {
+			dst = append(dst, head...)
+		} else {
+			dst = append(dst, ',')
+		}
+		first = false
+		dst = append(appendJSON(dst, n.Expression), ':')
+		dst = append(dst, n.JSON(n.Recorded)...)
+	}
+	if !first {
+		dst = append(dst, '}')
+	}
+	return dst
 }
 
 // NewJSONLines returns a writer of lines.
@@ -39,7 +63,8 @@ func NewJSONLines(w io.Writer, opts Options) *JSONLines {
 // Calls implements [calls.Sink].
 func (j *JSONLines) Calls(b *calls.Batch) error { return j.write(b, j.appendThread, j.appendCall) }
 
-func (j *JSONLines) appendCall(dst []byte, call *calls.Call, args []calls.Arg) []byte {
+func (j *JSONLines) appendCall(dst []byte, b *calls.Batch, i int) []byte {
+	call := &b.Calls[i]
 	dst = append(dst, j.names.of(call.Func)...)
 	dst = strconv.AppendUint(dst, uint64(call.Depth), 10)
 	if call.Caller != 0 {
@@ -49,11 +74,16 @@ func (j *JSONLines) appendCall(dst []byte, call *calls.Call, args []calls.Arg) [
 	dst = strconv.AppendUint(append(dst, j.keys.duration...), j.time.clock.Nanos(call.Duration), 10)
 	dst = strconv.AppendUint(append(dst, j.keys.self...), j.time.clock.Nanos(call.Self), 10)
 	dst = append(append(dst, `,"end":"`...), call.Ending().String()...)
-	if !call.Args {
-		return append(dst, "\"}\n"...)
+	dst = append(dst, '"')
+	if call.Args {
+		dst = append(appendArgs(append(dst, `,"args":[`...), b.ArgsOf(i), ','), ']')
 	}
-	dst = appendArgs(append(dst, `","args":[`...), args, ',')
-	return append(dst, "]}\n"...)
+	if j.opts.Values != nil {
+		j.named = j.opts.Values.Append(j.named[:0], b, i)
+		dst = appendNamed(dst, `,"values":{`, j.named, false)
+		dst = appendNamed(dst, `,"results":{`, j.named, true)
+	}
+	return append(dst, "}\n"...)
 }
 
 func (j *JSONLines) appendThread(dst []byte, t reader.Thread) []byte {

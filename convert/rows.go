@@ -31,14 +31,14 @@ func newRows(w io.Writer, opts Options) rows {
 // write writes a batch. appendThread appends the start of the lines of a thread, and appendCall the
 // rest of the line of a call, given its arguments.
 func (r *rows) write(b *calls.Batch, appendThread func([]byte, reader.Thread) []byte,
-	appendCall func([]byte, *calls.Call, []calls.Arg) []byte) error {
+	appendCall func(dst []byte, b *calls.Batch, i int) []byte) error {
 	thread := r.threads.at(b.Index)
 	if *thread == "" {
 		*thread = string(appendThread(nil, b.Thread))
 	}
 	buf := r.out.buf
 	for i := range b.Calls {
-		buf = r.out.spill(appendCall(append(buf, *thread...), &b.Calls[i], b.ArgsOf(i)))
+		buf = r.out.spill(appendCall(append(buf, *thread...), b, i))
 	}
 	r.out.buf = buf
 	return r.out.err

@@ -15,6 +15,7 @@ import (
 	"github.com/xray-tools/xray/internal/tracetext"
 	"github.com/xray-tools/xray/internal/tracewrite"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder/args/value"
 )
 
 // sample returns a recording with something of every kind.
@@ -52,10 +53,10 @@ func sample() *reader.Recording {
 			Tasks: []reader.Task{{PID: 700, TID: 701, Name: "worker 1"}, {TID: 9, Name: "sixteen letters."}},
 		},
 		Values: []reader.RecordedValues{
-			{ID: 3, Entry: []json.RawMessage{json.RawMessage(`{"expression":"n"}`)}, Missing: "it has no exits"},
-			{ID: 3, Since: 1100, Exit: []json.RawMessage{json.RawMessage(`{}`), json.RawMessage(`{"type":"int"}`)}},
+			{ID: 3, Entry: []value.Description{{Expression: "n", Kind: value.Scalar}}, Missing: "it has no exits"},
+			{ID: 3, Since: 1100, Exit: []value.Description{{Expression: "result.a"}, {Type: "int", Enumerators: map[string]string{"3": "GET"}}}},
 		},
-		Unread: []reader.UnreadValue{{Function: "serve", Expression: "p->q", Why: "it was removed"}},
+		Unread: []value.Refused{{Function: "serve", Expression: "p->q", Why: "it was removed"}},
 		Functions: []reader.NamedFunction{
 			{ID: 3, Name: "_Z5servev", File: "/src/<server>.cc", Line: 12, Column: 3, Address: 0x1010, Object: "/usr/bin/server", BuildID: "00ff"},
 			{ID: 11, Address: 0x2000, Object: "/usr/lib/libplugin.so"},

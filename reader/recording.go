@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/xray-tools/xray/recorder/args/value"
 )
 
 // Recording is the metadata that xray's recorder writes into its traces: the process, the
@@ -35,7 +37,7 @@ type Recording struct {
 	Windows   []RecordedWindow // of a recording with windows, in order of time
 	// Values describe the arguments and results that were asked for, and Unread those that are not recorded.
 	Values []RecordedValues
-	Unread []UnreadValue
+	Unread []value.Refused
 	// Functions and Sources are from `xray pack`: functions by ID, without duplicates, and
 	// passages of source code by file and line.
 	Functions []NamedFunction

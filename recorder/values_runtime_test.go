@@ -16,6 +16,7 @@ import (
 	"github.com/xray-tools/xray/internal/test/elftest"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/recorder/args/value"
 	"github.com/xray-tools/xray/recorder/build"
 	"github.com/xray-tools/xray/symbolize"
 )
@@ -41,33 +42,33 @@ func vector(n uint8, half uint16) step { return step{opXMM, n, half, 0} }
 
 const rax, rdx, rsi, rdi = 0, 1, 4, 5
 
-// value is the steps of one value.
-type value []step
+// valueSteps are those of one value.
+type valueSteps []step
 
-func scalar(steps ...step) value { return append(steps, op(opScalar)) }
+func scalar(list ...step) valueSteps { return append(list, op(opScalar)) }
 
 // recordedValues are the values of a function at its entry and at its exits.
-type recordedValues struct{ entry, exit []value }
+type recordedValues struct{ entry, exit []valueSteps }
 
 // valuesOf are those of the functions of testdata/values.cc.
 var valuesOf = map[string]recordedValues{
-	"ints":    {[]value{scalar(reg(rdi)), scalar(reg(rsi), with(opShl, 32), with(opSar, 32)), scalar(reg(rdx), with(opAnd, 255))}, []value{scalar(reg(rax))}},
-	"floats":  {[]value{scalar(vector(0, 0)), scalar(vector(1, 0))}, []value{scalar(vector(0, 0))}},
-	"string":  {[]value{{reg(rdi), with(opCString, 32)}}, nil},
-	"lengthy": {[]value{{reg(rdi), with(opCString, 4096)}}, nil},
-	"object": {[]value{
+	"ints":    {[]valueSteps{scalar(reg(rdi)), scalar(reg(rsi), with(opShl, 32), with(opSar, 32)), scalar(reg(rdx), with(opAnd, 255))}, []valueSteps{scalar(reg(rax))}},
+	"floats":  {[]valueSteps{scalar(vector(0, 0)), scalar(vector(1, 0))}, []valueSteps{scalar(vector(0, 0))}},
+	"string":  {[]valueSteps{{reg(rdi), with(opCString, 32)}}, nil},
+	"lengthy": {[]valueSteps{{reg(rdi), with(opCString, 4096)}}, nil},
+	"object": {[]valueSteps{
 		scalar(reg(rdi), loads(4, 0)),
 		scalar(reg(rdi), loads(2, 4)),
 		scalar(reg(rdi), with(opAdd, 8), loads(1, -2)),
 		{reg(rdi), loads(8, 8), with(opJZ, 2), loads(4, 0), op(opScalar), {op: opNone, a: 1}},
 		{reg(rdi), loads(8, 16), op(opMove), reg(rdi), loads(8, 24), with(opBytes, 32)},
 	}, nil},
-	"many": {[]value{scalar(with(opCFA, 0), loads(8, 0)), scalar(with(opCFA, 8), loads(2, 0), with(opShl, 48), with(opSar, 48))}, []value{scalar(reg(rax))}},
-	"wide": {[]value{{reg(rsi), op(opMove), reg(rdi), op(opWide)}}, []value{{reg(rdx), op(opMove), reg(rax), op(opWide)}}},
-	"both": {[]value{{reg(rdi), op(opMove), reg(rsi), with(opBytes, 3)}},
-		[]value{scalar(reg(rdx)), {reg(rax), op(opMove), reg(rdx), with(opBytes, 32)}}},
-	"thrower": {[]value{scalar(reg(rdi))}, []value{scalar(reg(rax))}},
-	"loop":    {[]value{scalar(reg(rdi))}, nil},
+	"many": {[]valueSteps{scalar(with(opCFA, 0), loads(8, 0)), scalar(with(opCFA, 8), loads(2, 0), with(opShl, 48), with(opSar, 48))}, []valueSteps{scalar(reg(rax))}},
+	"wide": {[]valueSteps{{reg(rsi), op(opMove), reg(rdi), op(opWide)}}, []valueSteps{{reg(rdx), op(opMove), reg(rax), op(opWide)}}},
+	"both": {[]valueSteps{{reg(rdi), op(opMove), reg(rsi), with(opBytes, 3)}},
+		[]valueSteps{scalar(reg(rdx)), {reg(rax), op(opMove), reg(rdx), with(opBytes, 32)}}},
+	"thrower": {[]valueSteps{scalar(reg(rdi))}, []valueSteps{scalar(reg(rax))}},
+	"loop":    {[]valueSteps{scalar(reg(rdi))}, nil},
 }
 
 // line returns the filter's line of a function.
@@ -100,7 +101,7 @@ func valuesFilter(t *testing.T, program string) string {
 	for _, fn := range table.Map().Functions {
 		name := symbolize.Label(table, fn.ID)
 		if v, ok := valuesOf[name]; ok {
-			text += v.line(fn.ID, fmt.Sprintf(`"entry":[{"of":%q}]`, name))
+			text += v.line(fn.ID, fmt.Sprintf(`"entry":[{"expression":%q}]`, name))
 		}
 	}
 	text += `unread {"function":"nothing","expression":"y","why":"there is no y"}` + "\n"
@@ -128,10 +129,13 @@ func (s *valueLines) Calls(b *calls.Batch) error {
 		for ; len(values) > 0 && values[0].Call == i; values = values[1:] {
 			v := &values[0]
 			line += fmt.Sprintf(" [%d", v.Index)
+			if v.Exit {
+				line += " exit"
+			}
 			for _, f := range []struct {
-				flag reader.ValueFlags
+				flag uint16
 				text string
-			}{{reader.ValueOfExit, "exit"}, {reader.ValueTruncated, "truncated"}, {reader.ValueUnreadable, "unreadable"}, {reader.ValueNone, "none"}, {reader.ValueForbidden, "forbidden"}} {
+			}{{value.Truncated, "truncated"}, {value.Unreadable, "unreadable"}, {value.None, "none"}, {value.Forbidden, "forbidden"}} {
 				if v.Flags&f.flag != 0 {
 					line += " " + f.text
 				}
@@ -140,7 +144,7 @@ func (s *valueLines) Calls(b *calls.Batch) error {
 			if len(v.Data) > 100 {
 				data = fmt.Sprint(len(v.Data), " bytes")
 			}
-			line += fmt.Sprintf(" %d %s]", int32(v.Length), data)
+			line += fmt.Sprintf(" %d %s]", v.Length, data)
 		}
 		for ; len(results) > 0 && results[0].Call == i; results = results[1:] {
 			line += fmt.Sprintf(" = %d", int64(results[0].Value))
@@ -217,7 +221,7 @@ var allValues = []string{
 	fmt.Sprintf("floats %d %d = %d", bits(1.5), math.Float32bits(-2.25), bits(-0.75)),
 	`string [0 0 ""]`,
 	`string [0 5 "short"]`,
-	`string [0 truncated -1 "a string of more than thirty-two"]`,
+	`string [0 truncated 32 "a string of more than thirty-two"]`,
 	`string [0 unreadable 0 ""]`,
 	`string [0 unreadable 0 ""]`,
 	`string [0 unreadable 0 ""]`,
@@ -227,7 +231,7 @@ var allValues = []string{
 	`string [0 13 "of the caller"]`,
 	`lengthy [0 100 "` + strings.Repeat("x", 100) + `"]`,
 	`lengthy [0 4 "tiny"]`,
-	`lengthy [0 truncated -1 4080 bytes]`,
+	`lengthy [0 truncated 4080 4080 bytes]`,
 	`lengthy [0 unreadable 41 "this one has forty bytes and ends at edge"]`,
 	`object 4294967287 1 2 9 [4 12 "on the stack"]`,
 	`object 9 7 200 0 [3 none 1 ""] [4 6 "second"]`,
@@ -269,7 +273,7 @@ func TestValues(t *testing.T) {
 					t.Errorf("the trace describes %+v, %+v", r.Values, r.Unread)
 				}
 				for _, v := range r.Values {
-					if len(v.Entry) != 1 || !strings.HasPrefix(string(v.Entry[0]), `{"of":"`) {
+					if len(v.Entry) != 1 || valuesOf[v.Entry[0].Expression].entry == nil {
 						t.Errorf("got %+v", v)
 					}
 				}

@@ -14,6 +14,7 @@ import (
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/convert"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report/label"
 )
 
@@ -174,6 +175,7 @@ func (c *conversion) options(s *session.Session) (convert.Options, error) {
 	opts := convert.Options{
 		Header: s.Header(), Names: s.Names, Files: s.Trace.Files(), Threads: c.perThread, Inlines: c.inlines, Absolute: c.absolute,
 		ThreadName: s.Trace.ThreadName, ProcessName: s.Trace.ProcessName,
+		Values: calls.NewValueNames(s.Trace),
 	}
 	opts.Header.CycleFrequency = s.Clock.Frequency
 	for i := range opts.Files {

@@ -78,6 +78,7 @@ that have the recorder in them.`,
 	w.AddWindow(f)
 	cli.AddBudget(f, &w.Budget, "limit the overhead to about `PERCENT` of the process's CPU time: record all calls of --root and the most informative others")
 	w.Selection.AddFlags(f)
+	w.AddValues(f)
 	w.AddLibcalls(f)
 	launch.AddCompiler(f, &w.Compiler)
 	f.BoolVarP(&w.Quiet, "quiet", "q", false, "print only errors")

@@ -257,6 +257,13 @@ func (a *annotator) function(id reader.FuncID) string {
 }
 
 func payloadText(data []byte) string {
+	if v, ok := reader.ParseValue(data); ok {
+		side := "argument"
+		if v.Exit {
+			side = "result"
+		}
+		return fmt.Sprintf("value of %s %d%s, %s", side, v.Index, v.Recorded.Words(), bytesText(v.Data))
+	}
 	if kind, body, ok := reader.SplitMetadata(data); ok {
 		return fmt.Sprintf("metadata %v, %s", kind, bytesText(body))
 	}

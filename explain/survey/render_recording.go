@@ -447,6 +447,34 @@ func (o *rendering) leftOff() []Finding {
 	return all
 }
 
+// unread says which arguments and results were asked for and are not recorded, and why.
+func (o *rendering) unread() []Finding {
+	const most = 10 // named
+	var lines []string
+	n := 0
+	for file := range o.Trace.Files() {
+		r := o.Trace.Recording(file)
+		if r == nil {
+			continue
+		}
+		for _, u := range r.Unread {
+			if n++; len(lines) < most {
+				lines = append(lines, fmt.Sprintf("%s: %s: %s", u.Function, u.Expression, u.Why))
+			}
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	if n > most {
+		lines = append(lines, label.Grouped(uint64(n-most))+" more")
+	}
+	return []Finding{{
+		Name: "values-not-recorded",
+		Text: fmt.Sprintf("%s not recorded: %s.", label.Count(uint64(n), "argument or result is", "arguments or results are"), strings.Join(lines, "; ")),
+	}}
+}
+
 // missing says which objects have no names, or perhaps wrong ones, and why.
 func (o *rendering) missing() []Finding {
 	var all []Finding

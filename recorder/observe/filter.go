@@ -2,6 +2,7 @@ package observe
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder/args"
 	"github.com/xray-tools/xray/recorder/build"
 	"github.com/xray-tools/xray/symbolize"
 )
@@ -20,14 +22,18 @@ type Filter struct {
 	Exclude *regexp.Regexp // except those that match; nil means none
 	// Except has functions that are excluded besides, by the path of their object and number in it.
 	Except map[string]map[reader.FuncID]bool
+	// Args and Results ask for values of functions that are recorded: [args.Parse].
+	Args, Results []*args.Spec
 	// Chosen are objects whose functions all pass Func: those of [build.Library.PreloadCalls].
 	Chosen []string
 	// Names says where to find names that the objects lack.
 	Names symbolize.Options
 }
 
-// All reports whether the filter selects every function.
-func (f *Filter) All() bool { return f.Func == nil && f.Exclude == nil && len(f.Except) == 0 }
+// All reports whether the filter selects every function, and no values.
+func (f *Filter) All() bool {
+	return f.Func == nil && f.Exclude == nil && len(f.Except) == 0 && !f.wantsValues()
+}
 
 func (f *Filter) keeps(name string, chosen bool) bool {
 	return (chosen || f.Func == nil || symbolize.Matches(f.Func, name)) && (f.Exclude == nil || !symbolize.Matches(f.Exclude, name))
@@ -35,7 +41,7 @@ func (f *Filter) keeps(name string, chosen bool) bool {
 
 // Write writes which functions of the objects to record, in the format that the runtime reads. For each
 // object with sleds, that is a line "object PATH", followed by lines with function numbers or ranges
-// such as "5-9". Numbers count from 1 within the object. Write returns the number of selected functions,
+// such as "5-9", and by lines of values. Numbers count from 1 within the object. Write returns the number of selected functions,
 // without those of Chosen.
 //
 // In objects that are not listed, all functions are off if the filter has Func, and on if it only has
@@ -55,7 +61,7 @@ func (f *Filter) Write(w io.Writer, objects []string) (kept int, err error) {
 			return kept, fmt.Errorf("%q: a filter cannot name a path of several lines", path)
 		}
 		done[path] = true
-		ids, err := f.choose(path, f.Except[given])
+		ids, values, err := f.choose(path, f.Except[given])
 		if err != nil {
 			return kept, err
 		}
@@ -64,6 +70,7 @@ func (f *Filter) Write(w io.Writer, objects []string) (kept int, err error) {
 		}
 		fmt.Fprintf(b, "object %s\n", path)
 		writeRanges(b, ids)
+		_, _ = b.Write(values) // Flush returns the error
 	}
 	return kept, b.Flush()
 }
@@ -79,14 +86,18 @@ func RealPath(path string) string {
 	return path
 }
 
-// choose returns the functions of an object that the filter selects, in ascending order.
-func (f *Filter) choose(path string, except map[reader.FuncID]bool) ([]reader.FuncID, error) {
+// choose returns the functions of an object that the filter selects, in ascending order, and the lines of
+// their values.
+func (f *Filter) choose(path string, except map[reader.FuncID]bool) ([]reader.FuncID, []byte, error) {
 	table, err := symbolize.Load(path, f.Names)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer table.Close()
-	return f.keep(table, slices.Contains(f.Chosen, path), except), nil
+	ids := f.keep(table, slices.Contains(f.Chosen, path), except)
+	var values bytes.Buffer
+	err = f.writeValues(&values, table, ids)
+	return ids, values.Bytes(), err
 }
 
 // keep returns the functions of a table that the filter selects, in ascending order. chosen means that

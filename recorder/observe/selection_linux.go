@@ -37,10 +37,14 @@ const (
 
 // selection is which functions of an object to record.
 type selection struct {
-	once sync.Once
-	ids  []reader.FuncID
-	err  error
+	once   sync.Once
+	ids    []reader.FuncID
+	values []byte // lines of the filter
+	err    error
 }
+
+// size is how much of mostSelected a selection takes.
+func (s *selection) size() int { return len(s.ids) + len(s.values)/4 }
 
 // answerSelect answers a question of a process. The answer has no file if xray cannot know, and then the
 // process warns.
@@ -73,7 +77,7 @@ func (ob *Observer) answerSelect(pid int, question []byte) ([]byte, error) {
 	}
 	s.mu.Unlock()
 	one.once.Do(func() {
-		one.ids, one.err = filter.chooseFor(pid, path, id)
+		one.ids, one.values, one.err = filter.chooseFor(pid, path, id)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.settle(key, path, one, slices.Contains(filter.Chosen, path))
@@ -84,17 +88,18 @@ func (ob *Observer) answerSelect(pid int, question []byte) ([]byte, error) {
 	var text bytes.Buffer
 	fmt.Fprintf(&text, "object %s\n", path)
 	writeRanges(&text, one.ids)
+	text.Write(one.values)
 	return text.Bytes(), nil
 }
 
 // settle keeps an answer, or forgets it if it is an error, which says nothing about the files of other
 // processes, or beyond the limits. ofC means that the object is for calls of the C library.
 func (s *selections) settle(key, path string, one *selection, ofC bool) {
-	if s.known[key] == one && (one.err != nil || s.selected+len(one.ids) > mostSelected) {
+	if s.known[key] == one && (one.err != nil || s.selected+one.size() > mostSelected) {
 		delete(s.known, key)
 	}
 	if s.known[key] == one {
-		s.selected += len(one.ids)
+		s.selected += one.size()
 	}
 	if one.err == nil && !ofC {
 		s.functions += len(one.ids)
@@ -132,8 +137,8 @@ func (ob *Observer) serveSelect(v *visitor, question []byte) {
 }
 
 // chooseFor returns the functions that the filter selects of an object of a process, which may see other
-// files than this one.
-func (f *Filter) chooseFor(pid int, path string, buildID []byte) ([]reader.FuncID, error) {
+// files than this one, and the lines of their values.
+func (f *Filter) chooseFor(pid int, path string, buildID []byte) ([]reader.FuncID, []byte, error) {
 	err := error(os.ErrNotExist)
 	for _, file := range filesOf(pid, path) {
 		table, failed := symbolize.Load(file, f.Names)
@@ -148,7 +153,9 @@ func (f *Filter) chooseFor(pid int, path string, buildID []byte) ([]reader.FuncI
 			continue
 		}
 		ids := f.keep(table, slices.Contains(f.Chosen, path), nil)
-		return ids, table.Close()
+		var values bytes.Buffer
+		err = f.writeValues(&values, table, ids)
+		return ids, values.Bytes(), errors.Join(err, table.Close())
 	}
-	return nil, fmt.Errorf("which functions of %s to record: %w", path, err)
+	return nil, nil, fmt.Errorf("which functions of %s to record: %w", path, err)
 }

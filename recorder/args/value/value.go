@@ -80,9 +80,10 @@ type Description struct {
 
 // Flags of a recorded value.
 const (
-	Truncated  = 1 // the bytes are only the first ones
-	Unreadable = 2 // its memory could not be read
-	None       = 4 // it does not exist: a null pointer is on the way to it, or an optional is empty
+	Truncated  = 1  // the bytes are only the first ones
+	Unreadable = 2  // its memory could not be read
+	None       = 4  // it does not exist: a null pointer is on the way to it, or an optional is empty
+	Forbidden  = 16 // it is unreadable because the process could not make the system call for it
 )
 
 // Recorded is a value in a trace.
@@ -90,6 +91,19 @@ type Recorded struct {
 	Flags  uint16
 	Length uint32 // of the full value in bytes, if the value is of kind [Bytes]
 	Data   []byte // little-endian; of a scalar, 8 bytes
+}
+
+// Words says what is special about the value, each word after a space.
+func (r *Recorded) Words() (words string) {
+	for _, f := range [...]struct {
+		flag uint16
+		word string
+	}{{Truncated, " truncated"}, {Unreadable, " unreadable"}, {None, " none"}, {Forbidden, " forbidden"}} {
+		if r.Flags&f.flag != 0 {
+			words += f.word
+		}
+	}
+	return words
 }
 
 // Of returns a recorded scalar.

@@ -19,6 +19,7 @@ import (
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/recorder/args"
 	"github.com/xray-tools/xray/recorder/build"
 	"github.com/xray-tools/xray/recorder/observe"
 )
@@ -36,7 +37,8 @@ type Plan struct {
 
 // Selection selects the functions to record.
 type Selection struct {
-	Func, Exclude string // regular expressions, or ""
+	Func, Exclude string   // regular expressions, or ""
+	Args, Results []string // values of functions: see package args
 	session.DebugFlags
 }
 
@@ -49,6 +51,7 @@ func (plan *Plan) AddFlags(f *pflag.FlagSet) {
 	cli.AddSize(f, &plan.Limit, "limit", "stop writing after `SIZE` (for example 500M or 2G)")
 	plan.AddWindow(f)
 	plan.Selection.AddFlags(f)
+	plan.AddValues(f)
 }
 
 // AddPrune adds --prune.
@@ -82,6 +85,12 @@ func (s *Selection) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&s.Func, "func", "", "record only functions that match `REGEXP`")
 	f.StringVar(&s.Exclude, "exclude", "", "do not record functions that match `REGEXP`")
 	s.AddDirs(f)
+}
+
+// AddValues adds the flags that select arguments and results.
+func (s *Selection) AddValues(f *pflag.FlagSet) {
+	f.StringArrayVar(&s.Args, "args", nil, "record arguments of functions: `REGEXP[: EXPR, ...]`, as in 'handle: req->id, key.size()'; all parameters without EXPR")
+	f.StringArrayVar(&s.Results, "results", nil, "record results of functions: `REGEXP[: EXPR, ...]`, as in 'parse: result->size()'")
 }
 
 // Libcalls is the value of --libcalls, which selects sets of libc functions. "" selects none.
@@ -124,6 +133,8 @@ func (plan *Plan) Check() error {
 		return cli.Usagef("--depth cannot be used with %s, which records no individual calls", chosen[0])
 	case plan.Every > 0 && (plan.Depth > 0 || plan.profile):
 		return cli.Usagef("--window cannot be used with --depth or --profile: when a window begins, the recorder does not know which calls are open")
+	case plan.wantsValues() && plan.Sums():
+		return cli.Usagef("--args and --results cannot be used with %s, which records no individual calls", chosen[0])
 	case plan.noLibcalls && plan.Libcalls != "":
 		return cli.Usagef("--libcalls cannot be used with --no-libcalls")
 	}
@@ -141,7 +152,9 @@ func (plan *Plan) Check() error {
 func (plan *Plan) Sums() bool { return plan.count || plan.profile }
 
 // selects reports whether flags select functions.
-func (s *Selection) selects() bool { return s.Func != "" || s.Exclude != "" }
+func (s *Selection) selects() bool { return s.Func != "" || s.Exclude != "" || s.wantsValues() }
+
+func (s *Selection) wantsValues() bool { return len(s.Args)+len(s.Results) > 0 }
 
 // filter compiles the selection.
 func (s *Selection) filter(streams *cli.Streams) (*observe.Filter, error) {
@@ -150,8 +163,25 @@ func (s *Selection) filter(streams *cli.Streams) (*observe.Filter, error) {
 	if f.Func, err = session.Regexp("func", s.Func); err != nil {
 		return nil, err
 	}
-	f.Exclude, err = session.Regexp("exclude", s.Exclude)
+	if f.Exclude, err = session.Regexp("exclude", s.Exclude); err != nil {
+		return nil, err
+	}
+	if f.Args, err = parseValues("args", s.Args); err != nil {
+		return nil, err
+	}
+	f.Results, err = parseValues("results", s.Results)
 	return f, err
+}
+
+func parseValues(flag string, texts []string) (specs []*args.Spec, err error) {
+	for _, text := range texts {
+		spec, err := args.Parse(text)
+		if err != nil {
+			return nil, cli.Usagef("--%s: %w", flag, err)
+		}
+		specs = append(specs, spec)
+	}
+	return specs, nil
 }
 
 // LeastRing is the size of two chunks: the one being written and a complete one.

@@ -257,7 +257,7 @@ func (plan *Plan) warnOfSched(why string) {
 // warnOfHooks warns of flags that do not apply to functions without sleds.
 func (plan *Plan) warnOfHooks(program *build.Program) {
 	const functions = "%s: functions instrumented by GCC are %s"
-	if plan.selects() && plan.Depth == 0 {
+	if (plan.Func != "" || plan.Exclude != "") && plan.Depth == 0 {
 		plan.Say(functions, program.Path, "all recorded: --func and --exclude apply only to functions instrumented by clang")
 	}
 	if plan.Depth > 0 {

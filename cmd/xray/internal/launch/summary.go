@@ -19,6 +19,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/recorder/args/value"
 	"github.com/xray-tools/xray/recorder/build"
 	"github.com/xray-tools/xray/recorder/observe"
 	"github.com/xray-tools/xray/report/label"
@@ -34,6 +35,7 @@ type Recorded struct {
 	lost       map[string]uint64 // by cause
 	refusals   []reader.Refusal
 	leftOff    map[leftOff]uint32
+	unread     map[value.Refused]bool
 	mode       string
 	incomplete int // traces whose process wrote them itself, and was killed
 	waited     time.Duration
@@ -51,7 +53,7 @@ var ownTrace = reader.Options{MaxThreads: math.MaxInt32}
 
 // Read reads the traces of a recording.
 func Read(paths []string) (*Recorded, error) {
-	r := &Recorded{lost: make(map[string]uint64), leftOff: make(map[leftOff]uint32)}
+	r := &Recorded{lost: make(map[string]uint64), leftOff: make(map[leftOff]uint32), unread: make(map[value.Refused]bool)}
 	for _, path := range paths {
 		recording, err := recordingOf(path)
 		switch {
@@ -112,6 +114,9 @@ func (r *Recorded) add(path string, recording *reader.Recording) {
 		for _, l := range o.LeftOff {
 			r.leftOff[leftOff{o.Path, l.Why, l.Counted}] = l.Count
 		}
+	}
+	for _, u := range recording.Unread {
+		r.unread[u] = true
 	}
 	r.functions += uint64(len(recording.Addresses))
 	r.calls += survey.Summed(recording)
@@ -318,6 +323,16 @@ func (r *Recorded) warnings() []string {
 		}
 		parts = append(parts, fmt.Sprintf("%s: %s of %s (%s), which xray info names",
 			lack, label.Count(uint64(r.leftOff[l]), "function", "functions"), texttab.Printable(l.path), texttab.Printable(l.why)))
+	}
+	if len(r.unread) > 0 {
+		u := slices.MinFunc(slices.Collect(maps.Keys(r.unread)), func(a, b value.Refused) int {
+			return cmp.Or(cmp.Compare(a.Function, b.Function), cmp.Compare(a.Expression, b.Expression), cmp.Compare(a.Why, b.Why))
+		})
+		text := fmt.Sprintf("not recorded: %s of %s (%s)", texttab.Printable(u.Expression), texttab.Printable(u.Function), texttab.Printable(u.Why))
+		if n := len(r.unread) - 1; n > 0 {
+			text += fmt.Sprintf(", and %s, which xray info names", label.Count(uint64(n), "other value", "other values"))
+		}
+		parts = append(parts, text)
 	}
 	if r.incomplete > 0 {
 		parts = append(parts, "a process that writes its own trace was killed, executes another program or is still running, so the last records of each thread are missing")

@@ -1,0 +1,123 @@
+package observe
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder/args"
+	"github.com/xray-tools/xray/recorder/args/value"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// mostRefused limits how many refusals of an object are written into its filter.
+const mostRefused = 1 << 12
+
+// values compiles what Args and Results ask for.
+type values struct {
+	filter  *Filter
+	out     io.Writer
+	refused []value.Refused
+}
+
+// wantsValues reports whether arguments or results are asked for.
+func (f *Filter) wantsValues() bool { return len(f.Args)+len(f.Results) > 0 }
+
+// writeValues writes the values of functions of an object, in the format that the runtime reads, and what
+// cannot be read.
+func (f *Filter) writeValues(w io.Writer, table *symbolize.Table, ids []reader.FuncID) error {
+	if !f.wantsValues() {
+		return nil
+	}
+	v := values{filter: f, out: w}
+	chosen := make(map[reader.FuncID]bool, len(ids))
+	for _, id := range ids {
+		chosen[id] = true
+	}
+	for _, fn := range table.Map().Functions {
+		if chosen[fn.ID] {
+			v.function(table, fn.ID)
+		}
+	}
+	for _, r := range v.refused[:min(len(v.refused), mostRefused)] {
+		line, err := json.Marshal(r)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "unread %s\n", line)
+	}
+	return nil
+}
+
+// function writes the values of a function, if there are any.
+func (v *values) function(table *symbolize.Table, id reader.FuncID) {
+	name := symbolize.Label(table, id)
+	matching := func(specs []*args.Spec) []*args.Spec {
+		return slices.DeleteFunc(slices.Clone(specs), func(s *args.Spec) bool { return !symbolize.Matches(s.Function, name) })
+	}
+	entry, exit := matching(v.filter.Args), matching(v.filter.Results)
+	if len(entry)+len(exit) == 0 {
+		return
+	}
+	symbol, _ := table.Func(id)
+	fn, err := args.NewFunction(table.Binary(), symbol.Address, symbol.Linkage)
+	if err != nil {
+		v.refuse(name, args.Refused{Expression: expressions(append(entry, exit...)), Why: err.Error()})
+		return
+	}
+	programs := args.FunctionPrograms{ID: uint32(id)}
+	var described struct {
+		Entry []value.Description `json:"entry,omitempty"`
+		Exit  []value.Description `json:"exit,omitempty"`
+	}
+	programs.Entry, described.Entry = v.compile(name, entry, fn.Entry)
+	programs.Exit, described.Exit = v.compile(name, exit, fn.Exit)
+	if len(programs.Entry)+len(programs.Exit) == 0 {
+		return
+	}
+	text, err := json.Marshal(described)
+	if err != nil {
+		return // only an invalid type can fail
+	}
+	fmt.Fprintf(v.out, "values %s %s\n", hex.EncodeToString(programs.Append(nil)), text[1:len(text)-1])
+}
+
+// compile compiles the expressions of a side of a function.
+func (v *values) compile(name string, specs []*args.Spec, side func([]*args.Expression) ([]args.Value, []args.Refused)) (programs []args.Program, described []value.Description) {
+	for _, s := range specs {
+		list, refused := side(s.Expressions)
+		for _, r := range refused {
+			v.refuse(name, r)
+		}
+		for _, one := range list {
+			if len(programs) == args.MaxValues {
+				v.refuse(name, args.Refused{Expression: one.Description.Expression, Why: fmt.Sprintf("a function has at most %d values", args.MaxValues)})
+				continue
+			}
+			programs, described = append(programs, one.Program), append(described, one.Description)
+		}
+	}
+	return programs, described
+}
+
+func (v *values) refuse(name string, r args.Refused) {
+	v.refused = append(v.refused, value.Refused{Function: name, Expression: r.Expression, Why: r.Why})
+}
+
+// expressions returns the expressions of specs as text.
+func expressions(specs []*args.Spec) string {
+	var b bytes.Buffer
+	for _, s := range specs {
+		for _, e := range s.Expressions {
+			if b.Len() > 0 {
+				b.WriteString(", ")
+			}
+			b.WriteString(e.Text)
+		}
+	}
+	return b.String()
+}
