@@ -154,6 +154,30 @@ func (b *Block) Times() (least, most uint64) {
 	return least, most
 }
 
+// First returns the first event, of at least one.
+func (p *Packed) First() Event {
+	w := binary.LittleEndian.Uint64(p.Records)
+	if p.Basic {
+		return Event{
+			TSC: binary.LittleEndian.Uint64(p.Records[8:]), Func: FuncID(w >> 32),
+			CPU: uint16(w >> 16 & 0xff), Kind: Kind(w >> 24 & 0xff),
+		}
+	}
+	return Event{
+		TSC: p.TSC + w>>32, Func: FuncID(uint32(w) >> 4), CPU: p.CPU, Kind: Kind(w >> 1 & 7),
+	}
+}
+
+// DropFirst removes the first event, which is at tsc.
+func (p *Packed) DropFirst(tsc uint64) {
+	p.TSC = tsc
+	if p.Basic {
+		p.Records = p.Records[basicRecordSize:]
+	} else {
+		p.Records = p.Records[8:]
+	}
+}
+
 // Len is the number of events.
 func (p *Packed) Len() int {
 	if p.Basic {

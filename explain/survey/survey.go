@@ -7,6 +7,7 @@ package survey
 
 import (
 	"cmp"
+	"encoding/binary"
 	"maps"
 	"math"
 	"slices"
@@ -111,10 +112,19 @@ func (s *surveyor) newShard() *shard {
 
 // Each implements calls.Source.
 func (s *surveyor) Each(n int, fn func(int, *reader.Block) error) error {
-	return s.trace.Each(n, func(i int, b *reader.Block) error {
+	return s.trace.Each(n, s.watch(fn))
+}
+
+// EachPacked is Each with packed records, which package calls prefers.
+func (s *surveyor) EachPacked(n int, fn func(int, *reader.Block) error) error {
+	return s.trace.EachPacked(n, s.watch(fn))
+}
+
+func (s *surveyor) watch(fn func(int, *reader.Block) error) func(int, *reader.Block) error {
+	return func(i int, b *reader.Block) error {
 		s.shards[i].block(b)
 		return fn(i, b)
-	})
+	}
 }
 
 func (s *surveyor) sawUnmatched(u *calls.Unmatched) error {
@@ -135,31 +145,70 @@ func (sh *shard) thread(index int, t reader.Thread) *Thread {
 }
 
 func (sh *shard) block(b *reader.Block) {
+	if b.Ended { // it has no records
+		return
+	}
 	t := sh.thread(b.Index, b.Thread)
 	t.yaml = b.Offset < 0
 	sh.countMarks(b)
 	for i := range b.Events {
-		e := &b.Events[i]
-		if _, edge := b.Edge(i); edge {
-			continue // it is no record
+		if _, edge := b.Edge(i); !edge { // an edge is no record
+			sh.record(t, &b.Events[i])
 		}
-		t.Events++
-		sh.kinds[e.Kind]++
-		sh.maxCPU = max(sh.maxCPU, e.CPU)
-		t.First, t.Last = min(t.First, e.TSC), max(t.Last, e.TSC)
-		switch {
-		case e.Kind.IsEnter():
-			t.Entries++
-		case e.Kind.IsExit():
-			t.Exits++
-		default:
-			continue // the function of an event belongs to another record
+	}
+	if p := &b.Packed; p.Basic {
+		for p := *p; p.Len() > 0; {
+			e := p.First()
+			p.DropFirst(e.TSC)
+			sh.record(t, &e)
 		}
-		if id := uint32(e.Func); id < denseFuncs {
-			sh.dense[id/64] |= 1 << (id % 64)
+	} else if p.Len() > 0 {
+		sh.fdr(t, p)
+	}
+}
+
+// fdr is record for many records, of which there are some.
+func (sh *shard) fdr(t *Thread, p *reader.Packed) {
+	t.Events += uint64(p.Len())
+	sh.maxCPU = max(sh.maxCPU, p.CPU)
+	t.First, t.Last = min(t.First, p.First().TSC), max(t.Last, p.Last)
+	var kinds [8]uint64
+	for i := 0; i <= len(p.Records)-8; i += 8 {
+		w := binary.LittleEndian.Uint32(p.Records[i:])
+		kinds[w>>1&7]++
+		if id := w >> 4; id >= denseFuncs {
+			sh.sparse[reader.FuncID(id)] = true
+		} else if word := &sh.dense[id/64]; *word>>(id%64)&1 == 0 {
+			*word |= 1 << (id % 64)
+		}
+	}
+	for kind, n := range kinds[:reader.TailExit+1] {
+		sh.kinds[kind] += n
+		if reader.Kind(kind).IsEnter() {
+			t.Entries += n
 		} else {
-			sh.sparse[e.Func] = true
+			t.Exits += n
 		}
+	}
+}
+
+func (sh *shard) record(t *Thread, e *reader.Event) {
+	t.Events++
+	sh.kinds[e.Kind]++
+	sh.maxCPU = max(sh.maxCPU, e.CPU)
+	t.First, t.Last = min(t.First, e.TSC), max(t.Last, e.TSC)
+	switch {
+	case e.Kind.IsEnter():
+		t.Entries++
+	case e.Kind.IsExit():
+		t.Exits++
+	default:
+		return // the function of an event belongs to another record
+	}
+	if id := uint32(e.Func); id < denseFuncs {
+		sh.dense[id/64] |= 1 << (id % 64)
+	} else {
+		sh.sparse[e.Func] = true
 	}
 }
 

@@ -1,7 +1,6 @@
 package calls
 
 import (
-	"encoding/binary"
 	"slices"
 
 	"github.com/xray-tools/xray/reader"
@@ -250,12 +249,12 @@ func (s *shard) begin(th *thread, events int, tsc uint64) {
 // packed matches packed records.
 func (s *shard) packed(th *thread, p *reader.Packed) error {
 	r := run{Packed: *p}
-	s.begin(th, p.Len(), r.event().TSC)
+	s.begin(th, p.Len(), r.First().TSC)
 	hidden, offset := r.hide(th), th.offset
 	for len(r.Records)+hidden > 0 {
 		if len(r.Records) == 0 {
 			r.Records, hidden, offset = r.Records[:hidden], 0, never
-			e := r.event()
+			e := r.First()
 			if err := s.reach(th, &e, &sideTables{}, 0, r.Len()); err != nil || th.span.phase == after {
 				return err
 			}
@@ -265,11 +264,11 @@ func (s *shard) packed(th *thread, p *reader.Packed) error {
 				return err
 			}
 		} else {
-			e := r.event()
+			e := r.First()
 			if err := s.event(th, &e, &sideTables{}, 0); err != nil {
 				return err
 			}
-			r.next(e.TSC)
+			r.DropFirst(e.TSC)
 		}
 		if offset != th.offset { // the clock has stepped back, or the thread has reached an edge
 			r.Records = r.Records[:len(r.Records)+hidden]
@@ -284,30 +283,6 @@ func (s *shard) packed(th *thread, p *reader.Packed) error {
 
 // run is the rest of a sequence of packed records.
 type run struct{ reader.Packed }
-
-// event is the first record.
-func (r *run) event() reader.Event {
-	w := binary.LittleEndian.Uint64(r.Records)
-	if r.Basic {
-		return reader.Event{
-			TSC: binary.LittleEndian.Uint64(r.Records[8:]), Func: reader.FuncID(w >> 32),
-			CPU: uint16(w >> 16 & 0xff), Kind: reader.Kind(w >> 24 & 0xff),
-		}
-	}
-	return reader.Event{
-		TSC: r.TSC + w>>32, Func: reader.FuncID(uint32(w) >> 4), CPU: r.CPU, Kind: reader.Kind(w >> 1 & 7),
-	}
-}
-
-// next removes the first record, which is at tsc.
-func (r *run) next(tsc uint64) {
-	r.TSC = tsc
-	if r.Basic {
-		r.Records = r.Records[32:]
-	} else {
-		r.Records = r.Records[8:]
-	}
-}
 
 // event handles event i of a block in the general way. It may change e.
 func (s *shard) event(th *thread, e *reader.Event, side *sideTables, i int) error {
