@@ -310,7 +310,7 @@ func (w *explaining) options(s *session.Session) (why.Options, error) {
 	opts := why.Options{
 		Seed: w.seed, Clock: s.Clock, From: s.Scope.From, To: s.Scope.To,
 		PathDepth: w.depth, MaxPaths: s.MaxPaths, MinShare: w.minShare, RootLabel: w.root, RootDepth: w.rootDepth,
-		Processes: processes(s),
+		Processes: processes(s), Values: s.Expressions(),
 	}
 	opts.Windows = func(file int) []reader.RecordedWindow {
 		if r := s.Trace.Recording(file); r != nil {

@@ -20,9 +20,13 @@ type plan struct {
 	depth    int                    // of paths; 0 for no limit
 	charged  map[reader.FuncID]bool // functions whose calls without callees count as their callers' time
 	args     func(reader.FuncID) bool
-	span     span
-	lost     lossPoints
-	origins  []Origin // nil unless the files are of several machines
+	values   *calls.Expressions // nil if the trace has no values
+	// The trace's time is divided into stretches of a width, from the first event on.
+	first, width uint64
+	stretches    int
+	span         span
+	lost         lossPoints
+	origins      []Origin // nil unless the files are of several machines
 	// processes is Options.Processes, or nil if no process has several files.
 	processes []int
 	slow      uint64 // minimum duration of slow calls
@@ -98,6 +102,7 @@ type rootCall struct {
 	late        bool // slow even without foreign time
 	visits      []visit
 	args        []argument
+	picks       []pick
 }
 
 // own returns the duration without foreign time.
@@ -105,7 +110,7 @@ func (v *rootCall) own() uint64 { return v.duration - v.foreign }
 
 func (v *rootCall) clone() rootCall {
 	c := *v
-	c.visits, c.args = slices.Clone(v.visits), slices.Clone(v.args)
+	c.visits, c.args, c.picks = slices.Clone(v.visits), slices.Clone(v.args), slices.Clone(v.picks)
 	return c
 }
 
@@ -146,15 +151,21 @@ type cohorts struct {
 	slowTicks uint64
 	slow      []rootCall
 	middle    rootCall // the usual invocation nearest to the median
-	kept      int64    // visits of slow
-	under     int64    // capacity of threads for visits and siblings
+	valued    *valued  // nil without plan.values
+	scratch   []calls.Recorded
+	kept      int64 // visits of slow
+	under     int64 // capacity of threads for visits and siblings
 }
 
 // Held implements [calls.Holder].
 func (c *cohorts) Held() int64 {
 	const perThread = 256
 	visits := c.kept + c.under
-	return int64(unsafe.Sizeof(visit{}))*visits + perThread*int64(len(c.threads))
+	values := int64(0)
+	if c.valued != nil {
+		values = c.valued.held
+	}
+	return values + int64(unsafe.Sizeof(visit{}))*visits + perThread*int64(len(c.threads))
 }
 
 // opened is what a thread has done since its latest invocation ended.
@@ -170,6 +181,7 @@ type opened struct {
 // once has the properties of an invocation that do not belong to a path.
 type once struct {
 	args  []argument
+	picks []pick
 	queue span
 }
 
@@ -181,6 +193,7 @@ func (o *once) plus(p *once) {
 	for _, a := range p.args {
 		o.args = addArgument(o.args, a)
 	}
+	o.picks = longer(o.picks, p.picks...)
 }
 
 func (v *visit) plus(o *visit) {
@@ -202,9 +215,10 @@ func (t *opened) gather(depth uint32) {
 	if t.nest == nil {
 		return
 	}
-	*t.nest.Extra() = once{t.args, t.queue}
+	*t.nest.Extra() = once{t.args, t.picks, t.queue}
 	t.nest.Gather(depth)
-	t.args, t.queue = t.nest.Extra().args, t.nest.Extra().queue
+	x := t.nest.Extra()
+	t.args, t.picks, t.queue = x.args, x.picks, x.queue
 }
 
 // drop discards the data of invocations at a depth or deeper.
@@ -212,7 +226,7 @@ func (t *opened) drop(depth uint32) {
 	if t.nest != nil {
 		t.gather(depth)
 		t.nest.Reset()
-		t.args, t.queue = nil, span{}
+		t.args, t.picks, t.queue = nil, nil, span{}
 	}
 }
 
@@ -223,7 +237,7 @@ func (t *opened) skip(call *calls.Call, outside bool) {
 	}
 	if outside {
 		t.nest.Clear()
-		t.args, t.queue = nil, span{}
+		t.args, t.picks, t.queue = nil, nil, span{}
 	} else {
 		t.drop(call.Depth + 1)
 	}
@@ -246,7 +260,7 @@ type siblings struct {
 const maxHoleDepth = 1024
 
 func newCohorts(p *plan) *cohorts {
-	c := &cohorts{plan: p, places: newPlaces(p)}
+	c := &cohorts{plan: p, places: newPlaces(p), valued: newValued(p)}
 	c.usual.args = make([]uint32, counted)
 	return c
 }
@@ -276,6 +290,9 @@ func (c *cohorts) Calls(b *calls.Batch) error {
 		}
 		own = own[:len(own)-len(args)]
 		if p := c.places.list[call.Path]; p.kind == top || p.kind == below || p.kind == deep {
+			if c.valued != nil && c.plan.values.Describe(call.Func) && (c.plan.args == nil || c.plan.args(call.Func)) {
+				c.pick(t, b, i, p.kind)
+			}
 			c.add(t, call, p, own, &w)
 		} else {
 			if c.plan.offCPU {
@@ -379,7 +396,7 @@ func (c *cohorts) add(t *opened, call *calls.Call, p place, args []calls.Arg, w 
 	}
 	if !isLock {
 		for _, a := range args {
-			if c.plan.args == nil || c.plan.args(call.Func) {
+			if (c.plan.args == nil || c.plan.args(call.Func)) && !c.plan.values.Describe(call.Func) {
 				t.argument(argument{fn: call.Func, value: a.Value})
 			}
 		}
@@ -486,7 +503,7 @@ func (c *cohorts) end(t *opened, call *calls.Call) {
 	for i := range t.visits {
 		c.slot[t.visits[i].node] = 0
 	}
-	t.visits, t.args, t.queue = t.visits[:0], t.args[:0], span{}
+	t.visits, t.args, t.picks, t.queue = t.visits[:0], t.args[:0], t.picks[:0], span{}
 }
 
 // sort puts the invocation that has ended into its cohort.
@@ -502,8 +519,12 @@ func (c *cohorts) sort(t *opened) {
 		if v.hash() <= c.plan.keep {
 			c.slow = append(c.slow, v.clone())
 			c.kept += int64(len(v.visits))
+			for i := range v.picks {
+				c.valued.held += v.picks[i].size()
+			}
 		}
 	case own >= c.plan.low && own <= c.plan.high:
+		c.control(v)
 		o := &c.usual
 		o.count++
 		o.ticks += v.duration
@@ -584,6 +605,7 @@ func (c *cohorts) Merge(other *cohorts) {
 	for i, n := range p.args {
 		o.args[i] += n
 	}
+	c.valued.merge(other.valued)
 	c.slowCount += other.slowCount
 	c.slowTicks += other.slowTicks
 	for i, t := range other.threads {

@@ -278,7 +278,7 @@ func (h *head) sentence(causes []*Cause) string {
 		}
 		return text + in + ", and other calls wait for " + h.where(x)
 	}
-	return text + in
+	return text + in + h.when(c)
 }
 
 func blank(s string) string {
@@ -361,6 +361,9 @@ func (h *head) parts(causes []*Cause) {
 		h.row(c.Share, "%s", text)
 	}
 	for _, c := range causes {
+		if c.Reason != nil {
+			h.add("when", "%s", h.reason(c))
+		}
 		var common []string
 		for i := range c.Associations {
 			if a := &c.Associations[i]; a.Kind != "period" && a.Kind != "bursts" {

@@ -206,6 +206,9 @@ func (t *phrases) details(c *Cause) string {
 	if text := t.between(c); text != "" {
 		list = append(list, text)
 	}
+	if c.Reason != nil {
+		list = append(list, t.reason(c))
+	}
 	if c.ByChance && !c.blocks {
 		list = append(list, fmt.Sprintf("Chance is an unlikely explanation (%s).", probability(c.Chance)))
 	}

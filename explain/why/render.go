@@ -218,6 +218,7 @@ func (p *phrases) causeColumns() []report.Column[cause] {
 		report.Rows("paths", func(c *cause) *report.TableNode { return p.paths(c.Cause, false) }, nil),
 		report.Rows("waits_on", func(c *cause) *report.TableNode { return p.holders("waits_on", c.Holder) }, nil),
 		report.Rows("associations", associations, nil),
+		report.Rows("called_with", p.reasons, nil),
 		report.Rows("along_with", func(c *cause) *report.TableNode {
 			return report.Table("along_with", c.Along,
 				report.String("kind", func(a *Companion) string { return a.Kind.String() }),

@@ -84,6 +84,7 @@ type Cause struct {
 	omitted      int // paths beyond Paths
 	calls        callSpans
 	Associations []Association
+	Reason       *Reason // what the calls were called with; nil if that distinguishes them not
 	Along        []Companion
 	Exemplars    []Exemplar
 }
@@ -444,6 +445,7 @@ func (e *explainer) cause(l *lead, c *cohorts, ev *evidence, f *found) Cause {
 	if l.kind == NewPath {
 		k.Most = ev.mostOf(l)
 	}
+	k.Reason = ev.reason(l, c, k.Kind)
 	for _, a := range l.along {
 		k.Along = append(k.Along, Companion{a.kind, a.fn})
 	}

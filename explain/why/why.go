@@ -52,6 +52,8 @@ type Options struct {
 	// Argument selects functions whose logged arguments are compared: slow calls may have
 	// them in common. It is called concurrently. nil selects all.
 	Argument func(reader.FuncID) bool
+	// Values are the recorded arguments and results, or nil. They are compared with the slow calls of causes.
+	Values *calls.Expressions
 	// PathDepth limits how far below the root paths go. Deeper time belongs to the last
 	// function on the path. 0 means no limit.
 	PathDepth int
@@ -147,6 +149,7 @@ type explainer struct {
 	src        calls.Source // with the ends of calls where records are missing
 	prepared   bool         // the first pass has ended
 	start      uint64       // TSC of the trace's first event
+	last       uint64       // of the last one
 	threads    int
 	lossPoints lossPoints
 	candidates []Candidate
@@ -198,7 +201,7 @@ func (e *explainer) microsecond() uint64 {
 // prepare finds the start of the trace and where records are missing, after the first pass over it.
 // It makes the source for calls, in which all calls end where records are missing.
 func (e *explainer) prepare(stats *calls.Stats) (err error) {
-	e.start, e.threads = stats.First, stats.Threads
+	e.start, e.last, e.threads = stats.First, stats.Last, stats.Threads
 	if !e.opts.Calls.Filter.All() {
 		if e.start, err = firstTSC(e.plain); err != nil {
 			return err
@@ -276,6 +279,7 @@ func (e *explainer) plan(d *durations) *plan {
 		root: o.Root, locks: d.locks(), depth: o.PathDepth, charged: d.charged(d.pruned(e)), args: o.Argument,
 		span: e.span(), lost: e.lossPoints, origins: o.Origins, processes: o.processes(), keep: math.MaxUint64, offCPU: e.facts(), nested: e.nested(),
 	}
+	p.values = o.Values
 	if len(d.roots) == 1 {
 		for fn := range d.roots {
 			p.rootFunc = fn
@@ -304,6 +308,7 @@ func (e *explainer) plan(d *durations) *plan {
 	if p.offCPU {
 		p.ownSlow, ownSlow = o.Slow.limit(own, p.high)
 	}
+	p.divide(e.start, e.last)
 	if slow += ownSlow; slow > maxSlow {
 		p.keep = uint64(float64(maxSlow) / float64(slow) * math.MaxUint64)
 	}

@@ -230,15 +230,19 @@ func (d *Description) number(b []byte) (v number, ok bool) {
 	if len(b) != 8 {
 		return v, false
 	}
-	v.low = binary.LittleEndian.Uint64(b)
+	return d.sized(binary.LittleEndian.Uint64(b)), true
+}
+
+// sized returns a scalar without the bytes beyond the size of its type.
+func (d *Description) sized(scalar uint64) number {
 	if shift := 64 - 8*min(d.Size, 8); d.Size > 0 && shift > 0 {
-		if v.low <<= shift; d.signed() {
-			v.low = uint64(int64(v.low) >> shift)
+		if scalar <<= shift; d.signed() {
+			scalar = uint64(int64(scalar) >> shift)
 		} else {
-			v.low >>= shift
+			scalar >>= shift
 		}
 	}
-	return v, true
+	return number{low: scalar}
 }
 
 func (d *Description) signed() bool { return d.Format == Int || d.Signed }

@@ -84,3 +84,33 @@ func FuzzText(f *testing.F) {
 		}
 	})
 }
+
+func TestNumber(t *testing.T) {
+	for _, test := range []struct {
+		d    Description
+		r    Recorded
+		want float64
+		ok   bool
+	}{
+		{Description{Kind: Scalar, Format: Int, Size: 4}, Of(0xFFFF_FFF9), -7, true},
+		{Description{Kind: Scalar, Format: Uint, Size: 8}, Of(math.MaxUint64), 1 << 64, true},
+		{Description{Kind: Scalar, Format: Float, Size: 4}, Of(uint64(math.Float32bits(0.5))), 0.5, true},
+		{Description{Kind: Scalar, Format: Float, Size: 8}, Of(math.Float64bits(math.NaN())), 0, false},
+		{Description{Kind: Scalar, Format: Duration, Size: 8, Signed: true, Unit: "1000/1"}, Of(7), 7000, true},
+		{Description{Kind: Scalar, Format: Duration, Size: 8, Unit: "1/0"}, Of(7), 0, false},
+		{Description{Kind: Wide, Format: Uint, Size: 16}, wide(0, 1), 1 << 64, true},
+		{Description{Kind: Wide, Format: Uint, Size: 16}, Of(1), 0, false},
+		{Description{Kind: Scalar, Format: Int, Size: 4}, Recorded{Flags: None}, 0, false},
+		{Description{Kind: Bytes, Format: String}, Recorded{Data: []byte("12345678")}, 0, false},
+	} {
+		got, ok := test.d.Number(test.r)
+		if ok != test.ok || ok && got != test.want {
+			t.Errorf("%+v: got %g, %v", test, got, ok)
+		}
+		if test.d.Kind == Scalar && test.r.Data != nil {
+			if f, ok := test.d.NumberOf(binary.LittleEndian.Uint64(test.r.Data)); ok != test.ok || ok && f != got {
+				t.Errorf("%+v: as a scalar %g, %v", test, f, ok)
+			}
+		}
+	}
+}

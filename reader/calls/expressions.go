@@ -1,0 +1,243 @@
+package calls
+
+import (
+	"cmp"
+	"encoding/binary"
+	"encoding/json"
+	"slices"
+	"sort"
+
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder/args/value"
+)
+
+// Expression is something whose value was recorded at the entries or exits of a function.
+type Expression struct {
+	Func reader.FuncID
+	Exit bool // read when the function returns
+	// ID numbers the expressions of a trace from 0, in the order of Func, Exit and the text. An expression has
+	// the same ID in all files and at all times.
+	ID int
+	value.Description
+}
+
+// Recorded is the value of an expression for one call. It is valid as long as the batch.
+type Recorded struct {
+	*Expression
+	scalar   uint64
+	isScalar bool // it has no event
+	event    value.Recorded
+}
+
+// Expressions are those of a trace. nil has none. They do not change, so any goroutine may use them.
+type Expressions struct {
+	list []*Expression // by ID; the first one of each
+	have []bool        // by function, for speed, up to maxDense
+	sets map[valuesOf][]valueSet
+}
+
+type valuesOf struct {
+	file int32
+	fn   reader.FuncID
+}
+
+// valueSet is what is recorded of a function from a TSC on. Damaged descriptions are nil.
+type valueSet struct {
+	since       uint64
+	entry, exit []*Expression
+	scalars     []*Expression // of entry, in order
+}
+
+// maxDense limits the memory of Expressions.have.
+const maxDense = 1 << 16
+
+// ExpressionsOf returns the expressions of a trace, by the recordings of its files, which are nil for files of
+// other recorders. Without expressions, it returns nil.
+func ExpressionsOf(recordings ...*reader.Recording) *Expressions {
+	e := &Expressions{sets: make(map[valuesOf][]valueSet)}
+	var all []*Expression
+	for file, r := range recordings {
+		if r == nil {
+			continue
+		}
+		for i := range r.Values {
+			v := &r.Values[i]
+			set := valueSet{since: v.Since, entry: describe(v.ID, false, v.Entry), exit: describe(v.ID, true, v.Exit)}
+			if !slices.Contains(set.entry, nil) { // else nobody knows which argument is whose
+				for _, x := range set.entry {
+					if x.Kind == value.Scalar {
+						set.scalars = append(set.scalars, x)
+					}
+				}
+			}
+			for _, x := range slices.Concat(set.entry, set.exit) {
+				if x != nil {
+					all = append(all, x)
+				}
+			}
+			k := valuesOf{int32(file), v.ID}
+			e.sets[k] = append(e.sets[k], set)
+			if id := int(v.ID); id >= 0 && id < maxDense {
+				e.have = append(e.have, make([]bool, max(0, id+1-len(e.have)))...)
+				e.have[id] = true
+			}
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	for _, sets := range e.sets {
+		slices.SortStableFunc(sets, func(a, b valueSet) int { return cmp.Compare(a.since, b.since) })
+	}
+	slices.SortStableFunc(all, (*Expression).compare)
+	for i, x := range all {
+		if i == 0 || x.compare(all[i-1]) != 0 {
+			e.list = append(e.list, x)
+		}
+		x.ID = len(e.list) - 1
+	}
+	return e
+}
+
+func describe(fn reader.FuncID, exit bool, list []value.Description) []*Expression {
+	found := make([]*Expression, len(list))
+	for i := range list {
+		if list[i].Expression != "" {
+			found[i] = &Expression{Func: fn, Exit: exit, Description: list[i]}
+		}
+	}
+	return found
+}
+
+func (x *Expression) compare(y *Expression) int {
+	exit := func(x *Expression) int {
+		if x.Exit {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(cmp.Compare(x.Func, y.Func), cmp.Compare(exit(x), exit(y)), cmp.Compare(x.Expression, y.Expression))
+}
+
+// All returns the expressions by ID. Another file may describe one of them with another type.
+func (e *Expressions) All() []*Expression {
+	if e == nil {
+		return nil
+	}
+	return e.list
+}
+
+// Describe reports whether there are expressions of a function.
+func (e *Expressions) Describe(fn reader.FuncID) bool {
+	if e == nil {
+		return false
+	}
+	if id := uint32(fn); id < maxDense {
+		return int(id) < len(e.have) && e.have[id]
+	}
+	return slices.ContainsFunc(e.list, func(x *Expression) bool { return x.Func == fn })
+}
+
+// Of appends what was recorded of call i of a batch to list: values at its entry, then those at its exit, each
+// in the order in which they were asked for. It needs calls without Options.Alias.
+func (e *Expressions) Of(b *Batch, i int, list []Recorded) []Recorded {
+	c := &b.Calls[i]
+	if !e.Describe(c.Func) {
+		return list
+	}
+	sets := e.sets[valuesOf{b.Thread.File, c.Func}]
+	at := len(sets) - 1
+	for at >= 0 && sets[at].since > c.Start {
+		at--
+	}
+	if at < 0 {
+		return list
+	}
+	set, first := &sets[at], len(list)
+	args := b.ArgsOf(i)
+	for n, x := range set.scalars {
+		if n < len(args) {
+			list = append(list, Recorded{Expression: x, scalar: args[n].Value, isScalar: true})
+		}
+	}
+	from := sort.Search(len(b.Values), func(k int) bool { return b.Values[k].Call >= i })
+	for ; from < len(b.Values) && b.Values[from].Call == i; from++ {
+		v := &b.Values[from]
+		of := set.entry
+		if v.Exit {
+			of = set.exit
+		}
+		if int(v.Index) >= len(of) || of[v.Index] == nil {
+			continue
+		}
+		r := Recorded{Expression: of[v.Index], event: v.Value.Recorded}
+		// A scalar that is missing is an argument of 0, too.
+		if k := slices.IndexFunc(list[first:], func(o Recorded) bool { return o.Expression == r.Expression }); k >= 0 {
+			list[first+k] = r
+		} else {
+			list = append(list, r)
+		}
+	}
+	if len(set.exit) == 1 && set.exit[0] != nil && set.exit[0].Kind == value.Scalar {
+		if k := sort.Search(len(b.Results), func(k int) bool { return b.Results[k].Call >= i }); k < len(b.Results) && b.Results[k].Call == i {
+			list = append(list, Recorded{Expression: set.exit[0], scalar: b.Results[k].Value, isScalar: true})
+		}
+	}
+	return list
+}
+
+// recorded returns the value as package value takes it.
+func (r *Recorded) recorded(scalar *[8]byte) value.Recorded {
+	if r.isScalar {
+		binary.LittleEndian.PutUint64(scalar[:], r.scalar)
+		return value.Recorded{Data: scalar[:]}
+	}
+	return r.event
+}
+
+// Exists reports whether the value could be read. Otherwise it has only a text, which says why.
+func (r *Recorded) Exists() bool {
+	return r.isScalar || r.event.Flags&(value.Unreadable|value.None) == 0
+}
+
+// Text returns the value as one line of text.
+func (r *Recorded) Text() string {
+	var scalar [8]byte
+	return r.Description.Text(r.recorded(&scalar))
+}
+
+// JSON returns the value as JSON: null if it does not exist.
+func (r *Recorded) JSON() json.RawMessage {
+	var scalar [8]byte
+	return r.Description.JSON(r.recorded(&scalar))
+}
+
+// Number returns the value of a quantity, rounded to a double. It is false for what is no quantity, such as
+// strings, pointers and enumerators, and for values that do not exist. Durations are in nanoseconds.
+func (r *Recorded) Number() (float64, bool) {
+	if !r.IsNumber() {
+		return 0, false
+	}
+	if r.isScalar {
+		return r.NumberOf(r.scalar)
+	}
+	var scalar [8]byte
+	return r.Description.Number(r.recorded(&scalar))
+}
+
+// Length returns the length of a string in bytes. It is false for what is no string, and if it is unknown.
+func (r *Recorded) Length() (uint64, bool) {
+	n := r.event.Length
+	unknown := r.event.Flags&value.Truncated != 0 && int(n) <= len(r.event.Data)
+	return uint64(n), r.Kind == value.Bytes && r.Exists() && !unknown
+}
+
+// Keep returns a copy that stays valid. Of a string, it has at most that many bytes.
+func (r *Recorded) Keep(most int) Recorded {
+	k := *r
+	if len(k.event.Data) > most {
+		k.event.Data, k.event.Flags = k.event.Data[:most], k.event.Flags|value.Truncated
+	}
+	k.event.Data = slices.Clone(k.event.Data)
+	return k
+}
