@@ -41,6 +41,8 @@ type lead struct {
 	// blocked is the part of the lead's time in which the thread was blocked, in the calls
 	// that the lead dominates.
 	blocked float64
+	// faulted is the part of that time in waits with major page faults.
+	faulted float64
 }
 
 // evidence is how much time the slow calls lost, and where.
@@ -255,7 +257,7 @@ func (e *evidence) dominate() {
 		}
 	}
 	for _, l := range e.leads {
-		l.blocked = e.blockedIn(l)
+		l.blocked, l.faulted = e.blockedIn(l)
 	}
 }
 
@@ -442,12 +444,12 @@ func (e *evidence) callsOf(l *lead) int {
 func (e *evidence) exceeds(l *lead) bool { return e.lossOf(l) > clearly*e.spread }
 
 // blockedIn returns the part of a lead's time in which the thread was blocked, in the calls
-// that the lead dominates.
-func (e *evidence) blockedIn(l *lead) float64 {
+// that the lead dominates, and the part of that in waits with major page faults.
+func (e *evidence) blockedIn(l *lead) (part, faulty float64) {
 	if !e.offCPU {
-		return 0
+		return 0, 0
 	}
-	var blocked, all uint64
+	var blocked, faulted, all uint64
 	for _, i := range l.dominated {
 		for _, v := range e.slow[i].visits {
 			at := v.node
@@ -456,11 +458,12 @@ func (e *evidence) blockedIn(l *lead) float64 {
 			}
 			if slices.Contains(l.nodes, at) {
 				blocked += v.off.Blocked
+				faulted += v.faulted
 				all += v.self - foreign(v.off)
 			}
 		}
 	}
-	return float64(blocked) / float64(max(1, all))
+	return float64(blocked) / float64(max(1, all)), float64(min(faulted, blocked)) / float64(max(1, blocked))
 }
 
 // likely returns the share of a lead's functions in usual CPU time or in usual calls,

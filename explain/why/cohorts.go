@@ -70,6 +70,8 @@ type visit struct {
 	off   calls.Off // of self
 	hole  hole
 	block span // the longest time blocked at a stretch
+	// faulted is the part of off.Blocked in which the thread also had major page faults.
+	faulted uint64
 }
 
 // argument is a logged argument, or a custom event, whose value is a hash.
@@ -201,6 +203,7 @@ func (v *visit) plus(o *visit) {
 	v.calls += o.calls
 	v.self += o.self
 	v.off.Add(o.off)
+	v.faulted += o.faulted
 	if o.hole.ticks() > v.hole.ticks() {
 		v.hole = o.hole
 	}
@@ -415,6 +418,7 @@ func (c *cohorts) add(t *opened, call *calls.Call, p place, args []calls.Arg, w 
 		if ended = t.close(call, false); ended.block.ticks() > v.block.ticks() {
 			v.block = ended.block
 		}
+		v.faulted += ended.faulted
 	}
 	if h := t.hole(call, isLock, ended.off); h.ticks() > v.hole.ticks() {
 		v.hole = h

@@ -10,6 +10,8 @@ func foreign(o calls.Off) uint64 { return o.Queued + o.Recorder + o.Interrupted 
 type openOff struct {
 	off   uint64 // ticks since its last callee ended
 	block span   // the longest time blocked at a stretch
+	// faulted is the part of the blocked time with major page faults, since the call began.
+	faulted uint64
 }
 
 func (s span) ticks() uint64 { return s.to - s.from }
@@ -32,6 +34,9 @@ func (c *cohorts) gap(t *opened, g *calls.Gap) {
 		end := g.To - foreign(g.Off)
 		o.block = span{end - g.Blocked, end}
 	}
+	if g.MajorFaults > 0 {
+		o.faulted += g.Blocked
+	}
 }
 
 // close returns the off-CPU time of a call that ended. Time in the callees of a lock function
@@ -49,6 +54,7 @@ func (t *opened) close(call *calls.Call, insideLock bool) openOff {
 		if o.block.ticks() > outer.block.ticks() {
 			outer.block = o.block
 		}
+		outer.faulted += o.faulted
 	}
 	return o
 }

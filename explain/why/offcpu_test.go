@@ -320,3 +320,57 @@ func TestSmallCauseAmongPreempted(t *testing.T) {
 		t.Errorf("got %s", text)
 	}
 }
+
+// faults blocks the thread until a page is there.
+func (t *thread) faults(ticks uint64, major uint32) {
+	t.now += ticks
+	t.event(reader.Custom, 0)
+	t.events[len(t.events)-1].Side = true
+	sw := reader.Switch{OffNS: ticks, Voluntary: 1, MajorFaults: major, MinorFaults: 3}
+	t.payloads = append(t.payloads, reader.Payload{Event: len(t.events) - 1, Data: reader.AppendSwitch(nil, sw)})
+}
+
+// Page faults are the reason of blocked time if most of it has major faults: in usual paths and in new ones.
+func TestPageFaults(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		usually  bool // usual calls call the function, too
+		faulting int  // of 10 waits
+		want     string
+	}{
+		{"all", true, 10, "it is blocked by page faults in work()"},
+		{"most", true, 8, "it is blocked by page faults in work()"},
+		{"few", true, 2, "it is blocked longer in work()"},
+		{"new path", false, 10, "it takes the path work(), blocked by page faults for 9"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := newProgram(4)
+			p.requests(3000, func(t *thread, i int) {
+				t.call(row, 1000)
+				if !test.usually && !slowAt(i) {
+					return
+				}
+				t.call(work, 2000, func() {
+					if !slowAt(i) {
+						return
+					}
+					for n := range 10 {
+						major := uint32(0)
+						if n < test.faulting {
+							major = 1
+						}
+						t.faults(30_000+t.rng.Uint64N(3000), major)
+					}
+				})
+			})
+			r := explain(t, p, known())
+			c := only(t, r)
+			if want := float64(test.faulting) / 10; c.Func != work || math.Abs(c.Faulted-want) > 0.05 {
+				t.Errorf("got %+v", c)
+			}
+			if text := written(r, names, why.View{}, report.Text); !strings.Contains(strings.Join(strings.Fields(text), " "), test.want) {
+				t.Errorf("no %q in\n%s", test.want, text)
+			}
+		})
+	}
+}

@@ -179,7 +179,7 @@ func (t *phrases) phrase(c *Cause) string {
 			text += fmt.Sprintf(", most of it in %s", t.label(c.Most))
 		}
 		if c.Blocked >= 0.5 {
-			text += fmt.Sprintf(", blocked for %s of that time", percent(c.Blocked))
+			text += fmt.Sprintf(", blocked%s for %s of that time", c.byFaults(), percent(c.Blocked))
 		}
 		return text
 	case LockWait, Wait:
@@ -191,10 +191,21 @@ func (t *phrases) phrase(c *Cause) string {
 		}
 		return fmt.Sprintf("it waits in %s", name)
 	}
+	if c.Kind == Blocked && c.byFaults() != "" {
+		return fmt.Sprintf("it is blocked%s in %s", c.byFaults(), name)
+	}
 	if c.Kind == Blocked {
 		return fmt.Sprintf("it is blocked longer in %s", name)
 	}
 	return fmt.Sprintf("%s itself is slower", name)
+}
+
+// byFaults says that page faults block the thread, if most of the blocked time has some.
+func (c *Cause) byFaults() string {
+	if c.Faulted >= 0.5 {
+		return " by page faults"
+	}
+	return ""
 }
 
 // details describes a cause further, in sentences.

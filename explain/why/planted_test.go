@@ -39,6 +39,7 @@ var plantedPrograms = []struct {
 	{name: "two", slow: over5ms},
 	{name: "backend", slow: over5ms},
 	{name: "render", recorded: oursPruned},
+	{name: "coldpages", slow: why.Rule{Quantile: 0.95, Text: "p95"}},
 }
 
 var over5ms = why.Rule{Ticks: 5_000_000, Text: ">5ms"}
@@ -161,6 +162,8 @@ func matches(r *why.Report, c *why.Cause, names symbolize.Names, key, value stri
 		return associated(func(a *why.Association) bool {
 			return a.Kind == key && strconv.Itoa(int(a.Thread.Thread)) == value
 		})
+	case "faults":
+		return (c.Faulted >= 0.5) == (value == "yes")
 	case "start":
 		return associated(func(a *why.Association) bool { return a.Kind == key })
 	case "in-time":

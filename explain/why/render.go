@@ -204,6 +204,7 @@ func (p *phrases) causeColumns() []report.Column[cause] {
 		report.String("lock_name", func(c *cause) string { return p.lock(c.Cause) }).Missing(func(c *cause) bool { return c.Lock == 0 }).ForPrograms(),
 		report.Number("p", func(c *cause) float64 { return c.Chance }).Missing(func(c *cause) bool { return !c.ByChance }).ForPrograms(),
 		report.Share("blocked", func(c *cause) float64 { return c.Blocked }).When(p.Preempted != nil).ForPrograms(),
+		report.Share("faulted", func(c *cause) float64 { return c.Faulted }).When(p.Preempted != nil).ForPrograms(),
 		optional("most_in", func(c *cause) reader.FuncID { return c.Most }),
 		optional("after", func(c *cause) reader.FuncID { return c.Between[0] }),
 		optional("before", func(c *cause) reader.FuncID { return c.Between[1] }),

@@ -67,6 +67,7 @@ type Cause struct {
 	Share     float64          // of the excess
 	Low, High float64          // 95 % interval of Share
 	Blocked   float64          // share of its time in which the thread was blocked; 0 if the trace has no off-CPU times
+	Faulted   float64          // share of the blocked time in waits with major page faults
 	Dominates int              // slow calls that are mostly due to it
 	ByChance  bool             // the scheduler can be the reason for this kind of cause
 	Chance    float64          // probability that it is
@@ -427,7 +428,7 @@ func (e *explainer) cause(l *lead, c *cohorts, ev *evidence, f *found) Cause {
 	h := f.holders[l]
 	k := Cause{
 		Kind: l.kind, Func: l.fn, Lock: l.lock, Taker: f.taken[l], Share: l.share * ev.total / (ev.total + ev.foreignSum),
-		Blocked: l.blocked, blocks: l.kind == Blocked,
+		Blocked: l.blocked, Faulted: l.faulted, blocks: l.kind == Blocked,
 		Dominates: len(l.dominated), Chance: l.chance, ByChance: ev.byChance(l), Holder: h,
 		Associations: ev.associate(l, c), Exemplars: ev.exemplars(l.dominated, l.x, &c.middle),
 		omitted: max(0, len(l.nodes)-maxPaths), calls: ev.spans(l),
