@@ -61,7 +61,7 @@ var rareKeys = map[string][]string{
 		"interval", "time", "observed_ns", "seen_share", "missing_calls", "cost_share", "functions", "count", "calls_per_second", "self_per_second_ns", "total_per_second_ns",
 		"cpu_per_second_ns", "blocked_per_second_ns", "p50_ns", "p99_ns", "max_ns", "function", "function_id",
 	},
-	"why": {"blocked", "blocked_ns", "cause", "doubt", "ends_with", "evidence", "expected", "instead", "needed", "of", "period_ns", "preempted", "preempted_ns", "recorder",
+	"why": {"blocked", "blocked_ns", "cause", "doubt", "ends_with", "evidence", "expected", "faulted", "instead", "needed", "of", "period_ns", "preempted", "preempted_ns", "recorder",
 		"scope", "scope_id", "self_share", "holder_blocked", "holder_queued", "slow_blocked_ns", "slow_cpu_ns", "slow_queued_ns", "task", "text", "usual_blocked_ns", "usual_cpu_ns", "usual_queued_ns", "value",
 		"failed", "name", "by", "interrupt", "interrupted", "slow_interrupted_ns", "usual_interrupted_ns",
 		// Traces with recorded arguments.
