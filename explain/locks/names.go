@@ -11,7 +11,7 @@ import (
 // These patterns guess from a function's qualified name, without parameters, how it affects
 // locks: LockNames wait for one, UnlockNames release one, and CondNames release one while they wait.
 const (
-	LockNames = `(^|[^A-Za-z])((mutex|spin|rw|rd|wr)?lock(_shared)?|acquire|enter|Lock|Acquire|Enter)$` +
+	LockNames = `(^|[^A-Za-z])((mutex|spin|rw|(timed|clock)?(rd|wr)?)lock(_shared)?|acquire|enter|Lock|Acquire|Enter)$` +
 		`|[a-z](Lock|Acquire|Enter)$`
 	UnlockNames = `(?i)(^|[^A-Za-z])(release|leave)$|unlock(_shared)?$|[a-z](Release|Leave)$`
 	CondNames   = `(?i)(cond|(^|[^a-z])cv)\w*(::|_)?\w*wait`

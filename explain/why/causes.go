@@ -38,6 +38,8 @@ type lead struct {
 	named  bool
 	unheld bool // a wait for a lock that nobody is known to hold
 	waits  Kind // Wait or LockWait if the name says so
+	// releases is set if it waits for a lock or a condition, so for another thread.
+	releases bool
 	// blocked is the part of the lead's time in which the thread was blocked, in the calls
 	// that the lead dominates.
 	blocked float64

@@ -263,6 +263,8 @@ func (h *head) sentence(causes []*Cause) string {
 	if x := c.Holder; x != nil && x.Covered >= headline {
 		if c.Kind == LockWait && x.Evidence != ByCoincidence {
 			text += ", which " + h.label(x.Scope) + " holds" + h.itself(x)
+		} else if x.Self == c.Func {
+			text += " for another thread in " + h.where(x) + h.itself(x)
 		} else {
 			text += " for " + h.where(x) + h.itself(x)
 		}

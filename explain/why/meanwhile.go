@@ -105,6 +105,50 @@ func (f *found) prefer(l *lead, h *Holder) {
 	}
 }
 
+// breakCycles removes holders by coincidence of threads that themselves keep the others waiting: where threads
+// in one place wait for threads in another, both are active at the same time.
+func (f *found) breakCycles(e *evidence, leads []*lead, gaps []gap) {
+	for a, l := range leads {
+		for b, o := range leads[:a] {
+			h, other := f.holders[l], f.holders[o]
+			if h == nil || other == nil || !e.runsIn(o, h) || !e.runsIn(l, other) {
+				continue
+			}
+			switch {
+			case h.Evidence != ByCoincidence && other.Evidence == ByCoincidence,
+				h.Evidence == other.Evidence && outlasts(gaps, a, b):
+				delete(f.holders, o)
+			case h.Evidence == ByCoincidence:
+				delete(f.holders, l)
+			}
+		}
+	}
+}
+
+// runsIn reports whether the time that a lead loses is in a function that a holder is in.
+func (e *evidence) runsIn(l *lead, h *Holder) bool {
+	return l.fn == h.Self || e.waiter(l) == h.Self || e.pathOf(l)[h.Self]
+}
+
+// outlasts reports whether gaps of a cause mostly end after those gaps of another cause that they overlap, in other
+// threads. Those who wait go on after what they wait for.
+func outlasts(gaps []gap, cause, other int) bool {
+	after, before := 0, 0
+	for _, g := range gaps {
+		for _, o := range gaps {
+			if g.cause != cause || o.cause != other || g.copy+o.copy != 0 || g.thread == o.thread || g.start >= o.end || o.start >= g.end {
+				continue
+			}
+			if g.end > o.end {
+				after++
+			} else {
+				before++
+			}
+		}
+	}
+	return after >= before
+}
+
 // fewGaps is the number of gaps below which nothing is reported about the rest.
 const fewGaps = 5
 
@@ -114,30 +158,19 @@ func (x *explainer) meanwhile(d *durations, e *evidence) (found, error) {
 	var leads []*lead
 	var gaps []gap
 	var victims []map[int][]span
-	waiting := make(map[int][]span) // threads that wait by name
 	for _, l := range e.leads {
 		if !l.named {
 			continue
 		}
 		fn := e.waiter(l)
 		role := x.opts.Role(fn)
-		l.waits = role.kind()
+		l.waits, l.releases = role.kind(), role == Locks || role == WaitsUnlocked
 		if !e.mayWait(l) {
 			continue
 		}
 		gaps = append(gaps, e.gapsOf(l, len(leads), fn, role, x.opts.processOf)...)
 		leads = append(leads, l)
 		victims = append(victims, e.victims(l))
-		if l.waits != Slower {
-			for thread, lost := range victims[len(victims)-1] {
-				waiting[thread] = append(waiting[thread], lost...)
-			}
-		}
-	}
-	for _, lost := range victims {
-		for thread, more := range waiting {
-			lost[thread] = joined(append(lost[thread], more...))
-		}
 	}
 	ids := make(map[int]reader.Thread)
 	for i := range e.slow {
@@ -224,15 +257,24 @@ func (x *explainer) meanwhile(d *durations, e *evidence) (found, error) {
 		}
 		return list
 	}
-	// The first search shows which threads wait. They are not holders, so search again
-	// without them.
-	first := coinciding(func(int) bool { return false })
-	again := coinciding(func(cause int) bool { l := leads[cause]; return f.holders[l] != nil || first[l] != nil })
+	// The first search shows which threads wait, besides those that do by name. They are not holders, so
+	// search again without them. A thread that waits, but for no thread of the program, may hold a lock or
+	// keep a condition from becoming true.
+	byName := func(cause int) bool { return leads[cause].waits != Slower }
+	known := func(cause int) bool { return f.holders[leads[cause]] != nil }
+	first := coinciding(byName)
+	again := coinciding(func(cause int) bool { return byName(cause) || known(cause) || first[leads[cause]] != nil })
 	maps.Copy(first, again)
 	maps.Copy(f.holders, first)
+	for l, h := range coinciding(known) {
+		if l.releases {
+			f.holders[l] = h
+		}
+	}
 	for l, h := range wakers {
 		f.prefer(l, h)
 	}
+	f.breakCycles(e, leads, gaps)
 	if len(rest) < fewGaps {
 		return f, nil
 	}
@@ -504,8 +546,11 @@ func (c *cover) isSignificant(total uint64, share float64, count, candidates int
 		rate := (n + 2*math.Sqrt(n)) / float64(copies*count)
 		return binomialTail(count, number[0], rate)*float64(candidates) <= coincidence
 	}
-	return covered > 3*c.expected() && rare(c.most) ||
-		2*c.sharp[0] >= count && 3*elsewhere(c.sharp) < copies*count && rare(c.sharp)
+	endsWith := func(number [copies + 1]int, least int) bool {
+		return number[0] >= least && 3*elsewhere(number) < copies*count && rare(number)
+	}
+	return covered > 3*c.expected() && rare(c.most) || endsWith(c.sharp, (count+1)/2) ||
+		10*c.most[0] >= 9*count && endsWith(c.ends, (9*count+9)/10)
 }
 
 // coincidence is the maximum probability that any of all functions is open in the gaps by

@@ -12,7 +12,7 @@ import (
 // waitNames guesses from a function's qualified name, without parameters, whether it waits for
 // anything.
 const waitNames = locks.LockNames +
-	`|(^|[^A-Za-z])((timed)?wait(_for|_until)?|await\w*|futex|poll|select|park|Wait(For|Until)?|Await\w*|Park)$` +
+	`|(^|[^A-Za-z])((timed|clock)?wait(_for|_until)?|await\w*|futex|poll|select|park|Wait(For|Until)?|Await\w*|Park)$` +
 	`|[a-z](Wait|WaitFor|WaitUntil|Park)$`
 
 // postNames guesses the same of functions that only wake others.

@@ -191,3 +191,86 @@ func TestAlike(t *testing.T) {
 		t.Errorf("got %+v, %d usual calls", c, r.Usual.Count)
 	}
 }
+
+// Threads that wait for others are active when these are, but are not what these wait for. What waits for nobody of
+// the program by its name, as poll does, can keep others waiting, although it loses time to a cause of its own.
+func TestHolderIsNotAWaiter(t *testing.T) {
+	const poll = reader.FuncID(55)
+	for _, byName := range []bool{false, true} {
+		p := newProgram(4)
+		p.requests(4000, func(th *thread, _ int) {
+			at := th.now % burst
+			switch waits := th.now > burst && at < lasts; {
+			case waits && th == p.threads[0]:
+				th.call(rebuild, 500, func() {
+					if byName {
+						th.event(reader.Enter, poll)
+						defer th.event(reader.Exit, poll)
+					}
+					th.switched(lasts-at, 0)
+				})
+			case waits:
+				th.call(query, 500, func() {
+					if byName {
+						th.event(reader.Enter, condWait)
+						defer th.event(reader.Exit, condWait)
+					}
+					th.switched(lasts-at+1500, 0)
+				})
+			}
+			th.call(row, 2000)
+		})
+		o := known()
+		if byName {
+			o.Role = func(fn reader.FuncID) why.Role {
+				return map[reader.FuncID]why.Role{poll: why.Waits, condWait: why.WaitsUnlocked}[fn]
+			}
+		}
+		r := explain(t, p, o)
+		if len(r.Causes) != 2 {
+			t.Fatalf("by name %v: got %+v", byName, r.Causes)
+		}
+		for _, c := range r.Causes {
+			switch h := c.Holder; {
+			case c.Func == query && (h == nil || h.Self != rebuild || !h.Ends || h.Evidence != why.ByCoincidence):
+				t.Errorf("by name %v: query waits for %+v", byName, h)
+			case c.Func == rebuild && h != nil:
+				t.Errorf("by name %v: rebuild waits for %+v", byName, h)
+			}
+		}
+	}
+}
+
+// A function that is often open is the holder if all waits end soon after it, but not if it often ends at other times.
+func TestHolderIsOftenOpen(t *testing.T) {
+	const period, open = 200_000, 90_000
+	for _, often := range []bool{false, true} {
+		p := newProgram(4)
+		p.requests(4000, func(th *thread, _ int) {
+			at := th.now % period
+			th.call(work, 1000, func() {
+				if th.now/period%8 == 7 && at < 20_000 {
+					th.switched(open+3000-at, 0)
+				}
+			})
+		})
+		end := p.threads[0].now
+		worker := &thread{rng: rand.New(rand.NewPCG(5, 5))}
+		for from := uint64(period); from < end; from += period {
+			worker.now = from
+			worker.event(reader.Enter, flush)
+			worker.now += open
+			worker.event(reader.Exit, flush)
+			for often && worker.now+6000 < from+period {
+				worker.event(reader.Enter, flush)
+				worker.now += 5000
+				worker.event(reader.Exit, flush)
+			}
+		}
+		p.threads = append(p.threads, worker)
+		c := only(t, explain(t, p, known()))
+		if h := c.Holder; c.Func != work || (h == nil) != often || h != nil && (h.Self != flush || !h.Ends) {
+			t.Errorf("often %v: %v waits for %+v", often, c.Func, h)
+		}
+	}
+}

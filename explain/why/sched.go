@@ -227,7 +227,8 @@ func (w *wakers) Merge(other *wakers) {
 }
 
 // holder returns what threads did whose wake-ups ended most of the time that a cause lost. It
-// returns nil if that is less than 30 %. Functions in which threads wait for the cause itself are none.
+// returns nil if that is less than 30 %. A function in which threads wait for the cause counts only if a thread
+// was in it for most of the time: no thread of the program kept that one waiting, see chain.
 func (w *wakers) holder(cause int, gaps []gap, waits map[reader.FuncID]bool) *Holder {
 	var total uint64
 	for _, g := range gaps {
@@ -242,12 +243,15 @@ func (w *wakers) holder(cause int, gaps []gap, waits map[reader.FuncID]bool) *Ho
 		d, x := &w.did[i], &w.list[i]
 		g := &gaps[x.gap]
 		s := scope{d.self, d.around}
-		if d.self == 0 || waits[d.self] {
+		switch {
+		case d.self == 0 && waits[d.last]:
+			continue
+		case d.self == 0:
 			s = scope{d.last, d.last}
-		} else if d.around == 0 {
+		case d.around == 0 || waits[d.self]:
 			s.around = d.self
 		}
-		if g.cause != cause || g.copy != 0 || s.self == 0 || waits[s.self] {
+		if g.cause != cause || g.copy != 0 || s.self == 0 {
 			continue
 		}
 		ended[s] += g.end - g.start

@@ -149,6 +149,43 @@ func TestWaitsBehindChain(t *testing.T) {
 	}
 }
 
+// The thread that is waited for may be in the function in which the others wait, as one that is blocked in a write
+// while it holds the lock that they take there.
+func TestWaitsForSameFunction(t *testing.T) {
+	p := newProgram(2)
+	var events []reader.SchedEvent
+	var wakes []uint64
+	first, second := &program{p.threads[:1]}, p.threads[1]
+	first.requests(6000, func(t *thread, i int) {
+		t.call(work, 2000, func() {
+			if i%150 == 60 {
+				out := t.now
+				t.switched(90_000, 1000)
+				wakes = append(wakes, t.now-1000)
+				events = append(events, away(out, t.now-1000, t.now, secondTask, 0)...)
+			}
+		})
+	})
+	for _, at := range wakes {
+		second.now = at - 100_000
+		second.event(reader.Enter, query)
+		second.now += 1000
+		second.event(reader.Enter, work)
+		second.now = at
+		second.event(reader.Exit, work)
+		second.now += 1000
+		second.event(reader.Exit, query)
+	}
+	r := explain(t, p, scheduled(events))
+	cause := only(t, r)
+	if h := cause.Holder; cause.Func != work || h == nil || h.Self != work || h.Scope != work || h.Evidence != why.ByWaking {
+		t.Errorf("%v waits for %+v", cause.Func, h)
+	}
+	if said := strings.Join(strings.Fields(written(r, names, why.View{}, report.Text)), " "); !strings.Contains(said, "for another thread in work()") {
+		t.Errorf("the report says %q", said)
+	}
+}
+
 // The report names what ran while slow calls were preempted.
 func TestRanInstead(t *testing.T) {
 	p := newProgram(1)
