@@ -25,6 +25,7 @@ type accounting struct {
 	sort   string // "" for the default
 	order  string
 	top    int
+	by     string
 }
 
 func (a *app) accountCommand() *cobra.Command {
@@ -39,6 +40,7 @@ Percentiles are exact for functions with few distinct durations. A ~ marks
 approximate percentiles.`,
 		example: `  xray account -m ./server trace.xray
   xray account -m ./server --sort p99 --top 20 --hist trace.xray
+  xray account -m ./server --by '^kv::get: key.size()' trace.xray
   xray account -m ./server --func '^kv::' --from 1s --to 2s trace.xray
   xray account -m ./server --format csv -o calls.csv trace.xray`,
 		inputs: &c.inputs,
@@ -59,6 +61,7 @@ func (c *accounting) addFlags(f *pflag.FlagSet) {
 	f.StringVarP(&c.sort, "sort", "s", "", "sort by `COLUMN` (default self): "+strings.Join(account.Columns(), ", "))
 	cli.AddChoice(f, &c.order, "order", "r", "sort `ORDER`; by default, names and IDs ascend and numbers descend", "asc", "dsc")
 	cli.AddTop(f, &c.top, "functions")
+	f.StringVar(&c.by, "by", "", "show the calls of a function by a recorded argument or result: `FUNCTION: EXPRESSION`")
 	f.BoolVar(&c.view.Histogram, "hist", false, "show a histogram of the durations of each function")
 	f.BoolVar(&c.view.Objects, "objects", false, "show the program or shared object of each function")
 	cli.AddPerThread(f, &c.opts.PerThread, "")
@@ -81,6 +84,9 @@ func (c *accounting) column() (account.Column, error) {
 }
 
 func (c *accounting) run(s *session.Session) error {
+	if c.by != "" {
+		return c.runBy(s)
+	}
 	column, err := c.column()
 	if err != nil {
 		return err
@@ -139,4 +145,24 @@ func (c *accounting) run(s *session.Session) error {
 		})
 	}
 	return s.Report(&c.output, run, func(names symbolize.Names) []report.Node { return found.Body(names, c.view) })
+}
+
+// runBy shows calls by the values of an expression.
+func (c *accounting) runBy(s *session.Session) error {
+	if err := s.NeedCalls("by", true); err != nil {
+		return err
+	}
+	chosen, err := s.ChooseExpressions("by", c.by)
+	if err != nil {
+		return err
+	}
+	s.Alias = nil // values are those of functions as they were recorded
+	sink, run, err := session.Analyze(s, s.Scope, calls.Options{Nested: true, Policy: c.inputs.Policy()}, func() *account.Values {
+		return account.NewValues(chosen)
+	})
+	if err != nil {
+		return err
+	}
+	found := sink.Report(c.top)
+	return s.Report(&c.output, run, func(symbolize.Names) []report.Node { return found.Body() })
 }

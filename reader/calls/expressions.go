@@ -34,6 +34,7 @@ type Expressions struct {
 	list []*Expression // by ID; the first one of each
 	have []bool        // by function, for speed, up to maxDense
 	sets map[valuesOf][]valueSet
+	only []bool // by ID; nil for all
 }
 
 type valuesOf struct {
@@ -135,7 +136,29 @@ func (e *Expressions) Describe(fn reader.FuncID) bool {
 	if id := uint32(fn); id < maxDense {
 		return int(id) < len(e.have) && e.have[id]
 	}
-	return slices.ContainsFunc(e.list, func(x *Expression) bool { return x.Func == fn })
+	return slices.ContainsFunc(e.list, func(x *Expression) bool { return x.Func == fn && (e.only == nil || e.only[x.ID]) })
+}
+
+// Only returns the expressions for which keep holds, with the same numbers, or nil if there are none.
+func (e *Expressions) Only(keep func(*Expression) bool) *Expressions {
+	if e == nil {
+		return nil
+	}
+	o := &Expressions{list: e.list, have: make([]bool, len(e.have)), sets: e.sets, only: make([]bool, len(e.list))}
+	some := false
+	for i, x := range e.list {
+		if !keep(x) {
+			continue
+		}
+		o.only[i], some = true, true
+		if int(x.Func) >= 0 && int(x.Func) < len(o.have) {
+			o.have[x.Func] = true
+		}
+	}
+	if !some {
+		return nil
+	}
+	return o
 }
 
 // Of appends what was recorded of call i of a batch to list: values at its entry, then those at its exit, each
@@ -182,6 +205,10 @@ func (e *Expressions) Of(b *Batch, i int, list []Recorded) []Recorded {
 		if k := sort.Search(len(b.Results), func(k int) bool { return b.Results[k].Call >= i }); k < len(b.Results) && b.Results[k].Call == i {
 			list = append(list, Recorded{Expression: set.exit[0], scalar: b.Results[k].Value, isScalar: true})
 		}
+	}
+	if e.only != nil {
+		chosen := slices.DeleteFunc(list[first:], func(r Recorded) bool { return !e.only[r.ID] })
+		list = list[:first+len(chosen)]
 	}
 	return list
 }

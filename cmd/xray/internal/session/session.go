@@ -291,15 +291,6 @@ func (s *Session) SingleRecording() *reader.Recording {
 	return s.Trace.Recording(0)
 }
 
-// Expressions are the arguments and results whose values the trace has, or nil.
-func (s *Session) Expressions() *calls.Expressions {
-	recordings := make([]*reader.Recording, len(s.Trace.Files()))
-	for i := range recordings {
-		recordings[i] = s.Trace.Recording(i)
-	}
-	return calls.ExpressionsOf(recordings...)
-}
-
 // ThreadNames returns the names of threads in reports.
 func (s *Session) ThreadNames() label.Threads {
 	return label.Threads{Name: s.Trace.ThreadName, Files: s.Trace.Files()}

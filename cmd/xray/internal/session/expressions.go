@@ -1,0 +1,62 @@
+package session
+
+import (
+	"strings"
+
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// Expressions are the arguments and results whose values the trace has, or nil.
+func (s *Session) Expressions() *calls.Expressions {
+	recordings := make([]*reader.Recording, len(s.Trace.Files()))
+	for i := range recordings {
+		recordings[i] = s.Trace.Recording(i)
+	}
+	return calls.ExpressionsOf(recordings...)
+}
+
+// ChooseExpressions returns the expressions that a flag selects: FUNCTION: EXPRESSION, with a regular expression and
+// what was recorded of the function.
+func (s *Session) ChooseExpressions(flag, text string) (*calls.Expressions, error) {
+	function, expression := splitExpression(text)
+	if expression == "" {
+		return nil, cli.Usagef("--%s: %q has no expression: write FUNCTION: EXPRESSION", flag, text)
+	}
+	matches, err := s.ChooseFuncs(flag, function)
+	if err != nil {
+		return nil, err
+	}
+	all := s.Expressions()
+	if all == nil {
+		return nil, cli.Usagef("--%s: the trace has no arguments or results: record them with `xray record --args`", flag)
+	}
+	chosen := all.Only(func(x *calls.Expression) bool {
+		return x.Expression == expression && (matches == nil || matches(x.Func))
+	})
+	if chosen == nil {
+		var have []string
+		for _, x := range all.All() {
+			have = append(have, symbolize.Shorten(symbolize.Label(s.Names, x.Func))+": "+x.Expression)
+		}
+		return nil, cli.Usagef("--%s: the trace does not have %q, but %s", flag, text, strings.Join(have[:min(len(have), 10)], ", "))
+	}
+	return chosen, nil
+}
+
+// splitExpression splits FUNCTION: EXPRESSION at the last colon that is not one of two.
+func splitExpression(text string) (function, expression string) {
+	for i := len(text) - 1; i >= 0; i-- {
+		if text[i] != ':' {
+			continue
+		}
+		if i > 0 && text[i-1] == ':' {
+			i--
+			continue
+		}
+		return strings.TrimSpace(text[:i]), strings.TrimSpace(text[i+1:])
+	}
+	return text, ""
+}
