@@ -116,7 +116,6 @@ func valuesFilter(t *testing.T, program string) string {
 type valueLines struct {
 	names symbolize.Names
 	lines []string
-	left  int
 }
 
 func (s *valueLines) Calls(b *calls.Batch) error {

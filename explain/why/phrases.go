@@ -130,15 +130,7 @@ func (i *Instead) number() string {
 	return fmt.Sprintf("tid %d", i.Task.TID)
 }
 
-// whileLost begins a sentence about what other threads did.
-func (t *phrases) whileLost() string {
-	if t.Preempted != nil {
-		return "While it is preempted"
-	}
-	return "While they lose time"
-}
-
-// whileRest is whileLost below the table of causes.
+// whileRest begins a sentence about what other threads did.
 func (t *phrases) whileRest() string {
 	if t.Preempted != nil {
 		return "While it is preempted"
