@@ -265,8 +265,10 @@ func (h *head) sentence(causes []*Cause) string {
 			text += ", which " + h.label(x.Scope) + " holds" + h.itself(x)
 		} else if x.Self == c.Func {
 			text += " for another thread in " + h.where(x) + h.itself(x)
+		} else if why := h.itself(x); why != "" {
+			text += " for " + h.label(x.Scope) + why
 		} else {
-			text += " for " + h.where(x) + h.itself(x)
+			text += " for " + h.where(x)
 		}
 		return text
 	}
