@@ -89,7 +89,7 @@ func TestLibrary(t *testing.T) {
 	for _, build := range []struct{ compiler, flags string }{
 		{"clang++-22", "-O0"}, {"clang++-22", "-O2"}, {"clang++-19", "-O1 -gdwarf-4"}, {"clang++-14", "-O0"}, {"clang++-14", "-O2"},
 		{"clang++-22", "-O0 -D_GLIBCXX_USE_CXX11_ABI=0"}, {"clang++-19", "-O0 -fno-standalone-debug"},
-		{"g++", "-O0"}, {"g++", "-O2"}, {"g++", "-O3 -D_GLIBCXX_USE_CXX11_ABI=0"}, {"clang++-19", "-O0 -stdlib=libc++"}, {"clang++-19", "-O2 -stdlib=libc++"},
+		{"g++", "-O0"}, {"g++", "-O2"}, {"g++", "-O3 -D_GLIBCXX_USE_CXX11_ABI=0"}, {"clang++-22", "-O0 -fdebug-types-section"}, {"clang++-14", "-O1 -fdebug-types-section -gdwarf-4"}, {"g++", "-O0 -fdebug-types-section -gz"}, {"clang++-19", "-O0 -stdlib=libc++"}, {"clang++-19", "-O2 -stdlib=libc++"},
 	} {
 		t.Run(fmt.Sprintf("%s %s", build.compiler, build.flags), func(t *testing.T) {
 			t.Parallel()

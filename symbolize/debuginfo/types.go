@@ -180,12 +180,31 @@ func (t *Type) read() {
 	if c, ok := n.number(atConvention); ok && (t.Kind == KindStruct || t.Kind == KindUnion) {
 		t.Call = PassBy(c)
 	}
-	if name := n.text(atName); name != "" {
+	if t.Kind == KindBase || t.Kind == KindPointer {
+		t.Name = n.text(atName)
+	} else if name := n.qualifiedName(); name != "" {
 		t.Name = name
-		if t.Kind != KindBase && t.Kind != KindPointer {
-			t.Name = strings.Join(append(n.u.scopeNames(n.at), name), "::")
+	}
+}
+
+// qualifiedName returns the name of an entry with its scope; "" if it has none. An entry outside of its scope,
+// as in type units of gcc, refers to a declaration in it.
+func (n *node) qualifiedName() string {
+	name := n.text(atName)
+	for range 8 {
+		declared := n.follow(atSpecification)
+		if declared == nil {
+			break
+		}
+		n = declared
+		if name == "" {
+			name = n.text(atName)
 		}
 	}
+	if name == "" {
+		return ""
+	}
+	return strings.Join(append(n.u.scopeNames(n.at), name), "::")
 }
 
 // readDimensions reads the dimensions of an array.
@@ -533,11 +552,10 @@ func (i *debugInfo) findDefined() {
 			if !ok || n.tag != tagStruct && n.tag != tagClass && n.tag != tagUnion && n.tag != tagEnum || n.flag(atDeclaration) {
 				continue
 			}
-			name := n.text(atName)
+			name := n.qualifiedName()
 			if name == "" {
 				continue
 			}
-			name = strings.Join(append(u.scopeNames(n.at), name), "::")
 			if size += len(name); size > maxDefined {
 				return
 			}
