@@ -349,7 +349,7 @@ func call(o operand, name string) (operand, *Value, error) {
 	case name == "value" && kind == libOptional:
 		return next(optional(o))
 	case name == "load" && kind == libAtomic:
-		return next(atomic(o))
+		return next(atomicValue(o))
 	case name == "front":
 		return next(element(o, 0))
 	case name == "count" && (kind == libDuration || kind == libTime):
@@ -419,7 +419,7 @@ func call(o operand, name string) (operand, *Value, error) {
 }
 
 // atomic returns the value in an atomic.
-func atomic(o operand) (operand, error) {
+func atomicValue(o operand) (operand, error) {
 	v, ok := find(o.t, func(t *debuginfo.Type) bool { return t != nil && t.Kind != debuginfo.KindStruct }, "_M_i", "_M_p", "__a_value")
 	if !ok {
 		return o, layout(o.t)
@@ -586,7 +586,7 @@ func ofClass(o operand, d value.Description, limit int) (Value, error) {
 		d.Format, d.Size = value.Pointer, 8
 		return inner.end(d, step(SCALAR, 0, 0))
 	case libAtomic:
-		inner, err := atomic(o)
+		inner, err := atomicValue(o)
 		if err != nil {
 			return Value{}, err
 		}

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 )
 
 // Spec is what --args or --results asks for: values of the functions that a regular expression matches.
@@ -15,6 +16,8 @@ type Spec struct {
 	Function *regexp.Regexp
 	// Expressions are empty if all parameters are asked for, or the result.
 	Expressions []*Expression
+	// Used is set by who has found a function that matches.
+	Used atomic.Bool
 }
 
 // Expression is a path from a parameter or the result to a value, as "req->key.size()".

@@ -196,6 +196,7 @@ func (ob *Observer) Settle() *Result {
 	}
 	o.Left = ob.left.list()
 	o.Unselected = ob.selections.unselected()
+	o.Unused = ob.options.Filter.unused()
 	for _, err := range ob.problems {
 		o.Problems = append(o.Problems, err.Error())
 	}

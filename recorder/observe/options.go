@@ -69,6 +69,8 @@ type Result struct {
 	Left []string `json:"left"`
 	// Unselected are the instrumented objects, if the filter selects no function of any of them.
 	Unselected []string `json:"unselected"`
+	// Unused are the regular expressions of [Filter.Args] and [Filter.Results] that match no recorded function.
+	Unused []string `json:"unused"`
 }
 
 // Trace is a trace that was written.

@@ -63,6 +63,9 @@ func (v *values) function(table *symbolize.Table, id reader.FuncID) {
 	if len(entry)+len(exit) == 0 {
 		return
 	}
+	for _, s := range slices.Concat(entry, exit) {
+		s.Used.Store(true)
+	}
 	symbol, _ := table.Func(id)
 	fn, err := args.NewFunction(table.Binary(), symbol.Address, symbol.Linkage)
 	if err != nil {
@@ -84,6 +87,19 @@ func (v *values) function(table *symbolize.Table, id reader.FuncID) {
 		return // only an invalid type can fail
 	}
 	fmt.Fprintf(v.out, "values %s %s\n", hex.EncodeToString(programs.Append(nil)), text[1:len(text)-1])
+}
+
+// unused returns the regular expressions that have matched no function so far.
+func (f *Filter) unused() (list []string) {
+	if f == nil {
+		return nil
+	}
+	for _, s := range slices.Concat(f.Args, f.Results) {
+		if !s.Used.Load() {
+			list = append(list, s.Pattern)
+		}
+	}
+	return list
 }
 
 // compile compiles the expressions of a side of a function.

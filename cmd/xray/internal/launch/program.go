@@ -80,6 +80,9 @@ func (plan *Plan) report(l *launch, observed *observe.Result, status int) error 
 		}
 		plan.Say("%s", nothingSelected(filter, none))
 	}
+	for _, pattern := range observed.Unused {
+		plan.Say("warning: no recorded function matches %q of --args or --results", pattern)
+	}
 	if !plan.Quiet {
 		fmt.Fprintf(plan.Stderr, "xray: %s\n", report.Summary(l.sleds))
 	}
