@@ -228,8 +228,12 @@ func TestTopScreen(t *testing.T) {
 	term.shows(`(?m) handle$`)
 	term.press("Tab")
 	term.shows(`(?m)call tree\n(.*\n)*.*\+ handle$`)
-	term.press("*")
-	term.shows(`(?m)- handle\n(.*\n)*.* {4}parse$`)
+	// The key unfolds the paths that the latest interval has.
+	unfolded := regexp.MustCompile(`(?m)- handle\n(.*\n)*.* {4}parse$`)
+	until(t, "all paths to be unfolded", func() bool {
+		term.press("*")
+		return unfolded.MatchString(term.tmux("capture-pane", "-p"))
+	})
 	term.press("Tab")
 	term.shows(`(?m)thread .*\n(.*\n)*.* \d+/\d+ requests`)
 	term.press("Tab", "f")
