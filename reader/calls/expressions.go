@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"slices"
-	"sort"
 
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/recorder/args/value"
@@ -183,9 +182,9 @@ func (e *Expressions) Of(b *Batch, i int, list []Recorded) []Recorded {
 			list = append(list, Recorded{Expression: x, scalar: args[n].Value, isScalar: true})
 		}
 	}
-	from := sort.Search(len(b.Values), func(k int) bool { return b.Values[k].Call >= i })
-	for ; from < len(b.Values) && b.Values[from].Call == i; from++ {
-		v := &b.Values[from]
+	values := b.ValuesOf(i)
+	for k := range values {
+		v := &values[k]
 		of := set.entry
 		if v.Exit {
 			of = set.exit
@@ -202,8 +201,8 @@ func (e *Expressions) Of(b *Batch, i int, list []Recorded) []Recorded {
 		}
 	}
 	if len(set.exit) == 1 && set.exit[0] != nil && set.exit[0].Kind == value.Scalar {
-		if k := sort.Search(len(b.Results), func(k int) bool { return b.Results[k].Call >= i }); k < len(b.Results) && b.Results[k].Call == i {
-			list = append(list, Recorded{Expression: set.exit[0], scalar: b.Results[k].Value, isScalar: true})
+		if result, ok := b.resultOf(i); ok {
+			list = append(list, Recorded{Expression: set.exit[0], scalar: result, isScalar: true})
 		}
 	}
 	if e.only != nil {
