@@ -49,9 +49,21 @@ type Mark struct {
 	// Request says that the thread works on the request with the given ID from here on, or
 	// on none if the ID is 0.
 	Request bool
-	ID      uint64
-	Text    string
+	// Resumed says that the request began earlier, on this or another thread, and was
+	// suspended. It implies Request.
+	Resumed bool
+	// Ready says that the suspended request with the given ID can go on from here on, when a
+	// thread resumes it.
+	Ready bool
+	ID    uint64
+	Text  string
 }
+
+// What a part event says about its request.
+const (
+	partResumed = 1
+	partReady   = 2
+)
 
 // ParseMark reads the payload of a custom event as a mark. It returns false if the event is not
 // a mark.
@@ -62,6 +74,14 @@ func ParseMark(payload []byte) (Mark, bool) {
 		return Mark{Text: string(body)}, true
 	case ok && kind == MetadataRequest && len(body) >= 8:
 		return Mark{Request: true, ID: binary.LittleEndian.Uint64(body), Text: string(body[8:])}, true
+	case ok && kind == MetadataPart && len(body) >= 12:
+		id := binary.LittleEndian.Uint64(body)
+		switch binary.LittleEndian.Uint32(body[8:]) {
+		case partResumed:
+			return Mark{Request: true, Resumed: true, ID: id}, id != 0
+		case partReady:
+			return Mark{Ready: true, ID: id, Text: fmt.Sprintf("request %d is ready", id)}, true
+		}
 	case ok && kind == MetadataName && len(body) >= 4:
 		return Mark{Named: true, ID: uint64(binary.LittleEndian.Uint32(body)), Text: string(body[4:])}, true
 	}
@@ -158,6 +178,8 @@ func (m Mark) String() string {
 		return m.Text
 	case m.ID == 0:
 		return "request ends"
+	case m.Resumed:
+		return fmt.Sprintf("request %d resumes", m.ID)
 	case m.Text == "":
 		return fmt.Sprintf("request %d", m.ID)
 	}

@@ -45,6 +45,7 @@ const (
 	MetadataCut        MetadataKind = 27
 	MetadataValue      MetadataKind = 28
 	MetadataValues     MetadataKind = 29 // of the whole trace; all events count
+	MetadataPart       MetadataKind = 30 // of threads
 	MetadataChecksum   MetadataKind = 32 // of each block; no kind whose number differs in one bit exists
 )
 
@@ -153,6 +154,7 @@ var metadataSpecs = [...]metadataSpec{
 
 	MetadataMark:       {name: "mark"},
 	MetadataRequest:    {name: "request"},
+	MetadataPart:       {name: "part"},
 	MetadataLanding:    {name: "landing"},
 	MetadataName:       {name: "name"},
 	MetadataSwitch:     {name: "switch"},

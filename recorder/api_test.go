@@ -68,6 +68,7 @@ func checkAPITraces(t *testing.T, dir string, pid int) {
 		}
 		wantMarks = append(wantMarks, begin, "request ends")
 	}
+	wantMarks = append(wantMarks, "request 31 is ready", "request 31 resumes", "request 32 resumes", "request 31 resumes", "request ends")
 	marks, events := notes(t, stream)
 	if diff := cmp.Diff(wantMarks, marks); diff != "" {
 		t.Errorf("marks (-made +read):\n%s", diff)

@@ -15,8 +15,10 @@ import (
 type Request struct {
 	Key, Class string
 	// Number is its position among the requests with the same key, by time, from 1.
-	Number     int
-	Start, End uint64 // TSC of the first and the last segment
+	Number int
+	// Start is the TSC of the first segment, or of when that could begin, if the program says so.
+	// End is that of the last one.
+	Start, End uint64
 	// Segments are ordered by start. A segment inside another one of its thread is
 	// part of that.
 	Segments []Segment
@@ -68,6 +70,9 @@ type Set struct {
 	Every   uint64
 	Outside uint64 // events with a key that were recorded outside of all calls
 	Pause   uint64 // minimum pause between requests of a key
+	// Bounds counts the waits on critical paths before which the program did not say when the request
+	// could go on. Their times in queues and handoffs are upper bounds. Waits counts all.
+	Bounds, Waits int
 	// Shared are keys that several threads work on at once in the same function. Keys that do
 	// not identify requests, such as what a register happened to hold, look like this.
 	Shared int
@@ -95,6 +100,13 @@ func (c *Collector) Requests(choice Choice) *Set {
 	if set.Pause == 0 {
 		set.Pause = usualPause(groups)
 	}
+	readies := make(map[string][]uint64)
+	for _, r := range c.readies {
+		readies[r.key] = append(readies[r.key], r.at)
+	}
+	for _, list := range readies {
+		slices.Sort(list)
+	}
 	threads := make(map[int]bool)
 	for _, group := range groups {
 		if n := atOnce(group); n > 1 {
@@ -103,11 +115,12 @@ func (c *Collector) Requests(choice Choice) *Set {
 				set.MostShared, set.MostThreads = group[0].Key, n
 			}
 		}
-		requests := 0
+		requests, ready := 0, readies[group[0].Key]
 		split(group, set.Pause, func(segments []Segment) {
 			requests++
 			r := newRequest(segments, requests)
 			r.wakers = choice.Wakers
+			ready = r.readied(ready)
 			first := &r.Segments[0]
 			switch {
 			case choice.Thread != nil && !choice.Thread(first.Thread), r.Start < choice.From, choice.To > 0 && r.Start >= choice.To:
@@ -117,6 +130,8 @@ func (c *Collector) Requests(choice Choice) *Set {
 			default:
 				set.Requests = append(set.Requests, r)
 				set.Segments += len(r.Segments)
+				waits, bounds := r.waits()
+				set.Waits, set.Bounds = set.Waits+waits, set.Bounds+bounds
 				for i := range r.Segments {
 					threads[r.Segments[i].Index] = true
 				}
@@ -183,12 +198,12 @@ func usualPause(groups [][]Segment) uint64 {
 }
 
 // split divides the segments of a key at pauses longer than pause, if the next segment has
-// the same function as the first.
+// the same function as the first and does not resume the request.
 func split(group []Segment, pause uint64, f func([]Segment)) {
 	from, end := 0, group[0].End
 	for i := 1; i < len(group); i++ {
 		s := &group[i]
-		if s.Start > end && s.Start-end > pause && s.Func == group[from].Func {
+		if !s.Resumed && s.Start > end && s.Start-end > pause && s.Func == group[from].Func {
 			f(group[from:i])
 			from, end = i, s.End
 		}
@@ -214,4 +229,43 @@ func newRequest(segments []Segment, number int) Request {
 		r.Segments = append(r.Segments, *s)
 	}
 	return r
+}
+
+// readied finds out when each segment could begin, from the times at which the request could go on. It
+// returns the times after the request.
+func (r *Request) readied(times []uint64) (later []uint64) {
+	for i := range r.Segments {
+		s := &r.Segments[i]
+		// What was ready before the segment before it began was meant for that or an earlier one.
+		for i > 0 && len(times) > 0 && times[0] < r.Segments[i-1].Start {
+			times = times[1:]
+		}
+		if len(times) > 0 && times[0] <= s.Start {
+			s.Ready, times = times[0], times[1:]
+		}
+	}
+	if first := &r.Segments[0]; first.Ready != 0 {
+		r.Start = first.Ready
+	}
+	for len(times) > 0 && times[0] < r.Segments[len(r.Segments)-1].Start {
+		times = times[1:]
+	}
+	return times
+}
+
+// waits counts the waits of the critical path, and those of them whose segment has no known time at which it
+// could begin.
+func (r *Request) waits() (all, bounds int) {
+	counted := -1
+	for _, p := range r.Path() {
+		if p.Kind == Run || p.Segment == counted {
+			continue
+		}
+		counted = p.Segment
+		all++
+		if r.Segments[p.Segment].Ready == 0 {
+			bounds++
+		}
+	}
+	return all, bounds
 }

@@ -38,7 +38,7 @@ func NewWaits(set *Set) *Waits {
 		r.off = make([]calls.Off, len(parts))
 		for n := range parts {
 			p := &parts[n]
-			if p.Kind == Queue {
+			if !p.offKnown() {
 				continue
 			}
 			index := r.Segments[p.Segment].Index

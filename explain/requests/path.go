@@ -18,16 +18,19 @@ const (
 	Queue
 	// Handoff is the rest of the time between two segments.
 	Handoff
+	// Suspended is the time between two segments before the program said that the request could go
+	// on.
+	Suspended
 )
 
 // String returns the name in reports.
-func (k Kind) String() string { return [...]string{"run", "queue", "handoff"}[k] }
+func (k Kind) String() string { return [...]string{"run", "queue", "handoff", "suspended"}[k] }
 
 // Step is the key by which times of requests are added up: the run of a function, or the time
 // between two functions.
 type Step struct {
 	Kind     Kind
-	From, To reader.FuncID // From is 0 for runs
+	From, To reader.FuncID // From is 0 for runs, and before the first segment
 }
 
 // Part is a part of a critical path.
@@ -39,6 +42,10 @@ type Part struct {
 	// if Set.OffKnown. It is 0 for queues.
 	Off calls.Off
 }
+
+// offKnown reports whether the off-CPU time of the segment's thread is that of the step. In a queue or
+// suspended, the thread works for others.
+func (s Step) offKnown() bool { return s.Kind == Run || s.Kind == Handoff }
 
 // Path returns the critical path of a request: if a part of it had been shorter, the
 // request would have ended sooner. It is found backwards from the end. From the start of a
@@ -65,6 +72,7 @@ func (r *Request) Path() []Part {
 			before--
 		}
 		if before == 0 {
+			parts = cur.wait(parts, r.Start, now, 0, at)
 			break
 		}
 		next := last[before-1]
@@ -76,18 +84,30 @@ func (r *Request) Path() []Part {
 			continue
 		}
 		prev := &r.Segments[next]
-		busy := min(max(cur.Busy, prev.End), now)
-		if busy < now {
-			parts = append(parts, Part{Step: Step{Handoff, prev.Func, cur.Func}, Start: busy, End: now, Segment: at})
-		}
-		if busy > prev.End {
-			parts = append(parts, Part{Step: Step{Queue, prev.Func, cur.Func}, Start: prev.End, End: busy, Segment: at})
-		}
+		parts = cur.wait(parts, prev.End, now, prev.Func, at)
 		at, now = next, prev.End
 	}
 	slices.Reverse(parts)
 	for i := range r.off {
 		parts[i].Off = r.off[i]
+	}
+	return parts
+}
+
+// wait appends the parts of the time between a segment in function prev and this one, number at of its request,
+// from the last.
+func (s *Segment) wait(parts []Part, from, to uint64, prev reader.FuncID, at int) []Part {
+	ready := min(max(s.Ready, from), to)
+	busy := min(max(s.Busy, ready), to)
+	for _, p := range [...]Part{
+		{Step: Step{Kind: Handoff}, Start: busy, End: to},
+		{Step: Step{Kind: Queue}, Start: ready, End: busy},
+		{Step: Step{Kind: Suspended}, Start: from, End: ready},
+	} {
+		if p.Start < p.End {
+			p.From, p.To, p.Segment = prev, s.Func, at
+			parts = append(parts, p)
+		}
 	}
 	return parts
 }

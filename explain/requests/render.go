@@ -94,6 +94,10 @@ func (r *Report) notes() []string {
 			"Compilers do not pass an argument that the function ignores, so its value may be left over.",
 			printable(r.MostShared), r.MostThreads, others)
 	}
+	if r.Bounds > 0 && r.Bounds < r.Waits {
+		add("The program does not say when a request could go on (xray_request_ready) before %s of %s. The times in queues and "+
+			"handoffs before these are upper bounds.", label.Grouped(uint64(r.Bounds)), count(r.Waits, "wait", "waits"))
+	}
 	if r.Outside > 0 {
 		add("%s outside of all calls and not counted.", label.Count(r.Outside, "event with a key was", "events with a key were"))
 	}
@@ -117,7 +121,7 @@ func quantiles[T any](of func(*T) *Quantiles) []report.Column[T] {
 type sums struct {
 	*Request
 	known bool
-	times [3]uint64
+	times [Suspended + 1]uint64
 	off   calls.Off // of times[Run]
 }
 
@@ -157,6 +161,7 @@ func (r *Report) all() *report.TableNode {
 		report.Time("queued", func(s *sums) uint64 { return s.sum().off.Queued }).When(r.OffKnown),
 		report.Time("queue", spent(Queue)),
 		report.Time("handoff", spent(Handoff)),
+		report.Time("suspended", spent(Suspended)),
 		report.Count("segment_count", func(s *sums) uint64 { return uint64(len(s.Segments)) }),
 		report.Count("thread_count", func(s *sums) uint64 { return uint64(s.Request.Threads()) }),
 	)
@@ -181,19 +186,19 @@ func stepColumns[T any](of func(*T) *Step) []report.Column[T] {
 	return []report.Column[T]{
 		report.String("kind", func(r *T) string { return of(r).Kind.String() }).Titled(""),
 		report.Path("function", func(r *T) []reader.FuncID {
-			if s := of(r); s.Kind != Run {
+			if s := of(r); s.From != 0 {
 				return []reader.FuncID{s.From, s.To}
 			}
 			return []reader.FuncID{of(r).To}
 		}).ForPeople(),
-		report.Function("from", func(r *T) reader.FuncID { return of(r).From }).Missing(func(r *T) bool { return of(r).Kind == Run }).ForPrograms(),
+		report.Function("from", func(r *T) reader.FuncID { return of(r).From }).Missing(func(r *T) bool { return of(r).From == 0 }).ForPrograms(),
 		report.Function("function", func(r *T) reader.FuncID { return of(r).To }).ForPrograms(),
 	}
 }
 
-// queue returns a function that reports whether the step of a row is a Queue.
+// queue returns a function that reports whether the step of a row has no off-CPU times.
 func queue[T any](of func(*T) *Step) func(*T) bool {
-	return func(r *T) bool { return of(r).Kind == Queue }
+	return func(r *T) bool { return !of(r).offKnown() }
 }
 
 func (r *Report) steps(v View) report.Node {

@@ -64,6 +64,10 @@ type Segment struct {
 	Index      int // of the thread, as in reader.Block
 	Func       reader.FuncID
 	Start, End uint64 // TSC
+	// Resumed says that the program resumed the request, so the segment never begins a new one.
+	Resumed bool
+	// Ready is when the request could go on with this segment, or 0 if the program does not say.
+	Ready uint64
 	// Busy is when the thread ended the previous segment, if that belongs to another request,
 	// or 0.
 	Busy uint64
@@ -80,7 +84,8 @@ func (s *Segment) compare(o *Segment) int {
 type Collector struct {
 	opts     Options
 	segments []Segment
-	keyBytes int // of the segments
+	readies  []readiness
+	keyBytes int // of the segments and readies
 	// keep is the largest hash of a key that is kept: one in 2^lowered is.
 	keep    uint64
 	lowered int
@@ -90,6 +95,12 @@ type Collector struct {
 
 	// Outside counts events with a key that were recorded outside of all calls.
 	Outside uint64
+}
+
+// readiness says that a suspended request could go on.
+type readiness struct {
+	key string
+	at  uint64
 }
 
 // NewCollector returns an empty collector.
@@ -130,6 +141,7 @@ type frame struct {
 // span is an open request of the recorder's marks.
 type span struct {
 	key, class string
+	resumed    bool
 	since      uint64
 	depth      uint32
 	around     reader.FuncID
@@ -174,12 +186,22 @@ func (c *Collector) event(t *thread, e *calls.Event) {
 	if e.Kind != reader.Custom {
 		return
 	}
-	if m, ok := reader.ParseMark(e.Data); ok && m.Request {
+	m, ok := reader.ParseMark(e.Data)
+	if ok && m.Ready {
+		// Other sources of keys may use the same numbers.
+		if key := label.Argument(m.ID); c.wants(key) {
+			c.readies = append(c.readies, readiness{key, e.TSC})
+			c.keyBytes += len(key)
+			c.shrink()
+		}
+		return
+	}
+	if ok && m.Request {
 		if c.opts.Marks {
 			c.endMark(t, e.TSC, false)
 			if m.ID != 0 {
 				t.mark = span{
-					key: label.Argument(m.ID), class: c.class(m.Text),
+					key: label.Argument(m.ID), class: c.class(m.Text), resumed: m.Resumed,
 					since: e.TSC, depth: e.Depth, around: e.Func,
 				}
 			}
@@ -292,7 +314,7 @@ func (c *Collector) endMark(t *thread, at uint64, cut bool) {
 	if fn == 0 {
 		fn = m.around
 	}
-	c.add(t, Segment{Key: m.key, Class: m.class, Func: fn, Start: m.since, End: at, Cut: cut})
+	c.add(t, Segment{Key: m.key, Class: m.class, Func: fn, Start: m.since, End: at, Cut: cut, Resumed: m.resumed})
 }
 
 // add adds a segment if its key is kept.
@@ -330,7 +352,7 @@ func (c *Collector) wants(key string) bool {
 // shard never drops what all shards together could keep, so the number of shards makes no
 // difference.
 func (c *Collector) shrink() {
-	for (len(c.segments) > c.opts.Most || c.keyBytes > maxKeyBytes) && c.keep > 0 {
+	for (len(c.segments)+len(c.readies) > c.opts.Most || c.keyBytes > maxKeyBytes) && c.keep > 0 {
 		c.keep >>= 1
 		c.lowered++
 		c.drop()
@@ -345,6 +367,13 @@ func (c *Collector) drop() {
 			return true
 		}
 		c.keyBytes += len(s.Key)
+		return false
+	})
+	c.readies = slices.DeleteFunc(c.readies, func(r readiness) bool {
+		if !c.wants(r.key) {
+			return true
+		}
+		c.keyBytes += len(r.key)
 		return false
 	})
 }
@@ -370,6 +399,7 @@ func (c *Collector) Merge(o *Collector) {
 	c.drop()
 	o.drop()
 	c.segments = append(c.segments, o.segments...)
+	c.readies = append(c.readies, o.readies...)
 	c.keyBytes += o.keyBytes
 	c.shrink()
 }

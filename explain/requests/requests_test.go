@@ -153,6 +153,44 @@ func TestSegmentsOfMarks(t *testing.T) {
 	}
 }
 
+func part(id uint64, what byte) string {
+	b := []byte("XRYM\x01\x00\x1e\x00")
+	for i := range 8 {
+		b = append(b, byte(id>>(8*i)))
+	}
+	return fmt.Sprintf("custom %q", append(b, what, 0, 0, 0))
+}
+
+// Parts of a request that are resumed belong to it, however long they waited. Its waits are divided where
+// it could go on.
+func TestResumedParts(t *testing.T) {
+	const resumed, ready = 1, 2
+	text := "xray fdr\nthread 1 pid=7 tsc=1000\nenter 1 +0\n" +
+		part(5, ready) + " +5\n" + // 1005: posted
+		part(6, ready) + " +995\n" + // 2000
+		part(5, ready) + " +0\n" + // 2000: its timer has ended
+		"exit 1 +1\n" +
+		"thread 2 pid=7 tsc=1000\nenter 1 +0\n" +
+		mark(5, "GET") + " +10\nenter 2 +0\nexit 2 +20\n" + mark(0, "") + " +0\n" + // 1010 to 1030
+		part(6, resumed) + " +970\nenter 2 +0\nexit 2 +100\n" + mark(0, "") + " +0\n" + // 2000 to 2100
+		part(5, resumed) + " +10\nenter 2 +0\nexit 2 +20\n" + mark(0, "") + " +0\nexit 1 +1\n" // 2110 to 2130
+	set := collect(t, text, 1, requests.Options{Marks: true}).Requests(requests.Choice{Pause: 100})
+	want := []string{"5#1 GET 2:2[1010,1030) 2:2[2110,2130)", "6#1  2:2[2000,2100)"}
+	if diff := gocmp.Diff(want, all(set)); diff != "" {
+		t.Fatalf("(-want +got):\n%s", diff)
+	}
+	var kinds []string
+	for _, p := range set.Requests[0].Path() {
+		kinds = append(kinds, fmt.Sprintf("%v %d", p.Kind, p.End))
+	}
+	if got, want := strings.Join(kinds, " "), "handoff 1010 run 1030 suspended 2000 queue 2100 handoff 2110 run 2130"; got != want {
+		t.Errorf("got path %s, want %s", got, want)
+	}
+	if r := &set.Requests[0]; r.Start != 1005 || set.Bounds != 0 || set.Waits != 2 {
+		t.Errorf("started at %d, %d of %d waits are bounds", r.Start, set.Bounds, set.Waits)
+	}
+}
+
 // A key that comes back after a long pause is a new request if it begins like one.
 func TestReusedKeys(t *testing.T) {
 	var b strings.Builder

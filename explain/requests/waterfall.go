@@ -197,7 +197,7 @@ func (w *waterfall) draw(out io.Writer, width int) error {
 		for ; next < len(w.parts) && w.parts[next].Segment <= i; next++ {
 			if p := &w.parts[next]; p.Kind != Run && !w.small(p.End-p.Start) {
 				blocked, queued := "", ""
-				if p.Kind != Queue {
+				if p.offKnown() {
 					blocked, queued = format(p.Off.Blocked), format(p.Off.Queued)
 				}
 				add(format(p.Start-q.Start), format(p.End-p.Start), "", blocked, queued, "", w.bar(cells, -1, p.Start, p.End), p.Kind.String())

@@ -17,6 +17,10 @@ func AppendMetadata(dst []byte, kind reader.MetadataKind, body []byte) []byte {
 
 // AppendMark appends the payload of a custom event with a mark.
 func AppendMark(dst []byte, m reader.Mark) []byte {
+	if part := map[bool]uint32{m.Resumed: 1, m.Ready: 2}[true]; part != 0 {
+		body := binary.LittleEndian.AppendUint64(nil, m.ID)
+		return AppendMetadata(dst, reader.MetadataPart, binary.LittleEndian.AppendUint32(body, part))
+	}
 	if !m.Request {
 		return AppendMetadata(dst, reader.MetadataMark, []byte(m.Text))
 	}

@@ -206,7 +206,43 @@ static void put_note(uint16_t kind, const void *head, uint64_t n, const char *te
 }
 
 static void mark(const char *text) { put_note(XR_META_MARK, NULL, 0, text); }
-static void request(uint64_t id, const char *text) { put_note(XR_META_REQUEST, &id, sizeof id, text); }
+
+/* The request that the thread works on, or 0. */
+static __thread uint64_t working_on __attribute__((tls_model("initial-exec")));
+
+static void request(uint64_t id, const char *text)
+{
+	working_on = id;
+	put_note(XR_META_REQUEST, &id, sizeof id, text);
+}
+
+static void part(uint64_t id, uint32_t what)
+{
+	uint8_t body[sizeof id + sizeof what];
+	xr_copy(body, &id, sizeof id);
+	xr_copy(body + sizeof id, &what, sizeof what);
+	put_note(XR_META_PART, body, sizeof body, NULL);
+}
+
+enum { RESUMED = 1, READY = 2 };
+
+static uint64_t resume(uint64_t id)
+{
+	uint64_t before = working_on;
+	if (!id) {
+		request(0, NULL);
+	} else {
+		working_on = id;
+		part(id, RESUMED);
+	}
+	return before;
+}
+
+static void ready(uint64_t id)
+{
+	if (id)
+		part(id, READY);
+}
 
 static void name(const char *text)
 {
@@ -249,4 +285,6 @@ __attribute__((visibility("default"))) const struct xray_recorder xray_recorder_
 	.mark = mark,
 	.request = request,
 	.name = name,
+	.resume = resume,
+	.ready = ready,
 };

@@ -302,7 +302,7 @@ enum {
 	XR_META_MARK = 16, XR_META_REQUEST, XR_META_LANDING, XR_META_NAME,
 	XR_META_SWITCH, XR_META_RESULT, XR_META_DESCRIPTOR, XR_META_BUDGET,
 	XR_META_WINDOWS = 25, /* xray record uses 24 */
-	XR_META_EDGE, XR_META_CUT, XR_META_VALUE, XR_META_VALUES,
+	XR_META_EDGE, XR_META_CUT, XR_META_VALUE, XR_META_VALUES, XR_META_PART,
 	XR_META_CHECKSUM = 32,
 };
 /* An entry of the sled table, possibly unaligned. Offsets are relative to their own addresses. */

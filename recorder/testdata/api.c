@@ -55,6 +55,9 @@ static void absent(void)
 	xray_event("e", 1);
 	xray_mark("m");
 	xray_name_thread("n");
+	xray_request_ready(7);
+	CHECK(xray_request_resume(7) == 0);
+	xray_request_suspend(0);
 	handle(3);
 	printf("absent\n");
 }
@@ -93,6 +96,19 @@ static void present(void)
 			CHECK(k == 1);
 		kept += k;
 	}
+	/* Parts: one of request 31, and inside it one of request 32. */
+	xray_request_ready(31);
+#ifdef __cplusplus
+	{
+		xray::request outer(31);
+		xray::request inner(32);
+	}
+#else
+	uint64_t none = xray_request_resume(31), outer = xray_request_resume(32);
+	CHECK(none == 0 && outer == 31);
+	xray_request_suspend(outer);
+	xray_request_suspend(none);
+#endif
 	CHECK(kept >= 1);
 	CHECK(slowest.longest > 0);
 	CHECK(xray_ticks(1000000000) > 100000000);

@@ -69,6 +69,8 @@ struct xray_recorder {
 	void (*mark)(const char *text);
 	void (*request)(uint64_t id, const char *text);
 	void (*name)(const char *name);
+	uint64_t (*resume)(uint64_t id);
+	void (*ready)(uint64_t id);
 };
 
 /* Returns the process's recorder, or null if there is none or it is older than this header. The
@@ -221,6 +223,34 @@ XRAY_INLINE int xray_request_end(uint64_t begin, struct xray_slowest *slowest)
 	return r->keep(slowest->path, &slowest->longest, begin, took);
 }
 
+/* Requests that several threads work on, one after the other, or one thread with pauses:
+ * coroutines, tasks of a pool, callbacks of an event loop.
+ *
+ * resume says that the calling thread works on the request from here on, and returns the number
+ * of the request that it worked on before, or 0. Pass that to suspend, which says that the thread
+ * is back at it. ready says that the suspended request can go on. Call it where the request is
+ * given to its executor: where a task is put into a queue, a result arrives, a timer ends. xray then
+ * tells the wait for the event from the wait for the executor. Without it, the wait for the
+ * executor is known as an upper bound only. A request that was never begun begins with its first
+ * part. */
+XRAY_INLINE uint64_t xray_request_resume(uint64_t id)
+{
+	const struct xray_recorder *r = xray_recorder();
+	return r ? r->resume(id) : 0;
+}
+
+XRAY_INLINE void xray_request_suspend(uint64_t before)
+{
+	xray_request_resume(before);
+}
+
+XRAY_INLINE void xray_request_ready(uint64_t id)
+{
+	const struct xray_recorder *r = xray_recorder();
+	if (r)
+		r->ready(id);
+}
+
 /* Looks for shared objects that were loaded or unloaded. While recording, the recorder does
  * this ten times a second if it has a thread. Call it after dlopen to miss nothing. */
 XRAY_INLINE int xray_rescan(void)
@@ -239,5 +269,20 @@ XRAY_INLINE int xray_command(const char *command, char *answer, size_t size)
 
 #ifdef __cplusplus
 }
+
+namespace xray {
+/* A part of a request: the thread works on it while the object lives. Put it around the call that
+ * runs a task or resumes a coroutine. An object inside a coroutine would live on while the thread
+ * does something else. */
+class request {
+	uint64_t before;
+
+public:
+	__attribute__((always_inline, no_instrument_function)) explicit request(uint64_t id) : before(xray_request_resume(id)) {}
+	__attribute__((always_inline, no_instrument_function)) ~request() { xray_request_suspend(before); }
+	request(const request &) = delete;
+	request &operator=(const request &) = delete;
+};
+} // namespace xray
 #endif
 #endif
