@@ -18,7 +18,7 @@ var floors = [][]string{
 	{"internal/parallel", "internal/frames", "internal/texttab", "internal/yamltext", "internal/fileio", "internal/remote", "symbolize/demangle", "recorder", "recorder/args/value", "recorder/proc", "recorder/ranking"},
 	{"internal/quantile", "symbolize/debuginfo", "tables/parquetfile", "graph/layered", "recorder/attach"},
 	{"reader", "symbolize/debuginfod", "recorder/args"},
-	{"reader/calls", "internal/tracewrite", "symbolize", "sched/kernel"},
+	{"reader/calls", "reader/arrivals", "internal/tracewrite", "symbolize", "sched/kernel"},
 	{"sched", "tables", "internal/tracetext", "symbolize/source", "explain/invocation", "explain/machines", "recorder/ring"},
 	{"report/label", "recorder/build"},
 	{"report", "recorder/core", "recorder/client"},

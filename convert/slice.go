@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"math"
 	"math/bits"
 	"slices"
@@ -12,6 +13,33 @@ import (
 
 // Span is a time span in ticks: From <= time < To. If To is 0, there is no upper limit.
 type Span struct{ From, To uint64 }
+
+// SpanAround returns the time of a call, including its exit, with a margin before and after. It saturates.
+func SpanAround(start, duration, margin uint64) Span {
+	s := Span{From: start - min(start, margin)}
+	to, over := bits.Add64(start, duration, 1)
+	to, over2 := bits.Add64(to, margin, 0)
+	if over+over2 == 0 {
+		s.To = to
+	}
+	return s
+}
+
+// JoinSpans sorts spans, of which there is at least one, and joins those that overlap. It changes the list.
+func JoinSpans(spans []Span) []Span {
+	slices.SortFunc(spans, func(a, b Span) int { return cmp.Compare(a.From, b.From) })
+	out := spans[:1]
+	for _, span := range spans[1:] {
+		last := &out[len(out)-1]
+		switch {
+		case last.To != 0 && span.From > last.To:
+			out = append(out, span)
+		case last.To != 0 && (span.To == 0 || span.To > last.To):
+			last.To = span.To
+		}
+	}
+	return out
+}
 
 // SliceOptions select what a slice contains.
 type SliceOptions struct {

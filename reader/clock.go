@@ -1,9 +1,12 @@
 package reader
 
 import (
+	"fmt"
 	"math"
 	"math/bits"
 	"strconv"
+	"strings"
+	"time"
 )
 
 // Clock converts ticks of a trace's clock to time.
@@ -63,6 +66,30 @@ func (c Clock) Ticks(nanos uint64) uint64 {
 		q++
 	}
 	return q
+}
+
+// Parse parses a time, a duration (1.5s) or a number of ticks (1000ticks), and returns its ticks, rounded down.
+// It returns the largest number if there are more. A duration is an error if the frequency is unknown.
+func (c Clock) Parse(text string) (ticks uint64, err error) {
+	if digits, ok := strings.CutSuffix(text, "ticks"); ok {
+		if ticks, err = strconv.ParseUint(strings.TrimSpace(digits), 10, 64); err != nil {
+			return 0, fmt.Errorf("%q is not a number of ticks", text)
+		}
+		return ticks, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return 0, fmt.Errorf("%q is not a time: write 1.5s, 200ms, 3us or 1000ticks", text)
+	}
+	if !c.Known() {
+		return 0, fmt.Errorf("the trace does not state its clock frequency: write %q in ticks, as in 1000ticks", text)
+	}
+	hi, lo := bits.Mul64(uint64(d), c.Frequency)
+	if hi >= nanosPerSecond {
+		return math.MaxUint64, nil
+	}
+	ticks, _ = bits.Div64(hi, lo, nanosPerSecond)
+	return ticks, nil
 }
 
 // AppendSeconds appends ticks as seconds with the given number of decimals, 0

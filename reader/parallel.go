@@ -2,6 +2,8 @@ package reader
 
 import (
 	"context"
+	"math"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -22,6 +24,32 @@ func (t *Trace) EachPacked(n int, fn func(shard int, b *Block) error) error {
 	p := t.begin()
 	p.packed = true
 	return t.each(p, n, fn)
+}
+
+// Extent is the time of a trace, in ticks, and the number of its threads.
+type Extent struct {
+	First, Last uint64
+	Threads     int
+}
+
+// Extent makes a pass to find the first and the last record. Without records, all fields are 0.
+func (t *Trace) Extent() (Extent, error) {
+	var mu sync.Mutex
+	e := Extent{First: math.MaxUint64}
+	err := t.EachPacked(0, func(_ int, b *Block) error {
+		if len(b.Events)+b.Packed.Len() == 0 {
+			return nil
+		}
+		least, most := b.Times()
+		mu.Lock()
+		defer mu.Unlock()
+		e = Extent{min(e.First, least), max(e.Last, most), max(e.Threads, b.Index+1)}
+		return nil
+	})
+	if e.First == math.MaxUint64 {
+		e.First = 0
+	}
+	return e, err
 }
 
 func (t *Trace) each(p *pass, n int, fn func(shard int, b *Block) error) error {

@@ -46,6 +46,22 @@ func (r *Recording) RecordedTicks(from, to uint64) uint64 {
 	return sum
 }
 
+// RecordedTicks returns a function that says how much of a time was recorded in a file, or nil if no
+// recording has windows.
+func (t *Trace) RecordedTicks() func(file int32, from, to uint64) uint64 {
+	for _, r := range t.Recordings() {
+		if r.Windowed() {
+			return func(file int32, from, to uint64) uint64 {
+				if r := t.Recording(int(file)); r != nil {
+					return r.RecordedTicks(from, to)
+				}
+				return to - from
+			}
+		}
+	}
+	return nil
+}
+
 // WindowSums has the sums over the windows of a recording. Ticks is the total time of the windows,
 // and Span the time from the first of them to the end of the recording, both in ticks. The CPU
 // time of the process in them is in nanoseconds, or 0 if it is unknown for any window.

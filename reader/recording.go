@@ -3,6 +3,7 @@ package reader
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"math/bits"
 	"path"
 	"slices"
@@ -258,6 +259,22 @@ func (r *Recording) ChangesSince(first uint64) []Change {
 // Recording returns the metadata of xray's recorder in a file, or nil if another recorder
 // wrote it.
 func (t *Trace) Recording(file int) *Recording { return t.files[file].recording }
+
+// Recordings yields the metadata of xray's recorder in the files that it wrote, by the number of the file.
+func (t *Trace) Recordings() iter.Seq2[int, *Recording] {
+	return func(yield func(int, *Recording) bool) {
+		for i, f := range t.files {
+			if f.recording != nil && !yield(i, f.recording) {
+				return
+			}
+		}
+	}
+}
+
+// Whole reports whether exits without an entry are of calls that were open when the recording began, in all files.
+func (t *Trace) Whole() bool {
+	return !slices.ContainsFunc(t.files, func(f *file) bool { return f.recording == nil || !f.recording.Whole() })
+}
 
 // Watched is the common statement of all files about the calls for which they were written, or
 // nil if one file has none or another one. Durations come from the latest file, because the

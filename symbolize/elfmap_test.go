@@ -395,7 +395,7 @@ func TestMapErrors(t *testing.T) {
 	if _, err := Load(pipe, Options{}); err == nil || !strings.Contains(err.Error(), "regular file") {
 		t.Errorf("binary in a pipe: got error %v", err)
 	}
-	if names := WithoutSleds(pipe, regexp.MustCompile(".")); names != nil {
+	if names := withoutSleds(pipe, regexp.MustCompile(".")); names != nil {
 		t.Errorf("a pipe has functions: %q", names)
 	}
 	if IsSharedObject(pipe) || IsProgram(pipe) {

@@ -195,7 +195,7 @@ func TestPackedContradicts(t *testing.T) {
 		{1, reader.TailExit, false},
 	} {
 		events := []reader.Event{{Func: 1<<24 | 1, Kind: reader.Enter}, {Func: reader.FuncID(c.function), Kind: c.kind}}
-		if e, got := p.Contradicts(events); got != c.want || got && e != events[1] {
+		if e, got := p.contradicts(events); got != c.want || got && e != events[1] {
 			t.Errorf("%v of function %#x: got %v, %+v; want %v", c.kind, c.function, got, e, c.want)
 		}
 	}

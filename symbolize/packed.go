@@ -77,10 +77,10 @@ func (m *Map) kinds() []uint32 {
 	return kinds
 }
 
-// Contradicts finds an event that no sled of its function can have caused, which means that the
+// contradicts finds an event that no sled of its function can have caused, which means that the
 // file is not the traced one. Tail exits and logged arguments have their own kinds of sleds.
 // Functions without an exit sled prove nothing: hand-written maps have none.
-func (p *Packed) Contradicts(events []reader.Event) (reader.Event, bool) {
+func (p *Packed) contradicts(events []reader.Event) (reader.Event, bool) {
 	for i := range events {
 		var needed uint32
 		switch events[i].Kind {
@@ -103,10 +103,6 @@ func (p *Packed) Contradicts(events []reader.Event) (reader.Event, bool) {
 	}
 	return reader.Event{}, false
 }
-
-// Candidates returns the tables that an object number of the trace can mean. The caller must
-// not change the list.
-func (p *Packed) Candidates(object uint8) []*Table { return p.tables[object] }
 
 // Cut reports whether the trace keeps only 4 bits of an object's number.
 func (p *Packed) Cut() bool { return p.cut }

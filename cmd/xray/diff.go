@@ -10,6 +10,7 @@ import (
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/explain/diff"
+	"github.com/xray-tools/xray/explain/survey"
 	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/internal/remote"
 	"github.com/xray-tools/xray/reader/calls"
@@ -35,7 +36,7 @@ type diffing struct {
 	minShare  float64
 	top       int
 	seed      uint64
-	caveats   session.SharedCaveats
+	caveats   survey.SharedCaveats
 	held      int64 // memory of the runs read so far, in bytes
 }
 

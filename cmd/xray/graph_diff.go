@@ -8,6 +8,7 @@ import (
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
+	"github.com/xray-tools/xray/explain/survey"
 	"github.com/xray-tools/xray/graph"
 	"github.com/xray-tools/xray/report"
 	"github.com/xray-tools/xray/symbolize"
@@ -67,7 +68,7 @@ func (c *graphDiffing) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	var sides [2]graph.Side
-	var caveats session.SharedCaveats
+	var caveats survey.SharedCaveats
 	for i, path := range args {
 		policy := c.inputs.Policy()
 		if cmd.Flags().Changed(siblingsFlag(i)) {

@@ -117,8 +117,8 @@ func (f *costFlags) compensation(s *session.Session) (*account.Compensation, str
 // unrecorded returns the caveat that calls outside the trace have a cost too, or "" if there are
 // none.
 func unrecorded(s *session.Session) string {
-	for i := range s.Trace.Files() {
-		if r := s.Trace.Recording(i); r != nil && (r.Process.ThresholdNS > 0 || r.Process.Depth > 0) {
+	for _, r := range s.Trace.Recordings() {
+		if r.Process.ThresholdNS > 0 || r.Process.Depth > 0 {
 			return "calls that the recorder dropped because they were short or deep have a cost, too, which is not subtracted"
 		}
 	}

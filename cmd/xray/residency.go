@@ -77,7 +77,7 @@ func (c *residing) run(s *session.Session) error {
 		opts.To = min(span.Last, s.Scope.To)
 	}
 	opts.To = max(opts.From, opts.To)
-	opts.Recorded = s.RecordedTicks()
+	opts.Recorded = s.Trace.RecordedTicks()
 	if opts.Func, err = s.ChooseFuncs("func", c.function); err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (c *residing) run(s *session.Session) error {
 }
 
 // affordableCells returns the number of cells that fit into memory.
-func affordableCells(s *session.Session, span session.Span, opts *residency.Options) (int, error) {
+func affordableCells(s *session.Session, span reader.Extent, opts *residency.Options) (int, error) {
 	if span.Threads == 0 || opts.Cells <= residency.MaxCells/span.Threads {
 		return opts.Cells, nil
 	}

@@ -147,12 +147,10 @@ func ofLibrary(o reader.Object) bool { return len(o.Names) > 0 }
 
 // objectsOfLibrary returns the objects with functions of the C library, of all of the trace's files.
 func objectsOfLibrary(s *session.Session) (list []reader.Object) {
-	for i := range s.Trace.Files() {
-		if r := s.Trace.Recording(i); r != nil {
-			for _, o := range r.Objects {
-				if ofLibrary(o) {
-					list = append(list, o)
-				}
+	for _, r := range s.Trace.Recordings() {
+		for _, o := range r.Objects {
+			if ofLibrary(o) {
+				list = append(list, o)
 			}
 		}
 	}
@@ -392,8 +390,9 @@ func processes(s *session.Session) []int {
 	list := make([]int, len(s.Trace.Files()))
 	for i := range list {
 		list[i] = i
-		r := s.Trace.Recording(i)
-		if r == nil || r.Process.PID == 0 {
+	}
+	for i, r := range s.Trace.Recordings() {
+		if r.Process.PID == 0 {
 			continue
 		}
 		p := process{r.Process.Host, r.Process.Exe, r.Process.PID}

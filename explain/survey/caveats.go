@@ -39,16 +39,6 @@ type Coverage struct {
 	PrunedIn    string
 }
 
-// recordings returns the recordings of files that have one.
-func recordings(t *reader.Trace) (list []*reader.Recording) {
-	for i := range t.Files() {
-		if r := t.Recording(i); r != nil {
-			list = append(list, r)
-		}
-	}
-	return list
-}
-
 // Caveats returns sentences that say which calls or times the trace lacks. Every report begins
 // with them.
 func (c *Coverage) Caveats() (list []string) {
@@ -191,7 +181,7 @@ func Budget(share uint64) string { return fmt.Sprintf("%g%% of the CPU time", fl
 // budgetCaveats returns sentences about calls that recordings within a budget left out, if there are any.
 func (c *Coverage) budgetCaveats() (list []string) {
 	var left LeftOut
-	for _, r := range recordings(c.Trace) {
+	for _, r := range c.Trace.Recordings() {
 		left.Add(&r.Budget)
 	}
 	const charged = "The time of missing calls counts as self time of their callers."
@@ -240,7 +230,7 @@ func (c *Coverage) windowCaveats(stats *calls.Stats) []string {
 	if stats != nil {
 		last = stats.Last
 	}
-	for _, r := range recordings(c.Trace) {
+	for _, r := range c.Trace.Recordings() {
 		if text := WindowWords(r, last); text != "" {
 			n++
 			words, how, ends = text, "has windows", ends || r.IsEnd()
@@ -271,10 +261,9 @@ func (c *Coverage) windowCaveats(stats *calls.Stats) []string {
 
 // sumCaveats returns a sentence about what files of LLVM's profiling mode lack, if there are any.
 func (c *Coverage) sumCaveats() []string {
-	files := c.Trace.Files()
 	n := 0
-	for i := range files {
-		if r := c.Trace.Recording(i); r != nil && r.Foreign() && len(r.Profiles) > 0 {
+	for _, r := range c.Trace.Recordings() {
+		if r.Foreign() && len(r.Profiles) > 0 {
 			n++
 		}
 	}
@@ -342,9 +331,8 @@ func offCPUCaveats(stats *calls.Stats, clock reader.Clock) (list []string) {
 // OnlySums says how the recorder summarized calls instead of recording them. It returns "" if
 // it recorded them.
 func OnlySums(t *reader.Trace) string {
-	for i := range t.Files() {
-		switch r := t.Recording(i); {
-		case r == nil:
+	for _, r := range t.Recordings() {
+		switch {
 		case len(r.Counters) > 0:
 			return "the recording has only call counts"
 		case len(r.Profiles) > 0:
@@ -352,4 +340,51 @@ func OnlySums(t *reader.Trace) string {
 		}
 	}
 	return ""
+}
+
+// NoOffCPU returns why a trace does not say when threads were off CPU, or "" if it does. All files must say it,
+// because unknown times would look like time on the processor.
+func NoOffCPU(t *reader.Trace) string {
+	for i, file := range t.Files() {
+		r := t.Recording(i)
+		if r != nil && r.Process.OffCPU != "" {
+			continue
+		}
+		if r != nil && r.Process.NoOffCPU != "" {
+			return fmt.Sprintf("%s has no off-CPU times: %s", file, r.Process.NoOffCPU)
+		}
+		return fmt.Sprintf("%s has no off-CPU times: record it with `xray record`", file)
+	}
+	return ""
+}
+
+// SharedCaveats collects the caveats of several traces that are read one after the other.
+type SharedCaveats struct {
+	texts []string // each once
+	of    map[string]int
+}
+
+// Add adds the caveats of a trace.
+func (c *SharedCaveats) Add(caveats []string) {
+	if c.of == nil {
+		c.of = make(map[string]int)
+	}
+	for _, text := range caveats {
+		if c.of[text]++; c.of[text] == 1 {
+			c.texts = append(c.texts, text)
+		}
+	}
+}
+
+// List returns the caveats. Those that do not hold for all traces name the number for which they
+// do.
+func (c *SharedCaveats) List(traces int) []string {
+	var list []string
+	for _, text := range c.texts {
+		if n := c.of[text]; n < traces {
+			text = fmt.Sprintf("In %d of %d traces: %s", n, traces, text)
+		}
+		list = append(list, text)
+	}
+	return list
 }

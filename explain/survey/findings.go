@@ -36,10 +36,9 @@ func (r *Report) Findings(t *reader.Trace, names symbolize.Names) []Finding {
 			add(cause.String(), sentence(r.remedy(cause, t.Header(0))), "%s", sentence(text))
 		}
 	}
-	recorded, counted, leftOff, whole := false, false, false, true
+	recorded, counted, leftOff, whole := false, false, false, t.Whole()
 	for i := range t.Files() {
 		recording := t.Recording(i)
-		whole = whole && recording != nil && recording.Whole()
 		counted = counted || recording != nil && len(recording.Counters)+len(recording.Profiles) > 0
 		if recording != nil && !recording.Foreign() {
 			recorded = true

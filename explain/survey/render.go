@@ -263,8 +263,8 @@ func (o *rendering) kinds() string {
 func (o *rendering) ends() string {
 	var parts []string
 	cut := "open where the trace was cut off"
-	for i := range o.Trace.Files() {
-		if r := o.Trace.Recording(i); r != nil && r.Windowed() {
+	for _, r := range o.Trace.Recordings() {
+		if r.Windowed() {
 			cut = "open at the end of a window"
 		}
 	}

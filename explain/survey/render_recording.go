@@ -404,10 +404,8 @@ func (o *rendering) counts() report.Node {
 // counters returns the counters of all files, the largest first.
 func (o *rendering) counters() []reader.Counter {
 	var all []reader.Counter
-	for i := range o.Trace.Files() {
-		if r := o.Trace.Recording(i); r != nil {
-			all = append(all, r.Counters...)
-		}
+	for _, r := range o.Trace.Recordings() {
+		all = append(all, r.Counters...)
 	}
 	slices.SortFunc(all, func(a, b reader.Counter) int {
 		return cmp.Or(cmp.Compare(b.Calls, a.Calls), cmp.Compare(a.Func, b.Func))

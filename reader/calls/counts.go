@@ -50,8 +50,8 @@ func FeedPruned(t *reader.Trace, opts Options, sink PrunedSink, stats *Stats) (f
 // left out. It adds no calls to the statistics. It reports whether it fed any: all recordings
 // must know these numbers.
 func FeedUnrecorded(t *reader.Trace, opts Options, sink BudgetSink, stats *Stats) bool {
-	for i := range t.Files() {
-		if r := t.Recording(i); r != nil && r.Budget.Limited() && !r.Budget.Known() {
+	for _, r := range t.Recordings() {
+		if r.Budget.Limited() && !r.Budget.Known() {
 			return false
 		}
 	}
@@ -67,8 +67,8 @@ func FeedUnrecorded(t *reader.Trace, opts Options, sink BudgetSink, stats *Stats
 
 // feedProcesses calls feed for each process whose recording has something, and returns their number.
 func feedProcesses(t *reader.Trace, stats *Stats, has func(*reader.Recording) bool, feed func(reader.Thread, *reader.Recording)) (n int) {
-	for i := range t.Files() {
-		if r := t.Recording(i); r != nil && has(r) {
+	for i, r := range t.Recordings() {
+		if has(r) {
 			feed(reader.Thread{File: int32(i), Process: r.Process.PID}, r)
 			stats.Threads++
 			n++

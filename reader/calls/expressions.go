@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/recorder/args/value"
@@ -266,4 +267,20 @@ func (r *Recorded) Keep(most int) Recorded {
 	}
 	k.event.Data = slices.Clone(k.event.Data)
 	return k
+}
+
+// SplitExpression splits FUNCTION: EXPRESSION at the last colon that is not one of two. Without one,
+// all is the function.
+func SplitExpression(text string) (function, expression string) {
+	for i := len(text) - 1; i >= 0; i-- {
+		if text[i] != ':' {
+			continue
+		}
+		if i > 0 && text[i-1] == ':' {
+			i--
+			continue
+		}
+		return strings.TrimSpace(text[:i]), strings.TrimSpace(text[i+1:])
+	}
+	return text, ""
 }

@@ -20,6 +20,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
 )
 
@@ -61,6 +62,22 @@ type File struct {
 	// MD5 is the MD5 of the text in hexadecimal if the debug information confirms it,
 	// otherwise "".
 	MD5 string
+}
+
+// Trusted returns the tables, by the number of the object, whose debug information may name files to read: those
+// of files that the user gave, and those whose build ID is the one in the trace.
+func Trusted(t *reader.Trace, tables []*symbolize.Table, given map[int]string) (trusted []*symbolize.Table, err error) {
+	objects, _, err := t.Objects()
+	for n, table := range tables {
+		if table == nil {
+			continue
+		}
+		_, named := given[n]
+		if named || n < len(objects) && objects[n].BuildID != "" && objects[n].BuildID == table.Object().BuildID {
+			trusted = append(trusted, table)
+		}
+	}
+	return trusted, err
 }
 
 // New returns the source files that the debug information of the trusted tables names and

@@ -8,18 +8,18 @@ import (
 	"strings"
 	"time"
 
-	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/recorder/client"
 	"github.com/xray-tools/xray/recorder/observe"
 	"github.com/xray-tools/xray/report/label"
+	"github.com/xray-tools/xray/symbolize"
 )
 
 // nothingSelected says that flags select no function of some objects, and which one has no sleds.
 func nothingSelected(f *observe.Filter, paths []string) string {
 	text := "--func and --exclude select no instrumented function of " + strings.Join(paths[:min(len(paths), 5)], ", ")
 	if f.Func != nil {
-		text += session.Sledless(paths, f.Func)
+		text += symbolize.Sledless(paths, f.Func)
 	}
 	return text
 }
@@ -76,7 +76,7 @@ func (plan *Plan) Choose(ctx context.Context, p *client.Process) (data []byte, t
 		text = label.Count(uint64(kept), "function is", "functions are") + " recorded"
 	}
 	if kept == 0 && filter.Func != nil {
-		text += session.Sledless(paths, filter.Func)
+		text += symbolize.Sledless(paths, filter.Func)
 	}
 	return data, text, nil
 }

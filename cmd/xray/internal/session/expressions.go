@@ -21,7 +21,7 @@ func (s *Session) Expressions() *calls.Expressions {
 // ChooseExpressions returns the expressions that a flag selects: FUNCTION: EXPRESSION, with a regular expression and
 // what was recorded of the function.
 func (s *Session) ChooseExpressions(flag, text string) (*calls.Expressions, error) {
-	function, expression := splitExpression(text)
+	function, expression := calls.SplitExpression(text)
 	if expression == "" {
 		return nil, cli.Usagef("--%s: %q has no expression: write FUNCTION: EXPRESSION", flag, text)
 	}
@@ -44,19 +44,4 @@ func (s *Session) ChooseExpressions(flag, text string) (*calls.Expressions, erro
 		return nil, cli.Usagef("--%s: the trace does not have %q, but %s", flag, text, strings.Join(have[:min(len(have), 10)], ", "))
 	}
 	return chosen, nil
-}
-
-// splitExpression splits FUNCTION: EXPRESSION at the last colon that is not one of two.
-func splitExpression(text string) (function, expression string) {
-	for i := len(text) - 1; i >= 0; i-- {
-		if text[i] != ':' {
-			continue
-		}
-		if i > 0 && text[i-1] == ':' {
-			i--
-			continue
-		}
-		return strings.TrimSpace(text[:i]), strings.TrimSpace(text[i+1:])
-	}
-	return text, ""
 }

@@ -137,7 +137,7 @@ func (i *Inputs) session(streams *cli.Streams, command string) (*Session, error)
 }
 
 func (i *Inputs) open(s *Session, paths []string) (err error) {
-	switch summary, err := i.anySummary(s.Streams, paths); {
+	switch summary, err := i.inputs(s.Streams).Any(paths); {
 	case err != nil:
 		return err
 	case summary != "":

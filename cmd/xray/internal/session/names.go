@@ -17,6 +17,7 @@ import (
 	"github.com/xray-tools/xray/report/label"
 	"github.com/xray-tools/xray/symbolize"
 	"github.com/xray-tools/xray/symbolize/debuginfod"
+	"github.com/xray-tools/xray/symbolize/source"
 )
 
 // NameFlags are the flags that select the files that names come from.
@@ -212,8 +213,10 @@ func (s *Session) openNames(f *NameFlags) error {
 			s.Code.CanReach = func(from, to reader.FuncID) bool { return callers().CanReach(from, to) }
 		}
 	}
-	if err := s.trust(files); err != nil {
-		return err
+	if s.Trace != nil {
+		if s.trusted, err = source.Trusted(s.Trace, s.tables, files); err != nil {
+			return err
+		}
 	}
 	s.warnOfMissing()
 	WarnOfRefused(s.Streams, s.tables...)
@@ -230,8 +233,8 @@ func (s *Session) openNames(f *NameFlags) error {
 
 // unnoted reports whether no recorder of the trace notes which calls exceptions and longjmp leave.
 func (s *Session) unnoted() bool {
-	for i := range s.Trace.Files() {
-		if r := s.Trace.Recording(i); r != nil && !r.Foreign() {
+	for _, r := range s.Trace.Recordings() {
+		if !r.Foreign() {
 			return false
 		}
 	}

@@ -11,10 +11,8 @@ import (
 func (s *Session) Sched() []*sched.Log {
 	if s.sched == nil {
 		s.sched = make([]*sched.Log, len(s.Trace.Files()))
-		for i := range s.sched {
-			if r := s.Trace.Recording(i); r != nil {
-				s.sched[i] = sched.New(r)
-			}
+		for i, r := range s.Trace.Recordings() {
+			s.sched[i] = sched.New(r)
 		}
 	}
 	return s.sched
@@ -23,8 +21,8 @@ func (s *Session) Sched() []*sched.Log {
 // Interrupts returns when threads were interrupted, for calls.Options, or nil if the trace has no
 // interrupts.
 func (s *Session) Interrupts() func(reader.Thread) []calls.Stretch {
-	for i := range s.Trace.Files() {
-		if r := s.Trace.Recording(i); r != nil && r.Sched.Interrupts() > 0 {
+	for _, r := range s.Trace.Recordings() {
+		if r.Sched.Interrupts() > 0 {
 			s.Sched() // before threads ask for it concurrently
 			return func(t reader.Thread) []calls.Stretch { return s.sched[t.File].Thread(t.Thread).Interrupted() }
 		}

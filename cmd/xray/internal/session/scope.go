@@ -4,16 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
-	"math/bits"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/spf13/pflag"
 
@@ -144,7 +140,7 @@ func (s *Session) ChooseFuncs(flag, text string) (func(reader.FuncID) bool, erro
 			return fmt.Sprintf("no function matches --%s %q: without a map (-m), functions are named by number, like #18", flag, re)
 		}
 		note := fmt.Sprintf("no function that was called matches --%s %q", flag, re)
-		if none := Sledless(s.objectPaths(), re); none != "" {
+		if none := symbolize.Sledless(s.objectPaths(), re); none != "" {
 			return note + none
 		}
 		lock.Lock()
@@ -169,31 +165,14 @@ func (s *Session) ChooseFuncs(flag, text string) (func(reader.FuncID) bool, erro
 
 // objectPaths returns the recorded programs and libraries.
 func (s *Session) objectPaths() (paths []string) {
-	for i := range s.Trace.Files() {
-		if r := s.Trace.Recording(i); r != nil {
-			for _, o := range r.Objects {
-				if o.Path != "" && !slices.Contains(paths, o.Path) {
-					paths = append(paths, o.Path)
-				}
+	for _, r := range s.Trace.Recordings() {
+		for _, o := range r.Objects {
+			if o.Path != "" && !slices.Contains(paths, o.Path) {
+				paths = append(paths, o.Path)
 			}
 		}
 	}
 	return paths
-}
-
-// Sledless says which functions of some files match an expression but have no sleds. It returns "" if there is
-// none.
-func Sledless(paths []string, re *regexp.Regexp) string {
-	for _, path := range paths {
-		if names := symbolize.WithoutSleds(path, re); len(names) > 0 {
-			has := "has no sleds, so its calls are not recorded"
-			if len(names) > 1 {
-				has = "have no sleds, so their calls are not recorded"
-			}
-			return fmt.Sprintf(": %s of %s %s. For the reason, run xray extract --stats %s", strings.Join(names, ", "), filepath.Base(path), has, path)
-		}
-	}
-	return ""
 }
 
 // AddRoot adds --root.
@@ -301,31 +280,9 @@ func ParseTicks(flag, text string, c reader.Clock) (uint64, error) {
 	if text == "" {
 		return 0, nil
 	}
-	if digits, ok := strings.CutSuffix(text, "ticks"); ok {
-		n, err := strconv.ParseUint(strings.TrimSpace(digits), 10, 64)
-		if err != nil {
-			return 0, cli.Usagef("--%s: %q is not a number of ticks", flag, text)
-		}
-		return n, nil
+	ticks, err := c.Parse(text)
+	if err != nil {
+		return 0, cli.Usagef("--%s: %w", flag, err)
 	}
-	d, err := time.ParseDuration(text)
-	if err != nil || d < 0 {
-		return 0, cli.Usagef("--%s: %q is not a time: write 1.5s, 200ms, 3us or 1000ticks", flag, text)
-	}
-	if !c.Known() {
-		return 0, cli.Usagef("--%s: the trace does not state its clock frequency: write %q in ticks, as in 1000ticks", flag, text)
-	}
-	hi, lo := bits.Mul64(uint64(d), c.Frequency)
-	if hi >= uint64(time.Second) {
-		return math.MaxUint64, nil
-	}
-	ticks, _ := bits.Div64(hi, lo, uint64(time.Second))
 	return ticks, nil
-}
-
-func saturatingAdd(a, b uint64) uint64 {
-	if sum, carry := bits.Add64(a, b, 0); carry == 0 {
-		return sum
-	}
-	return math.MaxUint64
 }

@@ -15,7 +15,6 @@ package session
 import (
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"sync"
 
@@ -61,7 +60,7 @@ type Session struct {
 	missing  []symbolize.Missing // objects of the trace that Names has no file of
 	notes    []func() string
 	tails    func() *symbolize.TailCalls // nil if no binary shows them
-	span     *Span                       // nil until it is known
+	span     *reader.Extent              // nil until it is known
 	sched    []*sched.Log                // nil until it is read
 	summed   *summed                     // nil unless calls are from summaries
 	closers  []func() error
@@ -256,22 +255,12 @@ func (s *Session) Summary(stats *calls.Stats) {
 		}
 	}
 	// The traces of watch, and of processes that were running, begin amid calls.
-	if stats != nil && stats.Unmatched > 0 && s.Trace.Watched() == nil && !whole(s.Trace) {
+	if stats != nil && stats.Unmatched > 0 && s.Trace.Watched() == nil && !s.Trace.Whole() {
 		parts = append(parts, label.Count(stats.Unmatched, "exit", "exits")+" without an entry")
 	}
 	if len(parts) > 0 {
 		s.Say("%s; run xray info %s for details", strings.Join(parts, "; "), strings.Join(s.Operands(), " "))
 	}
-}
-
-// whole reports whether exits without an entry are of calls that were open when the recording began.
-func whole(t *reader.Trace) bool {
-	for i := range t.Files() {
-		if r := t.Recording(i); r == nil || !r.Whole() {
-			return false
-		}
-	}
-	return true
 }
 
 // NoCalls returns an error if the recorder recorded sums instead of calls, and nil otherwise.
@@ -296,37 +285,15 @@ func (s *Session) ThreadNames() label.Threads {
 	return label.Threads{Name: s.Trace.ThreadName, Files: s.Trace.Files()}
 }
 
-// Span is the time of a trace, in ticks, and the number of its threads.
-type Span struct {
-	First, Last uint64
-	Threads     int
-}
-
-// Span finds the first and the last record of the trace. The first call makes a pass. Without
-// records, all fields are 0.
-func (s *Session) Span() (Span, error) {
-	if s.span != nil {
-		return *s.span, nil
+// Span finds the first and the last record of the trace. The first call makes a pass.
+func (s *Session) Span() (span reader.Extent, err error) {
+	if s.span == nil {
+		stop := s.Progress()
+		defer stop()
+		span, err = s.Trace.Extent()
+		s.span = &span
 	}
-	stop := s.Progress()
-	defer stop()
-	var mu sync.Mutex
-	span := Span{First: math.MaxUint64}
-	err := s.Trace.EachPacked(0, func(_ int, b *reader.Block) error {
-		if len(b.Events)+b.Packed.Len() == 0 {
-			return nil
-		}
-		least, most := b.Times()
-		mu.Lock()
-		defer mu.Unlock()
-		span = Span{min(span.First, least), max(span.Last, most), max(span.Threads, b.Index+1)}
-		return nil
-	})
-	if span.First == math.MaxUint64 {
-		span.First = 0
-	}
-	s.span = &span
-	return span, err
+	return *s.span, err
 }
 
 // Start returns the time of the first record. See [Session.Span].

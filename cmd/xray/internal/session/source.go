@@ -62,28 +62,6 @@ func (s *Session) Sources(f *SourceFlags) (*Sources, error) {
 	return &Sources{s: s, files: files}, nil
 }
 
-// trust records the binaries whose debug information may name files to read: those that the
-// user named, and those whose build ID is the one in the trace.
-func (s *Session) trust(given map[int]string) error {
-	if s.Trace == nil {
-		return nil
-	}
-	objects, _, err := s.Trace.Objects()
-	if err != nil {
-		return err
-	}
-	for n, t := range s.tables {
-		if t == nil {
-			continue
-		}
-		_, named := given[n]
-		if named || n < len(objects) && objects[n].BuildID != "" && objects[n].BuildID == t.Object().BuildID {
-			s.trusted = append(s.trusted, t)
-		}
-	}
-	return nil
-}
-
 // Read returns the text of a file, and the MD5 from the debug information that it matches, in hex.
 func (s *Sources) Read(path string) (text []byte, md5 string, err error) {
 	if s.files != nil {

@@ -9,9 +9,10 @@ import (
 	"slices"
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
-	"github.com/xray-tools/xray/internal/fileio"
+	"github.com/xray-tools/xray/explain/survey"
 	"github.com/xray-tools/xray/internal/remote"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/arrivals"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report/label"
 	"github.com/xray-tools/xray/symbolize"
@@ -22,7 +23,7 @@ import (
 type summed struct {
 	memory  int64 // Session.TableMemory
 	set     *summary.Set
-	caveats SharedCaveats // of the traces
+	caveats survey.SharedCaveats // of the traces
 	traces  int
 	counts  []counted // of the last pass
 }
@@ -55,7 +56,7 @@ func (s *Session) NeedCalls(flag string, given bool) error {
 // openSummaries opens summaries, and sums up the traces among the inputs.
 func (i *Inputs) openSummaries(s *Session, paths []string) error {
 	if !i.Summaries {
-		path, err := i.anySummary(s.Streams, paths)
+		path, err := i.inputs(s.Streams).Any(paths)
 		if err != nil {
 			return err
 		}
@@ -109,10 +110,10 @@ type Repetitions struct {
 // Repetitions finds the runs in a file.
 func (i *Inputs) Repetitions(streams *cli.Streams, path string) (*Repetitions, error) {
 	r := &Repetitions{inputs: i, path: path}
-	if is, err := i.isSummary(streams, path); !is || err != nil {
+	if is, err := i.inputs(streams).Begins(path); !is || err != nil {
 		return r, err
 	}
-	source, err := i.openSummary(path)
+	source, err := openSummary(i.inputs(streams), path)
 	if err == nil {
 		r.sources = summary.OfHosts(source)
 	}
@@ -155,7 +156,7 @@ func (f *scopeFlags) choosesSingleCalls() bool {
 // Sources opens summaries, and sums up traces. Each trace fills the empty fields of its key. It
 // writes the caveats of traces to standard error.
 func (i *Inputs) Sources(streams *cli.Streams, command string, key summary.Key, paths []string) ([]summary.Source, error) {
-	var caveats SharedCaveats
+	var caveats survey.SharedCaveats
 	traces := 0
 	sources, err := i.sources(streams, command, key, paths, func(list []string) {
 		traces++
@@ -177,10 +178,10 @@ func (i *Inputs) sources(streams *cli.Streams, command string, key summary.Key, 
 	var sources []summary.Source
 	for _, path := range paths {
 		var source summary.Source
-		is, err := i.isSummary(streams, path)
+		is, err := i.inputs(streams).Begins(path)
 		switch {
 		case is && err == nil:
-			source, err = i.openSummary(path)
+			source, err = openSummary(i.inputs(streams), path)
 		case err == nil:
 			source, err = i.summarize(streams, command, key, path, tell)
 		}
@@ -257,15 +258,8 @@ func (s *Session) describe(fn reader.FuncID) summary.Function {
 
 // openSummary opens a summary as a source of groups. Files are open only while they are
 // read.
-func (f *TraceFlags) openSummary(path string) (summary.Source, error) {
-	return summary.OpenSource(remote.Name(path), func() (io.ReaderAt, int64, io.Closer, error) {
-		if f.arrivals != nil && f.arrivals.summaries[path] != nil {
-			spooled := f.arrivals.summaries[path]
-			return spooled, spooled.Size, io.NopCloser(nil), nil
-		}
-		file, size, err := fileio.OpenRegular(path)
-		return file, size, file, err
-	})
+func openSummary(in *arrivals.Inputs, path string) (summary.Source, error) {
+	return summary.OpenSource(remote.Name(path), func() (io.ReaderAt, int64, io.Closer, error) { return in.Open(path) })
 }
 
 // feed feeds the sums of the summaries to a sink.

@@ -1,9 +1,6 @@
 package session
 
 import (
-	"slices"
-
-	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 )
 
@@ -41,14 +38,10 @@ func (s *Session) feed(scope Scope, run *Run, sink any) (err error) {
 
 // Limited reports whether a recording had a budget.
 func (s *Session) Limited() bool {
-	return s.Trace != nil && slices.ContainsFunc(s.recordings(), func(r *reader.Recording) bool { return r.Budget.Limited() })
-}
-
-func (s *Session) recordings() (list []*reader.Recording) {
-	for i := range s.Trace.Files() {
-		if r := s.Trace.Recording(i); r != nil {
-			list = append(list, r)
+	for _, r := range s.Trace.Recordings() {
+		if r.Budget.Limited() {
+			return true
 		}
 	}
-	return list
+	return false
 }

@@ -1,10 +1,9 @@
 package session
 
 import (
-	"cmp"
 	"fmt"
 	"math"
-	"slices"
+	"math/bits"
 	"strconv"
 	"strings"
 
@@ -131,7 +130,7 @@ func (f *timeFlags) spansAround(s *Session) ([]convert.Span, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--around %s: %w", f.around, err)
 		}
-		return []convert.Span{around(start, duration, margin)}, nil
+		return []convert.Span{convert.SpanAround(start, duration, margin)}, nil
 	}
 	found, _, err := s.SearchSlowest(slowest.Options{Root: root, Top: int(n)})
 	if err != nil {
@@ -142,9 +141,9 @@ func (f *timeFlags) spansAround(s *Session) ([]convert.Span, error) {
 	}
 	var spans []convert.Span
 	for _, v := range found.Slowest {
-		spans = append(spans, around(v.Start, v.Duration, margin))
+		spans = append(spans, convert.SpanAround(v.Start, v.Duration, margin))
 	}
-	if spans = joined(spans); len(spans) > 1 && !f.apart {
+	if spans = convert.JoinSpans(spans); len(spans) > 1 && !f.apart {
 		return nil, cli.Usagef("--around %s: these calls are at %d separate times, but %s supports only one: "+
 			"pass it the output of xray slice, or select one call by the number that xray slowest shows",
 			f.around, len(spans), s.Command)
@@ -152,27 +151,9 @@ func (f *timeFlags) spansAround(s *Session) ([]convert.Span, error) {
 	return spans, nil
 }
 
-// around returns the time of a call with a margin, including the exit.
-func around(start, duration, margin uint64) convert.Span {
-	to := saturatingAdd(saturatingAdd(start, duration), saturatingAdd(margin, 1))
-	if to == math.MaxUint64 {
-		to = 0
+func saturatingAdd(a, b uint64) uint64 {
+	if sum, carry := bits.Add64(a, b, 0); carry == 0 {
+		return sum
 	}
-	return convert.Span{From: start - min(start, margin), To: to}
-}
-
-// joined sorts spans and joins those that overlap.
-func joined(spans []convert.Span) []convert.Span {
-	slices.SortFunc(spans, func(a, b convert.Span) int { return cmp.Compare(a.From, b.From) })
-	out := spans[:1]
-	for _, span := range spans[1:] {
-		last := &out[len(out)-1]
-		switch {
-		case last.To != 0 && span.From > last.To:
-			out = append(out, span)
-		case last.To != 0 && (span.To == 0 || span.To > last.To):
-			last.To = span.To
-		}
-	}
-	return out
+	return math.MaxUint64
 }

@@ -1,8 +1,6 @@
 package session
 
 import (
-	"bufio"
-	"context"
 	"math"
 	"strconv"
 	"strings"
@@ -10,8 +8,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
-	"github.com/xray-tools/xray/internal/remote"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/arrivals"
+	"github.com/xray-tools/xray/tables/summary"
 )
 
 // TraceFlags are the flags about opening traces. Every command that reads traces has them. The
@@ -19,12 +18,12 @@ import (
 type TraceFlags struct {
 	maxThreads int
 	clockRate  string
-	arrivals   *arrivals
+	arrivals   *arrivals.Inputs
 }
 
 // AddFlags adds the flags.
 func (f *TraceFlags) AddFlags(flags *pflag.FlagSet) {
-	f.maxThreads, f.arrivals = reader.DefaultMaxThreads, &arrivals{}
+	f.maxThreads, f.arrivals = reader.DefaultMaxThreads, &arrivals.Inputs{}
 	cli.AddCount(flags, &f.maxThreads, "max-threads", "", 1, "accept traces with up to `N` threads; each thread can take 3 KB of memory")
 	flags.StringVar(&f.clockRate, "clock-rate", "", "assume a clock of `RATE` ticks per second (for example 2.5GHz) for traces that do not state it")
 }
@@ -35,10 +34,8 @@ func (f *TraceFlags) OpenTrace(streams *cli.Streams, paths ...string) (*reader.T
 	if err != nil {
 		return nil, err
 	}
-	t, err := reader.Open(reader.Options{
-		Stdin: streams.Stdin, MaxThreads: f.maxThreads, Frequency: frequency,
-		Fetch: func(path string) (string, reader.Stream, error) { return f.arrivals.fetch(streams, path) },
-	}, paths...)
+	in := f.inputs(streams)
+	t, err := reader.Open(reader.Options{Stdin: streams.Stdin, MaxThreads: f.maxThreads, Frequency: frequency, Fetch: in.Fetch}, paths...)
 	if err != nil {
 		return nil, ExplainTrace(err)
 	}
@@ -50,32 +47,15 @@ func (s *Session) OpenTrace(paths ...string) (*reader.Trace, error) {
 	return s.traces.OpenTrace(s.Streams, paths...)
 }
 
-// fetched is a file from a URL, whose beginning can be looked at. It shows its progress on a
-// terminal from show to Close.
-type fetched struct {
-	*remote.Stream
-	head *bufio.Reader
-	name string
-	stop func() // nil before show
-}
-
-func fetch(path string) (*fetched, error) {
-	s, err := remote.Open(context.Background(), path, remote.Options{})
-	if err != nil {
-		return nil, err
+// inputs tells summaries from traces.
+func (f *TraceFlags) inputs(streams *cli.Streams) *arrivals.Inputs {
+	if f.arrivals == nil {
+		f.arrivals = &arrivals.Inputs{}
 	}
-	return &fetched{Stream: s, head: bufio.NewReader(s), name: remote.Name(path)}, nil
-}
-
-func (f *fetched) Read(b []byte) (int, error) { return f.head.Read(b) }
-
-func (f *fetched) show(streams *cli.Streams) { f.stop = streams.Progress("fetching "+f.name, f.Stream) }
-
-func (f *fetched) Close() error {
-	if f.stop != nil {
-		f.stop()
-	}
-	return f.Stream.Close()
+	in := f.arrivals
+	in.Magic, in.Stdin, in.AtEnd = summary.Magic, &streams.Stdin, streams.AtEnd
+	in.Progress = func(what string, of interface{ Progress() (int64, int64) }) func() { return streams.Progress(what, of) }
+	return in
 }
 
 // frequency returns --clock-rate in ticks per second, or 0 if it was not given.

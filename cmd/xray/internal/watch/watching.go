@@ -296,7 +296,7 @@ func (w *Watching) mayHaveRoot(path string) bool {
 }
 
 func (w *Watching) noRoot(paths []string) error {
-	return fmt.Errorf("no function in %s matches --root %q%s", strings.Join(paths, " "), w.Slow.Root, session.Sledless(paths, w.root))
+	return fmt.Errorf("no function in %s matches --root %q%s", strings.Join(paths, " "), w.Slow.Root, symbolize.Sledless(paths, w.root))
 }
 
 // children begins to watch the descendants of a process that have the recorder in them.
