@@ -14,7 +14,7 @@ const (
 	LockNames = `(^|[^A-Za-z])((mutex|spin|rw|(timed|clock)?(rd|wr)?)lock(_shared)?|acquire|enter|Lock|Acquire|Enter)$` +
 		`|[a-z](Lock|Acquire|Enter)$`
 	UnlockNames = `(?i)(^|[^A-Za-z])(release|leave)$|unlock(_shared)?$|[a-z](Release|Leave)$`
-	CondNames   = `(?i)(cond|(^|[^a-z])cv)\w*(::|_)?\w*wait`
+	CondNames   = `(?i)(co?nd|(^|[^a-z])cv)\w*(::|_)?\w*wait`
 )
 
 // Suffixes of names: functions that take a lock only if it is free, and functions that take a

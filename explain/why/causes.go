@@ -37,6 +37,7 @@ type lead struct {
 	likely float64
 	named  bool
 	unheld bool // a wait for a lock that nobody is known to hold
+	behind bool // a wait for a thread that was preempted
 	waits  Kind // Wait or LockWait if the name says so
 	// releases is set if it waits for a lock or a condition, so for another thread.
 	releases bool

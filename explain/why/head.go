@@ -116,11 +116,14 @@ func (h *head) write() {
 	}
 	for i := range h.Suspects {
 		s := &h.Suspects[i]
+		if s.Doubt == Behind {
+			continue
+		}
 		h.add("", "PROBABLY (%s of the lost time): %s.", rounded(s.Share), h.suspected(s))
 		h.add("sure", "no: %s", h.doubts(s))
 	}
 	if len(reasons) == 0 {
-		if len(h.Suspects) == 0 {
+		if !slices.ContainsFunc(h.Suspects, func(s Suspect) bool { return s.Doubt != Behind }) {
 			h.add("", "No function explains the slow calls of %s.", h.rootLabel())
 		}
 		for _, x := range rest {
@@ -195,6 +198,11 @@ func (h *head) reasons() (list, rest []reason) {
 	if in := h.Interrupted; in != nil {
 		apart(in.Share, "it is interrupted"+h.interruptedBy(), "interrupts"+h.interruptedBy(), in.Usual, in.Slow, "is interrupted", nil,
 			"yes: the trace shows when interrupts ran")
+	}
+	for i := range h.Suspects {
+		if s := &h.Suspects[i]; s.Doubt == Behind {
+			rest = append(rest, reason{share: s.Share, sentence: h.inTable(s)})
+		}
 	}
 	byShare := func(a, b reason) int { return cmp.Compare(b.share, a.share) }
 	slices.SortStableFunc(list, byShare)

@@ -65,6 +65,7 @@ type others struct {
 	holds     *holds // nil if no thread waited for a lock
 	meanwhile *meanwhile
 	wakers    *wakers
+	queues    *queues // nil without off-CPU times
 }
 
 func (o others) Calls(b *calls.Batch) error {
@@ -78,6 +79,11 @@ func (o others) Calls(b *calls.Batch) error {
 			return err
 		}
 	}
+	if o.queues != nil {
+		if err := o.queues.Calls(b); err != nil {
+			return err
+		}
+	}
 	return o.meanwhile.Calls(b)
 }
 
@@ -88,6 +94,9 @@ func (o others) Merge(other others) {
 	if o.wakers != nil {
 		o.wakers.Merge(other.wakers)
 	}
+	if o.queues != nil {
+		o.queues.Merge(other.queues)
+	}
 	o.meanwhile.Merge(other.meanwhile)
 }
 
@@ -95,6 +104,7 @@ func (o others) Merge(other others) {
 type found struct {
 	holders map[*lead]*Holder
 	taken   map[*lead]reader.FuncID // the function that took the lock first
+	behind  map[*lead]preempted     // whether the thread that was waited for was
 	rest    *Holder                 // while no cause explains the lost time
 }
 
@@ -154,7 +164,7 @@ const fewGaps = 5
 
 // meanwhile finds what other threads did while slow calls lost time.
 func (x *explainer) meanwhile(d *durations, e *evidence) (found, error) {
-	f := found{holders: make(map[*lead]*Holder), taken: make(map[*lead]reader.FuncID)}
+	f := found{holders: make(map[*lead]*Holder), taken: make(map[*lead]reader.FuncID), behind: make(map[*lead]preempted)}
 	var leads []*lead
 	var gaps []gap
 	var victims []map[int][]span
@@ -193,7 +203,8 @@ func (x *explainer) meanwhile(d *durations, e *evidence) (found, error) {
 	gaps = shifted(gaps, covered, x.opts.Seed)
 	proto := newMeanwhile(gaps, victims, covered[0].from, covered[len(covered)-1].to)
 	want := calls.Options{Nested: true, Paths: len(byLock) > 0}
-	if want.Paths {
+	blocked := e.offCPU && slices.ContainsFunc(leads, func(l *lead) bool { return l.kind == Blocked || l.isBlocked() })
+	if want.Paths || blocked {
 		want.OffCPU = x.opts.Calls.OffCPU
 	}
 	if want.Paths && x.opts.MaxPaths > 0 {
@@ -206,6 +217,9 @@ func (x *explainer) meanwhile(d *durations, e *evidence) (found, error) {
 		o := others{meanwhile: &m}
 		if want.Paths {
 			o.holds = newHolds(byLock, &x.opts, missing, d.unlocks)
+		}
+		if blocked {
+			o.queues = &queues{&m, make(map[queuedIn]uint64)}
 		}
 		if len(wakeUps) > 0 {
 			o.wakers = newWakers(wakeUps, x.opts.Role)
@@ -275,6 +289,17 @@ func (x *explainer) meanwhile(d *durations, e *evidence) (found, error) {
 		f.prefer(l, h)
 	}
 	f.breakCycles(e, leads, gaps)
+	if o.queues != nil {
+		queued := o.queues.longest()
+		for i, l := range leads {
+			h := f.holders[l]
+			// A thread that only wakes others does not block in that: it is preempted by them.
+			known := h != nil && h.Evidence != ByWaking && h.Queued < halfOfLoss && h.Covered >= headline && x.opts.Role(h.Self) != Posts
+			if l.kind == Blocked && !known {
+				f.behind[l] = x.behind(e, l, i, gaps, queued, wakeUps)
+			}
+		}
+	}
 	if len(rest) < fewGaps {
 		return f, nil
 	}

@@ -20,7 +20,7 @@ func TestRoles(t *testing.T) {
 		"Region::leave()": why.Unlocks, "releaseUnlock": why.Unlocks, "mutex::unlock_shared()": why.Unlocks,
 		"std::condition_variable::wait(std::unique_lock<std::mutex>&)": why.WaitsUnlocked,
 		"pthread_cond_timedwait": why.WaitsUnlocked, "pthread_cond_clockwait": why.WaitsUnlocked,
-		"pthread_mutex_clocklock": why.Locks, "pthread_rwlock_timedwrlock": why.Locks, "sem_clockwait": why.Waits,
+		"pthread_mutex_clocklock": why.Locks, "pthread_rwlock_timedwrlock": why.Locks, "sem_clockwait": why.Waits, "cnd_timedwait": why.WaitsUnlocked,
 		"pthread_mutex_trylock": why.Runs, "cv_wait": why.WaitsUnlocked,
 		"Pool::wait() const": why.Waits, "sem_wait": why.Waits, "epoll_wait": why.Waits, "poll": why.Waits,
 		"future::await_result": why.Waits, "Event::WaitFor(int)": why.Waits, "futex": why.Waits,

@@ -181,7 +181,7 @@ func (p *phrases) causes(rest bool) []cause {
 	for i := range p.Suspects {
 		s := &p.Suspects[i]
 		left -= s.Share
-		list = append(list, cause{Cause: &Cause{Share: s.Share, Dominates: s.Dominates}, what: "not proven: " + p.suspected(s)})
+		list = append(list, cause{Cause: &Cause{Share: s.Share, Dominates: s.Dominates}, what: p.inTable(s)})
 	}
 	list = append(list, cause{Cause: &Cause{Share: max(0, left)}, what: text})
 	return list

@@ -290,9 +290,11 @@ func (e *explainer) fill(r *Report, c *cohorts, ev *evidence, f found) {
 	}
 	for _, l := range ev.leads {
 		// A lock that nobody is known to hold may have been held by a thread that was preempted.
-		if l.named && ev.offCPU && l.waits == LockWait && l.share < halfOfLoss && f.holders[l] == nil {
-			l.named, l.unheld = false, true
-		}
+		h := f.holders[l]
+		l.behind = l.named && f.behind[l] == behindOne
+		l.unheld = l.named && !l.behind && ev.offCPU && (l.waits == LockWait && l.share < halfOfLoss && h == nil ||
+			l.waits != Slower && f.behind[l] == overload && (h == nil || h.Covered < headline))
+		l.named = l.named && !l.unheld && !l.behind
 	}
 	r.Suspects = ev.suspects()
 	for _, l := range ev.leads {

@@ -88,6 +88,9 @@ type wakeUp struct {
 	from, to uint64
 	thread   int32
 	file     int32
+	// waker is the thread that woke the waiting thread, and woken when.
+	waker int32
+	woken uint64
 	// blocked and queued are the ticks between from and to in which the thread was blocked, and waited for a CPU.
 	blocked, queued uint64
 }
@@ -126,7 +129,7 @@ func (e *explainer) wakeUps(gaps []gap, ids map[int]reader.Thread) (list []wakeU
 		}
 		for _, o := range t.Off(g.start, g.end) {
 			if o.Woken <= g.end+(g.end-g.start)/10 && e.wakerOf(id.File, &o, g.start) {
-				list = append(list, e.chain(wakeUp{gap: i, from: g.start, to: o.Woken, thread: o.Waker.TID, file: id.File}))
+				list = append(list, e.chain(wakeUp{gap: i, from: g.start, to: o.Woken, thread: o.Waker.TID, waker: o.Waker.TID, woken: o.Woken, file: id.File}))
 			}
 		}
 	}

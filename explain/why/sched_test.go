@@ -186,6 +186,50 @@ func TestWaitsForSameFunction(t *testing.T) {
 	}
 }
 
+// A wait is no cause if the thread that is waited for waits for a CPU nearly all that time, but one if it computes.
+func TestWaitsForPreempted(t *testing.T) {
+	for _, preempted := range []bool{true, false} {
+		p := newProgram(2)
+		var events []reader.SchedEvent
+		var wakes []uint64
+		first, second := &program{p.threads[:1]}, p.threads[1]
+		first.requests(6000, func(t *thread, i int) {
+			t.call(work, 2000, func() {
+				if i%150 == 60 {
+					out := t.now
+					t.switched(90_000, 1000)
+					wakes = append(wakes, t.now-1000)
+					if preempted {
+						events = append(events, reader.SchedEvent{TSC: out + 100, Task: secondTask, Other: hogTask, Kind: reader.Switched, State: 'R'},
+							reader.SchedEvent{TSC: t.now - 1200, Task: hogTask, Other: secondTask, Kind: reader.Switched, State: 'R'})
+					}
+					events = append(events, away(out, t.now-1000, t.now, secondTask, 0)...)
+				}
+			})
+		})
+		slices.SortStableFunc(events, func(a, b reader.SchedEvent) int { return cmp.Compare(a.TSC, b.TSC) })
+		for _, at := range wakes {
+			second.now = at - 95_000
+			second.event(reader.Enter, flush)
+			second.now = at + 50
+			second.event(reader.Exit, flush)
+		}
+		r := explain(t, p, scheduled(events))
+		if !preempted {
+			if c := only(t, r); c.Holder == nil || c.Holder.Self != flush || len(r.Suspects) != 0 {
+				t.Errorf("got %+v, %+v", c.Holder, r.Suspects)
+			}
+			continue
+		}
+		if len(r.Causes) != 0 || len(r.Suspects) != 1 || r.Suspects[0].Doubt != why.Behind || r.Suspects[0].Share < 0.9 {
+			t.Errorf("got %+v, %+v", r.Causes, r.Suspects)
+		}
+		if said := strings.Join(strings.Fields(written(r, names, why.View{}, report.Text)), " "); !strings.Contains(said, "it waits in work(), probably for a thread that is preempted") {
+			t.Errorf("the report says %q", said)
+		}
+	}
+}
+
 // The report names what ran while slow calls were preempted.
 func TestRanInstead(t *testing.T) {
 	p := newProgram(1)

@@ -32,11 +32,12 @@ const (
 	Variation                // usual calls differ nearly as much
 	Few                      // too few slow calls are due to it
 	Unheld                   // the trace does not show who held the lock
+	Behind                   // the thread that was waited for was preempted
 )
 
 // String returns the name of the doubt in JSON.
 func (d Doubt) String() string {
-	return [...]string{"preemption", "disturbance", "variation", "few calls", "no holder"}[d]
+	return [...]string{"preemption", "disturbance", "variation", "few calls", "no holder", "preempted holder"}[d]
 }
 
 // suspicious is the minimum share of the excess of a suspect.
@@ -50,12 +51,15 @@ const maxDoubt = 0.05
 func (e *evidence) suspects() (list []Suspect) {
 	for _, l := range e.leads {
 		share := l.share * e.total / (e.total + e.foreignSum)
-		if l.named || share < suspicious && !(l.share >= suspicious && e.isAlone(l)) && !e.recurs(l) || len(l.dominated) == 0 {
+		if l.named || share < suspicious && !(l.behind && share >= preemptedShare) && !(l.share >= suspicious && e.isAlone(l)) && !e.recurs(l) || len(l.dominated) == 0 {
 			continue
 		}
 		s := Suspect{Kind: l.kind, Func: l.fn, Share: share, Dominates: len(l.dominated), Doubt: e.doubt(l)}
 		if l.kind == NewPath {
 			s.Most = e.mostOf(l)
+		}
+		if l.behind && l.kind != NewPath {
+			s.Kind = max(Wait, l.waits)
 		}
 		if s.Doubt <= Disturbance {
 			if s.Chance, s.Needed = l.chance, e.needed(l); s.Chance > maxDoubt && s.Needed == 0 {
@@ -77,6 +81,8 @@ func (e *evidence) doubt(l *lead) Doubt {
 	switch {
 	case l.unheld:
 		return Unheld
+	case l.behind:
+		return Behind
 	case !e.enough(l):
 		return Few
 	case e.offCPU && !e.exceeds(l), !e.byChance(l):
@@ -121,6 +127,14 @@ func (t *phrases) doubts(s *Suspect) string {
 		text += fmt.Sprintf(". About %d slow calls would settle it", s.Needed)
 	}
 	return text
+}
+
+// inTable is the suspect's text in the table of causes.
+func (t *phrases) inTable(s *Suspect) string {
+	if s.Doubt == Behind {
+		return t.suspected(s) + ", probably for a thread that is preempted"
+	}
+	return "not proven: " + t.suspected(s)
 }
 
 func (t *phrases) suspected(s *Suspect) string {

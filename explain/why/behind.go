@@ -1,0 +1,138 @@
+package why
+
+import "github.com/xray-tools/xray/reader/calls"
+
+// queues finds for how long threads waited for a CPU while others waited, and so perhaps for them.
+type queues struct {
+	gaps   *meanwhile
+	waited map[queuedIn]uint64 // ticks
+}
+
+// queuedIn is a thread, by Batch.Index, in the run queue during a gap.
+type queuedIn struct {
+	gap    int32
+	thread int
+}
+
+func (q *queues) Calls(b *calls.Batch) error {
+	m := q.gaps
+	for i := range b.Gaps {
+		o := &b.Gaps[i]
+		queued := o.Queued
+		if o.Involuntary > 0 && o.Voluntary == 0 {
+			queued = o.Sum() // preempted only
+		}
+		if queued == 0 {
+			continue
+		}
+		first := o.To - queued
+		for cell := m.cellOf(first); cell <= m.cellOf(o.To); cell++ {
+			start := m.origin + uint64(cell)*m.cell
+			for _, n := range m.cells[cell] {
+				g := &m.gaps[n]
+				from, to := max(start, first, g.start), min(start+m.cell, o.To, g.end)
+				if from < to && g.thread != b.Index {
+					q.waited[queuedIn{n, b.Index}] += to - from
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// Merge adds what other found.
+func (q *queues) Merge(other *queues) {
+	for k, ticks := range other.waited {
+		q.waited[k] += ticks
+	}
+}
+
+// longest returns by gap the longest time that one other thread was in the run queue.
+func (q *queues) longest() []uint64 {
+	list := make([]uint64, len(q.gaps.gaps))
+	for k, ticks := range q.waited {
+		list[k.gap] = max(list[k.gap], ticks)
+	}
+	return list
+}
+
+// preempted says whether what waiting threads waited for was a thread that was preempted.
+type preempted uint8
+
+const (
+	running   preempted = iota
+	behindOne           // yes
+	overload            // some thread of the program was, but one is nearly always
+)
+
+// behind finds whether the calls that a lead dominates lose their time because the thread that they wait for is
+// preempted: without its time in the run queue, too few of them lose much. Who that thread is, wake-ups show. Without
+// these, it is the thread that waits longest for a CPU meanwhile, and such waits count as far as they exceed
+// those at other times of the trace.
+func (x *explainer) behind(e *evidence, l *lead, cause int, gaps []gap, queued []uint64, wakeUps []wakeUp) preempted {
+	var here, elsewhere, all, number float64
+	for i, g := range gaps {
+		switch {
+		case g.cause != cause:
+		case g.copy == 0:
+			here += float64(queued[i])
+			all += float64(g.end - g.start)
+			number++
+		default:
+			elsewhere += float64(queued[i]) / copies
+		}
+	}
+	if number == 0 {
+		return running
+	}
+	scale := 0.0 // of here, so that what chance explains is 0 and all the time is all
+	if here > elsewhere && all > elsewhere {
+		scale = (here - elsewhere) / (all - elsewhere) * all / here
+	}
+	woken := make(map[int]*wakeUp)
+	for i := range wakeUps {
+		woken[wakeUps[i].gap] = &wakeUps[i]
+	}
+	var kept, left float64
+	for i, g := range gaps {
+		if g.cause != cause || g.copy > 0 {
+			continue
+		}
+		length := float64(g.end - g.start)
+		off := scale * float64(queued[i])
+		if w := woken[i]; w != nil {
+			off = float64(x.queuedUntil(w.file, w.waker, w.from, w.woken, longestChain))
+		}
+		if rest := max(0, length-off); rest > dominance*length && rest > clearly*e.spread {
+			kept++
+			left += rest
+		}
+	}
+	switch {
+	case kept/number*float64(len(l.dominated)) < minCalls || left/all*l.share < clearShare/2:
+		return behindOne
+	case len(woken) == 0 && 2*here > all && 2*elsewhere > all:
+		return overload
+	}
+	return running
+}
+
+// queuedUntil returns for how long a thread was in the run queue, or blocked behind a thread of the program that
+// was.
+func (x *explainer) queuedUntil(file, thread int32, from, to uint64, chain int) (ticks uint64) {
+	for _, o := range x.opts.Sched[file].Thread(thread).Off(from, to) {
+		out, in := max(o.Out, from), o.In
+		if in == 0 || in > to {
+			in = to
+		}
+		ready := min(max(out, o.Ready()), in)
+		if o.Ready() == 0 {
+			ready = in
+		}
+		ticks += in - min(in, ready)
+		if chain > 0 && out < ready && x.wakerOf(file, &o, from) && o.Waker.TID != thread {
+			ticks += x.queuedUntil(file, o.Waker.TID, out, ready, chain-1)
+		}
+	}
+	return ticks
+}
