@@ -93,29 +93,34 @@ func (x *explainer) behind(e *evidence, l *lead, cause int, gaps []gap, queued [
 	for i := range wakeUps {
 		woken[wakeUps[i].gap] = &wakeUps[i]
 	}
-	var kept, left float64
+	var kept, left float64 // gaps, and their parts, that remain
 	for i, g := range gaps {
 		if g.cause != cause || g.copy > 0 {
 			continue
 		}
 		length := float64(g.end - g.start)
-		off := scale * float64(queued[i])
+		off, least := scale*float64(queued[i]), dominance
 		if w := woken[i]; w != nil {
+			least = ranAtLeast
 			off = float64(x.queuedUntil(w.file, w.waker, w.from, w.woken, longestChain))
 		}
-		if rest := max(0, length-off); rest > dominance*length && rest > clearly*e.spread {
+		if rest := 1 - off/length; rest > least && (woken[i] != nil || rest*length > clearly*e.spread) {
 			kept++
 			left += rest
 		}
 	}
 	switch {
-	case kept/number*float64(len(l.dominated)) < minCalls || left/all*l.share < clearShare/2:
+	case kept < number && kept/number*float64(len(l.dominated)) < minCalls || left < clearShare*number:
 		return behindOne
 	case len(woken) == 0 && 2*here > all && 2*elsewhere > all:
 		return overload
 	}
 	return running
 }
+
+// ranAtLeast is the share of a wait in which the thread that ends it is not in the run queue, from which it is more
+// than preempted. A thread that computes long beside busy programs has a third of a CPU, or less.
+const ranAtLeast = 0.1
 
 // queuedUntil returns for how long a thread was in the run queue, or blocked behind a thread of the program that
 // was.

@@ -230,6 +230,35 @@ func TestWaitsForPreempted(t *testing.T) {
 	}
 }
 
+// Without scheduler events, a wait is no cause if a thread waits for a CPU meanwhile, and hardly ever at other times.
+func TestWaitsWhilePreempted(t *testing.T) {
+	for _, preempted := range []bool{true, false} {
+		p := newProgram(2)
+		first, second := &program{p.threads[:1]}, p.threads[1]
+		first.requests(6000, func(t *thread, i int) {
+			t.call(work, 2000, func() {
+				if i%150 == 60 {
+					t.switched(90_000, 0)
+					second.now = t.now - 89_000
+					if preempted {
+						second.switched(0, 88_000)
+					} else {
+						second.switched(88_000, 0)
+					}
+				}
+			})
+		})
+		r := explain(t, p, known())
+		if !preempted {
+			if c := only(t, r); c.Func != work || len(r.Suspects) != 0 {
+				t.Errorf("got %+v, %+v", c, r.Suspects)
+			}
+		} else if len(r.Causes) != 0 || len(r.Suspects) != 1 || r.Suspects[0].Doubt != why.Behind || r.Suspects[0].Func != work {
+			t.Errorf("got %+v, %+v", r.Causes, r.Suspects)
+		}
+	}
+}
+
 // The report names what ran while slow calls were preempted.
 func TestRanInstead(t *testing.T) {
 	p := newProgram(1)
