@@ -38,8 +38,8 @@ type Chrome struct {
 	threads perThread[chromeThread]
 	held    int64 // bytes of pending instants and of omitted calls
 	events  bool
-	named   []calls.Named // of the current call
-	sources *sources      // of functions, for vizviewer; otherwise nil
+	named   []calls.Recorded // of the current call
+	sources *sources         // of functions, for vizviewer; otherwise nil
 }
 
 // chromeThread is the state of a thread.
@@ -121,7 +121,7 @@ func (c *Chrome) appendCall(dst []byte, b *calls.Batch, i int, t *chromeThread) 
 	dst = append(dst, `,"dur":`...)
 	dst = t.last.appendDuration(dst, &c.time, start, duration)
 	dst = append(dst, t.end...)
-	c.named = c.opts.Values.Append(c.named[:0], b, i)
+	c.named = c.opts.Values.Of(b, i, c.named[:0])
 	if call.Args || len(c.named) > 0 || call.Ending() >= calls.Inferred {
 		dst = append(dst, `,"args":{`...)
 		if call.Args {

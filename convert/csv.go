@@ -23,6 +23,8 @@ import (
 //	self_ns      duration without callees
 //	end          exited, tail-exited, continued, inferred, truncated or left; see calls.Call.Ending
 //	args         logged arguments, separated by spaces
+//	values, results
+//	             JSON objects of recorded arguments and results; only with Options.Values
 //
 // If the frequency is unknown, the three times are named start_ticks, duration_ticks and
 // self_ticks. Custom and typed events are omitted. Fields are quoted as in RFC 4180, and
@@ -31,6 +33,8 @@ import (
 type CSV struct {
 	rows
 	names labels
+	named []calls.Recorded // of the current call
+	text  []byte
 }
 
 // NewCSV starts the table.
@@ -48,7 +52,11 @@ func NewCSV(w io.Writer, opts Options) *CSV {
 	for _, column := range []string{c.columns.start, c.columns.duration, c.columns.self} {
 		b = append(append(b, ','), column...)
 	}
-	c.out.buf = append(b, ",end,args\n"...)
+	b = append(b, ",end,args"...)
+	if opts.Values != nil {
+		b = append(b, ",values,results"...)
+	}
+	c.out.buf = append(b, '\n')
 	return c
 }
 
@@ -69,7 +77,15 @@ func (c *CSV) appendCall(dst []byte, b *calls.Batch, i int) []byte {
 	dst = append(strconv.AppendUint(dst, c.time.clock.Nanos(call.Duration), 10), ',')
 	dst = append(strconv.AppendUint(dst, c.time.clock.Nanos(call.Self), 10), ',')
 	dst = append(append(dst, call.Ending().String()...), ',')
-	return append(appendArgs(dst, b.ArgsOf(i), ' '), '\n')
+	dst = appendArgs(dst, b.ArgsOf(i), ' ')
+	if c.opts.Values != nil {
+		c.named = c.opts.Values.Of(b, i, c.named[:0])
+		for _, exit := range [...]bool{false, true} {
+			c.text = appendNamed(c.text[:0], "{", c.named, exit)
+			dst = appendField(append(dst, ','), string(c.text))
+		}
+	}
+	return append(dst, '\n')
 }
 
 func (c *CSV) appendThread(dst []byte, t reader.Thread) []byte {

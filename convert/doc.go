@@ -98,8 +98,9 @@ type Options struct {
 	// Perfetto, Chrome, Speedscope and Firefox use both, Pprof only ThreadName. They may be
 	// nil.
 	ThreadName, ProcessName func(reader.Thread) string
-	// Values describes recorded arguments and results, for JSONLines and Chrome. It may be nil.
-	Values *calls.ValueNames
+	// Values are the recorded arguments and results that CSV, JSONLines, Chrome, Perfetto and Firefox
+	// show. It may be nil. It needs calls without calls.Options.Alias.
+	Values *calls.Expressions
 }
 
 // caveats returns the description of the omitted calls, followed by Caveats.

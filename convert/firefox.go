@@ -16,8 +16,8 @@ import (
 //
 // A sample is a run of a thread between two entries or exits: its stack, start and duration.
 // So self and total times are exact, and the stack chart shows every call at its position. A
-// run of no time is written only if calls would otherwise merge or vanish. Calls with logged
-// arguments are also markers, because stacks cannot have arguments. So are custom and typed
+// run of no time is written only if calls would otherwise merge or vanish. Calls with
+// arguments or results are also markers, because stacks cannot have them. So are custom and typed
 // events. Events that name a request are linked by a flow. Runs of the calls that
 // Options.LeftOut describes appear as calls of one function. The profile's information shows
 // what was lost and omitted. Its numbers of calls include those that are omitted.
@@ -39,7 +39,8 @@ type Firefox struct {
 	ends    [calls.Ends]int64 // numbers of calls, by how they ended
 	short   int64             // number of calls shorter than Options.Shortest
 	sources *sources
-	held    int64 // bytes of runs and markers
+	held    int64            // bytes of runs and markers
+	named   []calls.Recorded // of the current call
 }
 
 // firefoxThread is the state of a thread. Times are those of the timeline.
@@ -92,6 +93,7 @@ func (f *Firefox) Calls(b *calls.Batch) error {
 		*at = f.newThread(b.Thread)
 	}
 	t := *at
+	i := 0
 	b.Replay(
 		func(o *calls.Open) {
 			t.begin(f.time.at(o.Start))
@@ -99,6 +101,8 @@ func (f *Firefox) Calls(b *calls.Batch) error {
 			t.calls.settle(o.Start)
 		},
 		func(c *calls.Call, args []calls.Arg) {
+			f.named = f.opts.Values.Of(b, i, f.named[:0])
+			i++
 			f.ends[c.End]++
 			if t.calls.leave(c) {
 				f.leave(t, c, args)
@@ -164,19 +168,28 @@ func (f *Firefox) leave(t *firefoxThread, c *calls.Call, args []calls.Arg) {
 	t.settle(math.MaxUint64)
 	stack, end := t.stack, f.time.at(c.Start+c.Duration)
 	t.turn(end, f.paths.Parent(stack), false)
-	if len(args) == 0 {
-		return
+	var text []byte
+	for i := range f.named {
+		if i > 0 {
+			text = append(text, ", "...)
+		}
+		text = append(append(text, f.named[i].Expression.Expression...), ": "...)
+		text = append(text, f.named[i].Text()...)
+		args = nil // they are among the values
 	}
-	data := []byte(`{"type":"call","arguments":"`)
 	for i, a := range args {
 		if i > 0 {
-			data = append(data, ", "...)
+			text = append(text, ", "...)
 		}
-		data = appendArgument(data, a.Value)
+		text = appendArgument(text, a.Value)
 	}
+	if len(text) == 0 {
+		return
+	}
+	data := appendJSON([]byte(`{"type":"call","arguments":`), string(text))
 	t.markers = append(t.markers, firefoxMarker{
 		name: f.texts.of(f.opts.label(c.Func)), start: c.Start, end: c.Start + c.Duration, call: true,
-		data: string(append(data, '"')), stack: stack,
+		data: string(data), stack: stack,
 	})
 	t.settled = len(t.markers)
 }

@@ -13,7 +13,7 @@ import (
 // "args" is an array, and present only if arguments were logged. Numbers are JSON integers
 // of up to 64 bits, which some programs round.
 type JSONLines struct {
-	named []calls.Named // of the current call
+	named []calls.Recorded // of the current call
 	rows
 	names   labels
 	callers labels
@@ -21,7 +21,7 @@ type JSONLines struct {
 }
 
 // appendNamed appends arguments or results as an object that begins with head, or nothing if there is none.
-func appendNamed(dst []byte, head string, named []calls.Named, exit bool) []byte {
+func appendNamed(dst []byte, head string, named []calls.Recorded, exit bool) []byte {
 	first := true
 	for i := range named {
 		n := &named[i]
@@ -34,8 +34,8 @@ func appendNamed(dst []byte, head string, named []calls.Named, exit bool) []byte
 			dst = append(dst, ',')
 		}
 		first = false
-		dst = append(appendJSON(dst, n.Expression), ':')
-		dst = append(dst, n.JSON(n.Recorded)...)
+		dst = append(appendJSON(dst, n.Expression.Expression), ':')
+		dst = append(dst, n.JSON()...)
 	}
 	if !first {
 		dst = append(dst, '}')
@@ -79,7 +79,7 @@ func (j *JSONLines) appendCall(dst []byte, b *calls.Batch, i int) []byte {
 		dst = append(appendArgs(append(dst, `,"args":[`...), b.ArgsOf(i), ','), ']')
 	}
 	if j.opts.Values != nil {
-		j.named = j.opts.Values.Append(j.named[:0], b, i)
+		j.named = j.opts.Values.Of(b, i, j.named[:0])
 		dst = appendNamed(dst, `,"values":{`, j.named, false)
 		dst = appendNamed(dst, `,"results":{`, j.named, true)
 	}

@@ -3,6 +3,7 @@ package convert
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
 	"io"
 	"math"
 	"slices"
@@ -18,7 +19,7 @@ import (
 // size of Chrome's JSON, with times in whole nanoseconds.
 //
 // Each thread is a sequence of packets with an incremental clock and its own interned names
-// and source locations. A call is a slice, whose annotations show logged arguments, and how
+// and source locations. A call is a slice, whose annotations show its arguments and results, and how
 // it ended if it has no exit record. Custom and typed events are instants. Those that name a
 // request have the flow of that request, so that viewers draw arrows from thread to thread.
 // A counter samples how many calls of a thread are open, and another shows how many records
@@ -48,6 +49,7 @@ type Perfetto struct {
 	pendingWakes map[reader.Thread][]wakeUp
 	held         int64 // bytes of the threads' names and pending instants
 	withoutLanes []string
+	named        []calls.Recorded // of the current call
 }
 
 // perfettoThread is the state of a sequence of packets.
@@ -109,7 +111,8 @@ const (
 
 	internedNames, internedSources = 2, 4
 
-	annotationUint, annotationText, annotationPointer, annotationName = 3, 6, 7, 10
+	annotationBool, annotationUint, annotationInt, annotationDouble = 2, 3, 4, 5
+	annotationText, annotationPointer, annotationName               = 6, 7, 10
 
 	clockRealtime, clockBoottime, clockOfSequence = 1, 6, 64
 )
@@ -183,9 +186,14 @@ func (p *Perfetto) measure(t *perfettoThread) {
 
 // allCalls writes the calls and the events of any batch.
 func (p *Perfetto) allCalls(t *perfettoThread, b *calls.Batch) {
+	i := 0
 	b.Replay(
 		t.calls.enter,
-		func(c *calls.Call, args []calls.Arg) { p.leave(t, c, args) },
+		func(c *calls.Call, args []calls.Arg) {
+			p.named = p.opts.Values.Of(b, i, p.named[:0])
+			i++
+			p.leave(t, c, args)
+		},
 		func(e *calls.Event) {
 			if t.calls.settle(e.TSC) {
 				p.instantsBefore(t, math.MaxUint64)
@@ -221,13 +229,17 @@ func (p *Perfetto) leave(t *perfettoThread, c *calls.Call, args []calls.Arg) {
 	}
 }
 
-// end writes the end of a call.
+// end writes the end of a call with the values in named, or its logged arguments if it has none.
 func (p *Perfetto) end(t *perfettoThread, c *calls.Call, args []calls.Arg) {
-	if len(args) == 0 && c.Ending() < calls.Inferred {
+	if len(args)+len(p.named) == 0 && c.Ending() < calls.Inferred {
 		p.packet(t, c.Start+c.Duration, plainEnd, -1)
 		return
 	}
 	event := slices.Clone(plainEnd)
+	for i := range p.named {
+		event = annotateValue(event, &p.named[i])
+		args = nil // they are among the values
+	}
 	for i := range args {
 		name := "argument"
 		if len(args) > 1 {
@@ -511,6 +523,29 @@ func annotateNumber(dst []byte, name string, v uint64) []byte {
 		kind = annotationPointer
 	}
 	return appendBytes(dst, eventAnnotation, appendPresent(appendText(nil, annotationName, name), kind, v))
+}
+
+// annotateValue annotates an event with an argument or a result.
+func annotateValue(dst []byte, r *calls.Recorded) []byte {
+	annotation := appendText(nil, annotationName, r.Expression.Expression)
+	var v any
+	if json.Unmarshal(r.JSON(), &v) != nil || v == nil || r.Truncated() {
+		v = r.Text()
+	}
+	switch v := v.(type) {
+	case bool:
+		annotation = appendPresent(annotation, annotationBool, protowire.EncodeBool(v))
+	case float64:
+		if v != math.Trunc(v) || math.Abs(v) > 1<<53 {
+			annotation = protowire.AppendTag(annotation, annotationDouble, protowire.Fixed64Type)
+			annotation = protowire.AppendFixed64(annotation, math.Float64bits(v))
+			break
+		}
+		annotation = appendPresent(annotation, annotationInt, uint64(int64(v)))
+	case string:
+		annotation = appendText(annotation, annotationText, v)
+	}
+	return appendBytes(dst, eventAnnotation, annotation)
 }
 
 func annotateText(dst []byte, name, text string) []byte {

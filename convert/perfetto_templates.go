@@ -90,16 +90,18 @@ func (s *eventTemplates) add(t eventTemplate) *eventTemplate {
 	return slot
 }
 
-// plain reports whether a batch has only calls, all of them shown and without arguments. Arguments
-// and events are rare, and calls are omitted only on request.
+// plain reports whether a batch has only calls, all of them shown and without arguments and results.
+// Arguments and events are rare, and calls are omitted only on request.
 func (p *Perfetto) plain(t *perfettoThread, b *calls.Batch) bool {
-	return p.opts.Shortest == 0 && t.calls.short == nil && len(b.Args)+len(b.Events)+len(t.pending) == 0
+	return p.opts.Shortest == 0 && t.calls.short == nil && len(b.Args)+len(b.Events)+len(t.pending) == 0 &&
+		(p.opts.Values == nil || len(b.Values)+len(b.Results) == 0)
 }
 
 // plainCalls writes the calls of a plain batch. It keeps entries after the last call that ended
 // until a batch has the next call that ends.
 func (p *Perfetto) plainCalls(t *perfettoThread, b *calls.Batch) {
 	l, opens := &t.calls, b.Opens
+	p.named = p.named[:0]
 	if len(b.Calls) > 0 {
 		l.settle(math.MaxUint64)
 		for i := range b.Calls {

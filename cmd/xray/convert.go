@@ -14,7 +14,6 @@ import (
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/convert"
 	"github.com/xray-tools/xray/reader"
-	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report/label"
 )
 
@@ -175,9 +174,11 @@ func (c *conversion) options(s *session.Session) (convert.Options, error) {
 	opts := convert.Options{
 		Header: s.Header(), Names: s.Names, Files: s.Trace.Files(), Threads: c.perThread, Inlines: c.inlines, Absolute: c.absolute,
 		ThreadName: s.Trace.ThreadName, ProcessName: s.Trace.ProcessName,
-		Values: calls.NewValueNames(s.Trace),
 	}
 	opts.Header.CycleFrequency = s.Clock.Frequency
+	if s.Alias == nil {
+		opts.Values = s.Expressions()
+	}
 	for i := range opts.Files {
 		var windows []reader.RecordedWindow
 		if r := s.Trace.Recording(i); r != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/xray-tools/xray/reader"
@@ -46,7 +47,6 @@ type valuesOf struct {
 type valueSet struct {
 	since       uint64
 	entry, exit []*Expression
-	scalars     []*Expression // of entry, in order
 }
 
 // maxDense limits the memory of Expressions.have.
@@ -63,13 +63,9 @@ func ExpressionsOf(recordings ...*reader.Recording) *Expressions {
 		}
 		for i := range r.Values {
 			v := &r.Values[i]
-			set := valueSet{since: v.Since, entry: describe(v.ID, false, v.Entry), exit: describe(v.ID, true, v.Exit)}
-			if !slices.Contains(set.entry, nil) { // else nobody knows which argument is whose
-				for _, x := range set.entry {
-					if x.Kind == value.Scalar {
-						set.scalars = append(set.scalars, x)
-					}
-				}
+			set := valueSet{since: v.Since}
+			if v.Missing == "" {
+				set.entry, set.exit = describe(v.ID, false, v.Entry), describe(v.ID, true, v.Exit)
 			}
 			for _, x := range slices.Concat(set.entry, set.exit) {
 				if x != nil {
@@ -176,41 +172,60 @@ func (e *Expressions) Of(b *Batch, i int, list []Recorded) []Recorded {
 	if at < 0 {
 		return list
 	}
-	set, first := &sets[at], len(list)
-	args := b.ArgsOf(i)
-	for n, x := range set.scalars {
-		if n < len(args) {
-			list = append(list, Recorded{Expression: x, scalar: args[n].Value, isScalar: true})
-		}
+	set, values := &sets[at], b.ValuesOf(i)
+	var args []Arg
+	if !slices.Contains(set.entry, nil) { // else nobody knows which argument is whose
+		args = b.ArgsOf(i)
 	}
-	values := b.ValuesOf(i)
-	for k := range values {
-		v := &values[k]
-		of := set.entry
-		if v.Exit {
-			of = set.exit
+	for k, x := range set.entry {
+		r := Recorded{Expression: x}
+		if x != nil && x.Kind == value.Scalar && len(args) > 0 {
+			r.scalar, r.isScalar, args = args[0].Value, true, args[1:]
 		}
-		if int(v.Index) >= len(of) || of[v.Index] == nil {
-			continue
-		}
-		r := Recorded{Expression: of[v.Index], event: v.Value.Recorded}
-		// A scalar that is missing is an argument of 0, too.
-		if k := slices.IndexFunc(list[first:], func(o Recorded) bool { return o.Expression == r.Expression }); k >= 0 {
-			list[first+k] = r
-		} else {
-			list = append(list, r)
-		}
+		list = e.append(list, r, values, k) // a scalar that is missing is an argument of 0, too
 	}
-	if len(set.exit) == 1 && set.exit[0] != nil && set.exit[0].Kind == value.Scalar {
-		if result, ok := b.resultOf(i); ok {
-			list = append(list, Recorded{Expression: set.exit[0], scalar: result, isScalar: true})
+	for k, x := range set.exit {
+		r := Recorded{Expression: x}
+		if x != nil && x.Kind == value.Scalar && len(set.exit) == 1 {
+			r.scalar, r.isScalar = b.resultOf(i)
 		}
-	}
-	if e.only != nil {
-		chosen := slices.DeleteFunc(list[first:], func(r Recorded) bool { return !e.only[r.ID] })
-		list = list[:first+len(chosen)]
+		list = e.append(list, r, values, k)
 	}
 	return list
+}
+
+// append appends a value of which an event may say more, unless it is not wanted or does not exist.
+func (e *Expressions) append(list []Recorded, r Recorded, values []Value, index int) []Recorded {
+	if r.Expression == nil || e.only != nil && !e.only[r.ID] {
+		return list
+	}
+	for k := range values {
+		if v := &values[k]; v.Exit == r.Exit && int(v.Index) == index {
+			return append(list, Recorded{Expression: r.Expression, event: v.Value.Recorded})
+		}
+	}
+	if r.isScalar {
+		list = append(list, r)
+	}
+	return list
+}
+
+// ValuesOf returns what events say about the arguments and results of call i of the batch, in order.
+func (b *Batch) ValuesOf(i int) []Value {
+	from := sort.Search(len(b.Values), func(k int) bool { return b.Values[k].Call >= i })
+	to := from
+	for to < len(b.Values) && b.Values[to].Call == i {
+		to++
+	}
+	return b.Values[from:to]
+}
+
+func (b *Batch) resultOf(i int) (result uint64, ok bool) {
+	k := sort.Search(len(b.Results), func(k int) bool { return b.Results[k].Call >= i })
+	if k == len(b.Results) || b.Results[k].Call != i {
+		return 0, false
+	}
+	return b.Results[k].Value, true
 }
 
 // recorded returns the value as package value takes it.
@@ -226,6 +241,9 @@ func (r *Recorded) recorded(scalar *[8]byte) value.Recorded {
 func (r *Recorded) Exists() bool {
 	return r.isScalar || r.event.Flags&(value.Unreadable|value.None) == 0
 }
+
+// Truncated reports whether the value is only the first bytes of a string.
+func (r *Recorded) Truncated() bool { return r.event.Flags&value.Truncated != 0 }
 
 // Text returns the value as one line of text.
 func (r *Recorded) Text() string {

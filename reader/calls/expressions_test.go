@@ -80,7 +80,7 @@ func TestExpressions(t *testing.T) {
 	want := []string{
 		"3: m=5 5 5 true true",
 		"4: result=2 2 2 true true",
-		`3: n=-7 -7 -7 true true, op=GET "GET" 0 false true, key="abc"... (9 bytes) "abc" 0 false true, ` +
+		`3: key="abc"... (9 bytes) "abc" 0 false true, n=-7 -7 -7 true true, op=GET "GET" 0 false true, ` +
 			"result.a=5 5 5 true true, result.b=true true 0 false true",
 		"3: n=(unreadable) null 0 false false, op=3 \"3\" 0 false true",
 	}
@@ -116,6 +116,12 @@ func TestExpressionsDamaged(t *testing.T) {
 		if err != nil || len(v.said) != 4 || v.said[0] != "3: m=5 5 5 true true" {
 			t.Errorf("%s: %v %q", to, err, v.said)
 		}
+	}
+	// What the recorder did not record after all has no values.
+	trace := texttrace.Open(t, strings.Replace(valued, `"since":1100`, `"missing":"it has no exits","since":1100`, 1))
+	v, _, err := calls.Run(trace, calls.Options{Shards: 1}, func() *values { return &values{of: calls.ExpressionsOf(trace.Recording(0))} })
+	if err != nil || cmp.Diff(v.said, []string{"3: m=5 5 5 true true", "4: result=2 2 2 true true", "3: ", "3: "}) != "" {
+		t.Errorf("missing: %v %q", err, v.said)
 	}
 	if calls.ExpressionsOf(nil, &reader.Recording{}) != nil {
 		t.Error("there are expressions")
