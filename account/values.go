@@ -37,6 +37,7 @@ type valuesOf struct {
 const (
 	mostNumbers = 64
 	mostTexts   = 1000
+	otherValues = "(other values)"
 )
 
 // ValueRow are the calls of a function for which an expression has a value, or is in a range. Times are in ticks.
@@ -48,6 +49,7 @@ type ValueRow struct {
 	Total      quantile.Sum // durations, without those of calls inside others of the same function
 	sample     quantile.Sample
 	number     float64 // least number of the value
+	power      int     // of a row of Values.powers
 	isNumber   bool
 	hash       uint64
 }
@@ -127,7 +129,7 @@ func (by *valuesOf) row(x *calls.Expression, value string) *ValueRow {
 
 func (by *valuesOf) other(x *calls.Expression) *ValueRow {
 	if by.others == nil {
-		by.others = &ValueRow{Expression: x, Value: "(other values)"}
+		by.others = &ValueRow{Expression: x, Value: otherValues}
 	}
 	return by.others
 }
@@ -201,7 +203,7 @@ func (by *valuesOf) power(x *calls.Expression, p int) *ValueRow {
 		return row
 	}
 	const bias = 2000
-	row := &ValueRow{Expression: x, Value: "0", isNumber: true}
+	row := &ValueRow{Expression: x, Value: "0", isNumber: true, power: p}
 	if p != 0 {
 		low := math.Ldexp(1, max(p, -p)-bias)
 		high := 2 * low
@@ -275,29 +277,8 @@ func (v *Values) Report(top int) *ValuesReport {
 	open, expressions := uint64(0), 0
 	for i := range v.by {
 		by := &v.by[i]
-		by.bound(mostTexts)
-		var rows []*ValueRow
-		for _, row := range by.rows {
-			if !row.isNumber || !by.many {
-				rows = append(rows, row)
-			}
-		}
-		if by.many {
-			for _, row := range by.powers {
-				rows = append(rows, row)
-			}
-		}
-		slices.SortFunc(rows, func(a, b *ValueRow) int {
-			if a.isNumber != b.isNumber {
-				if a.isNumber {
-					return -1
-				}
-				return 1
-			}
-			return cmp.Or(cmp.Compare(a.number, b.number), b.Total.Compare(a.Total), cmp.Compare(a.Value, b.Value))
-		})
-		if by.others != nil {
-			rows = append(rows, by.others)
+		rows, more := by.sorted()
+		if more {
 			r.Notes = append(r.Notes, fmt.Sprintf("%s has more than %s values. The last row has the others.", by.others.Expression.Expression, label.Grouped(mostTexts)))
 		}
 		if len(rows) > 0 {
@@ -317,6 +298,35 @@ func (v *Values) Report(top int) *ValuesReport {
 		r.Rows = r.Rows[:min(top, len(r.Rows))]
 	}
 	return r
+}
+
+// sorted returns the rows: numbers ascend, others with much time come first, and that of all other values is the
+// last one, if there is one.
+func (by *valuesOf) sorted() (rows []*ValueRow, others bool) {
+	by.bound(mostTexts)
+	for _, row := range by.rows {
+		if !row.isNumber || !by.many {
+			rows = append(rows, row)
+		}
+	}
+	if by.many {
+		for _, row := range by.powers {
+			rows = append(rows, row)
+		}
+	}
+	slices.SortFunc(rows, func(a, b *ValueRow) int {
+		if a.isNumber != b.isNumber {
+			if a.isNumber {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(a.number, b.number), b.Total.Compare(a.Total), cmp.Compare(a.Value, b.Value))
+	})
+	if by.others != nil {
+		rows = append(rows, by.others)
+	}
+	return rows, by.others != nil
 }
 
 // Body describes the report.

@@ -12,12 +12,14 @@ type FuncID int32
 // function has this ID.
 const Folded FuncID = -1 << 31
 
-// These functions stand for whatever ended a wait, in call paths that continue with the path of
+// The first of these functions stand for whatever ended a wait, in call paths that continue with the path of
 // the waker. No real function has these IDs.
 const (
 	WakerThread    FuncID = -0x7f << 24 // a thread of the process, whose innermost function follows
 	WakerProcess   FuncID = -0x7e << 24
 	WakerInterrupt FuncID = -0x7d << 24
+	// ValueFrame and those after it stand for values of arguments or results, in paths divided by these.
+	ValueFrame FuncID = -0x7c << 24
 )
 
 // Kind is the kind of an [Event]. The values are those of LLVM's RecordTypes, and the first

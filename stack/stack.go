@@ -25,6 +25,9 @@ type Options struct {
 	Wakers *sched.Logs
 	// ThreadName returns the name of a thread, or "" if it has none. May be nil.
 	ThreadName func(reader.Thread) string
+	// Divide, if not nil, puts frames of values into paths. It excludes Wakers, and needs all calls of the
+	// threads, and calls.Options.Shards of 1, so that the same paths are folded each time.
+	Divide *Divide
 }
 
 // Analysis adds up calls by path. Its memory grows with the number of distinct paths, not
@@ -35,6 +38,7 @@ type Analysis struct {
 	threads []*thread        // by Batch.Index; nil for threads of other shards
 	all     *sums            // nil with PerThread
 	wakers  *sched.Collector // nil unless Options.Wakers
+	divider *divider         // nil unless Options.Divide
 	held    int64            // bytes of the sums of threads
 	earlier uint64           // open calls that began before what was selected
 }
@@ -45,6 +49,9 @@ type thread struct {
 	sums *sums // sums of the thread, or Analysis.all
 	// depth is the depth of the call that ended last.
 	depth uint32
+	// inside are sums of calls inside of open calls whose values are unknown yet, the outermost first. Their
+	// paths begin there.
+	inside []map[calls.PathID]*waiting
 }
 
 // sums holds the totals of paths in pages. A page is allocated when one of its paths occurs. Each
@@ -64,7 +71,13 @@ type sums struct {
 }
 
 // Held implements [calls.Holder]. It does not include the sums of all threads together.
-func (a *Analysis) Held() int64 { return a.held }
+func (a *Analysis) Held() int64 {
+	if a.divider != nil {
+		const perPath, perJoined, perWaiting = 24, 64, 192
+		return a.held + perPath*int64(len(a.divider.paths)) + perJoined*int64(len(a.divider.joined)) + perWaiting*a.divider.waiting
+	}
+	return a.held
+}
 
 // measure updates the size of the sums of a thread.
 func (a *Analysis) measure(s *sums) {
@@ -108,6 +121,10 @@ func New(opts Options) *Analysis {
 	if opts.Wakers != nil {
 		a.wakers = sched.NewCollector(opts.Wakers)
 	}
+	if opts.Divide != nil {
+		a.divider = &divider{Divide: *opts.Divide, joined: make(map[[2]calls.PathID]calls.PathID)}
+		a.paths = calls.NewPaths()
+	}
 	return a
 }
 
@@ -117,6 +134,10 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 	switch {
 	case b.Paths == nil:
 		return ErrNoPaths
+	case a.divider != nil:
+		a.divider.from = b.Paths
+		a.divided(b)
+		return nil
 	case a.paths == nil:
 		a.paths = b.Paths
 	case a.paths != b.Paths:
@@ -182,7 +203,7 @@ func (a *Analysis) Sums(s *calls.Sums) error {
 			p.AddDurations(sums.durations(id))
 		}
 		t := sums.at(id)
-		t.add(amounts{p.Count, p.Total, p.Self})
+		t.amounts.add(amounts{p.Count, p.Total, p.Self})
 		if p.Leaf {
 			t.leaves += p.Count
 			t.leafTicks = addSaturating(t.leafTicks, p.Total)

@@ -1,6 +1,7 @@
 package symbolize
 
 import (
+	"cmp"
 	"path"
 	"strconv"
 	"strings"
@@ -43,14 +44,6 @@ type namer interface {
 	name(reader.FuncID) (Symbol, bool)
 }
 
-// standIns names the IDs that stand for something other than a function.
-var standIns = map[reader.FuncID]string{
-	reader.Folded:         "(folded)",
-	reader.WakerThread:    "(woken by)",
-	reader.WakerProcess:   "(woken by another process)",
-	reader.WakerInterrupt: "(woken by an interrupt)",
-}
-
 // Label is the name of a function in reports: "@(hexaddress)" if it has no name, "#id" if it
 // is not in the map.
 func Label(n Names, id reader.FuncID) string {
@@ -67,10 +60,8 @@ func Label(n Names, id reader.FuncID) string {
 		s, ok = n.Func(id)
 	}
 	switch {
-	case !ok && standIns[id] != "":
-		return standIns[id]
 	case !ok:
-		return "#" + strconv.Itoa(int(id))
+		return cmp.Or(standIn(n, id), "#"+strconv.Itoa(int(id)))
 	case s.Name == "":
 		return "@(" + strconv.FormatUint(s.Address, 16) + ")"
 	}

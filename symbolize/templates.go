@@ -114,6 +114,8 @@ func eachTable(n Names, visit func(t *Table, offset reader.FuncID)) {
 		}
 	}
 	switch n := n.(type) {
+	case *valueNames:
+		eachTable(n.Names, visit)
 	case *Table:
 		all(n, 0)
 	case *Stored:

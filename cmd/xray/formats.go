@@ -174,7 +174,7 @@ func adding[S mergedAtLast[S]](how calls.Options, newSink func(convert.Options) 
 }
 
 func foldedStacks(c *conversion, s *session.Session, _ convert.Options, w io.Writer) (*session.Run, error) {
-	report, run, err := stacks(s, c.perThread, false)
+	report, run, err := stacks(s, c.perThread, false, nil)
 	if err != nil {
 		return nil, err
 	}

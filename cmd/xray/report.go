@@ -92,7 +92,7 @@ func (c *ticketReport) run(s *session.Session) error {
 	functions.Top(c.top)
 	add("account", "Functions", functions.Body(names, account.View{})...)
 
-	paths, pathRun, err := stacks(s, false, false)
+	paths, pathRun, err := stacks(s, false, false, nil)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/xray-tools/xray/account"
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/reader/calls"
@@ -25,6 +26,7 @@ type stacking struct {
 	inclusive bool
 	perThread bool
 	diffBase  []string
+	byArg     string
 }
 
 func (a *app) stackCommand() *cobra.Command {
@@ -60,6 +62,7 @@ func (c *stacking) addFlags(f *pflag.FlagSet) {
 	cli.AddChoice(f, &c.metric, "metric", "", "show `METRIC` per call path", append(stack.Metrics(), "wall")...)
 	f.StringArrayVar(&c.diffBase, "diff-base", nil,
 		"svg: color frames by how much they differ from those in `TRACE`; repeatable")
+	f.StringVar(&c.byArg, "by-arg", "", "divide call paths by a recorded argument or result: `FUNCTION: EXPRESSION`")
 	cli.AddTitle(f, &c.title, "svg: ")
 	cli.AddTop(f, &c.top, "stacks")
 	f.BoolVar(&c.inclusive, "total", false, "folded: inclusive values instead of self values")
@@ -96,9 +99,16 @@ func (c *stacking) run(s *session.Session) error {
 	if len(c.diffBase) > 0 {
 		s.MaxPaths = (s.MaxPaths + 1) / 2 // for each of two trees
 	}
-	found, run, err := stacks(s, c.perThread, metric == stack.Blocked)
+	divide, texts, err := c.divide(s)
 	if err != nil {
 		return err
+	}
+	found, run, err := stacks(s, c.perThread, metric == stack.Blocked, divide)
+	if err != nil {
+		return err
+	}
+	if divide != nil {
+		s.Names = symbolize.WithValues(s.Names, texts)
 	}
 	switch c.output.Format {
 	case "folded":
@@ -115,7 +125,7 @@ func (c *stacking) run(s *session.Session) error {
 			defer base.Close()
 			base.MaxPaths = s.MaxPaths
 			var baseRun *session.Run
-			if view.Base, baseRun, err = stacks(base, false, false); err != nil {
+			if view.Base, baseRun, err = stacks(base, false, false, nil); err != nil {
 				return err
 			}
 			view.BaseNames = base.Names
@@ -132,20 +142,64 @@ func (c *stacking) run(s *session.Session) error {
 	})
 }
 
+// divide returns how --by-arg divides paths, and the names of the values. It makes a pass over the trace.
+func (c *stacking) divide(s *session.Session) (*stack.Divide, []string, error) {
+	if c.byArg == "" {
+		return nil, nil, nil
+	}
+	if len(c.diffBase) > 0 {
+		return nil, nil, cli.Usagef("--by-arg cannot be used with --diff-base")
+	}
+	groups, chosen, err := valueGroups(s, "by-arg", c.byArg)
+	if err != nil {
+		return nil, nil, err
+	}
+	f := &s.Scope
+	return &stack.Divide{
+		By: chosen.Describe, Group: groups.Of, MaxPaths: s.MaxPaths,
+		Keep: calls.Filter{Func: f.Func, MinDuration: f.MinDuration, MaxDepth: f.MaxDepth}.Keeper(),
+	}, groups.Texts, nil
+}
+
+// valueGroups divides the calls in scope by the expression of a flag. It makes a pass over the trace.
+func valueGroups(s *session.Session, flag, text string) (*account.Groups, *calls.Expressions, error) {
+	if err := s.NeedCalls(flag, true); err != nil {
+		return nil, nil, err
+	}
+	chosen, err := s.ChooseExpressions(flag, text)
+	if err != nil {
+		return nil, nil, err
+	}
+	s.Alias = nil // values are those of functions as they were recorded
+	const most = 64
+	scope := s.Scope
+	scope.Func, scope.MinDuration, scope.MaxDepth = nil, 0, 0
+	values, _, err := session.Analyze(s, scope, calls.Options{Nested: true}, func() *account.Values { return account.NewValues(chosen) })
+	if err != nil {
+		return nil, nil, err
+	}
+	return values.Groups(most), chosen, nil
+}
+
 // stacks sums up the calls in scope by path. If joined, blocked paths continue with the path of
-// the waker. That needs scheduler events, and all calls in scope.
-func stacks(s *session.Session, perThread, joined bool) (*stack.Report, *session.Run, error) {
+// the waker. That needs scheduler events, and all calls in scope. Divide may be nil.
+func stacks(s *session.Session, perThread, joined bool, divide *stack.Divide) (*stack.Report, *session.Run, error) {
 	if err := s.NeedCalls("per-thread", perThread); err != nil {
 		return nil, nil, err
 	}
 	off := s.OffCPU()
 	opts := stack.Options{PerThread: perThread, OffCPU: off != nil, ThreadName: s.Trace.ThreadName}
-	if f := &s.Scope; joined && off != nil && !perThread && f.From == 0 && f.To == 0 && f.Func == nil && f.MinDuration == 0 && f.MaxDepth == 0 {
+	scope, how := s.Scope, calls.Options{Paths: true, OffCPU: off}
+	if divide != nil {
+		opts.Divide, how.Shards = divide, 1
+		scope.Func, scope.MinDuration, scope.MaxDepth = nil, 0, 0
+		if err := s.NeedCalls("by-arg", true); err != nil {
+			return nil, nil, err
+		}
+	} else if f := &s.Scope; joined && off != nil && !perThread && f.From == 0 && f.To == 0 && f.Func == nil && f.MinDuration == 0 && f.MaxDepth == 0 {
 		opts.Wakers = sched.NewLogs(s.Trace)
 	}
-	sink, run, err := session.Analyze(s, s.Scope, calls.Options{Paths: true, OffCPU: off}, func() *stack.Analysis {
-		return stack.New(opts)
-	})
+	sink, run, err := session.Analyze(s, scope, how, func() *stack.Analysis { return stack.New(opts) })
 	if err != nil {
 		return nil, run, err
 	}
