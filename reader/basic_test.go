@@ -53,6 +53,39 @@ func mixedBasicLog(t *testing.T) (*reader.Trace, map[int32][]string) {
 	return open(t, text.String()), want
 }
 
+// The functions of a trace are those that are entered, however its records come.
+func TestFunctions(t *testing.T) {
+	t.Parallel()
+	kinds := []string{"enter 7", "enter 300", "exit 8", "exit 7", "enter-arg 40", "enter 5", "tail-exit 9"}
+	var fdr, basic strings.Builder
+	fdr.WriteString("xray fdr\nthread 1 pid=1 tsc=0\n")
+	basic.WriteString("xray basic\n")
+	for i, kind := range kinds {
+		fmt.Fprintf(&fdr, "%s +1\n", kind)
+		fmt.Fprintf(&basic, "%s tsc=%d tid=1 pid=1\n", kind, i+1)
+	}
+	for _, text := range []string{fdr.String(), basic.String()} {
+		tr := open(t, text)
+		for _, each := range []func(int, func(int, *reader.Block) error) error{tr.Each, tr.EachPacked} {
+			seen, others := make([]bool, 200), make(map[reader.FuncID]bool)
+			if err := each(1, func(_ int, b *reader.Block) error {
+				b.Functions(seen, func(fn reader.FuncID) { others[fn] = true })
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			for fn, is := range seen {
+				if is {
+					others[reader.FuncID(fn)] = true
+				}
+			}
+			if diff := cmp.Diff(map[reader.FuncID]bool{5: true, 7: true, 40: true, 300: true}, others); diff != "" {
+				t.Errorf("%s(-want +got):\n%s", text, diff)
+			}
+		}
+	}
+}
+
 // Each thread's events are in order, however many goroutines decode a log.
 func TestBasicThreadsStayInOrder(t *testing.T) {
 	tr, want := mixedBasicLog(t)

@@ -187,3 +187,36 @@ func (p *Packed) Len() int {
 	}
 	return len(p.Records) / functionSize
 }
+
+// Functions sets seen for the functions that are entered, by ID, and calls other for those beyond it.
+func (b *Block) Functions(seen []bool, other func(FuncID)) {
+	see := func(kind Kind, fn FuncID) {
+		if !kind.IsEnter() {
+			return
+		}
+		if uint32(fn) < uint32(len(seen)) {
+			seen[fn] = true
+		} else {
+			other(fn)
+		}
+	}
+	for i := range b.Events {
+		see(b.Events[i].Kind, b.Events[i].Func)
+	}
+	p := &b.Packed
+	if p.Basic {
+		for r := p.Records; len(r) > 0; r = r[basicRecordSize:] {
+			w := binary.LittleEndian.Uint64(r)
+			see(Kind(w>>24&0xff), FuncID(w>>32))
+		}
+		return
+	}
+	for i := 0; i < len(p.Records); i += functionSize {
+		w := binary.LittleEndian.Uint32(p.Records[i:])
+		if fn := w >> 4; fn < uint32(len(seen)) {
+			seen[fn] = seen[fn] || Kind(w>>1&7) == Enter // the processor predicts the former
+		} else {
+			see(Kind(w>>1&7), FuncID(fn))
+		}
+	}
+}

@@ -102,7 +102,7 @@ func (c *slowestRun) find(s *session.Session, root func(reader.FuncID) bool) (*s
 	run.Start = run.First
 	slow := trees.Report(s.Clock)
 	slow.OffCPU = s.OffCPU() != nil
-	return slow, run, findHolders(s, slow, &c.which, trees.Finder, run.Stats)
+	return slow, run, findHolders(s, slow, &c.which, trees.Finder)
 }
 
 // treesAndFuncs are two analyses in one pass.
@@ -121,7 +121,7 @@ func (t *treesAndFuncs) Merge(o *treesAndFuncs) {
 }
 
 // findHolders adds the holders of the locks that the slowest calls waited for.
-func findHolders(s *session.Session, report *slowest.Report, which *lockFlags, found *locks.Finder, stats *calls.Stats) error {
+func findHolders(s *session.Session, report *slowest.Report, which *lockFlags, found *locks.Finder) error {
 	functions, err := which.functions(s.Names)
 	if err != nil {
 		return err
@@ -142,7 +142,7 @@ func findHolders(s *session.Session, report *slowest.Report, which *lockFlags, f
 		},
 	}
 	if s.Alias == nil {
-		opts.Found, opts.FoundStats = found, *stats
+		opts.Found = found
 	}
 	for i := range report.Slowest {
 		slow := &report.Slowest[i]

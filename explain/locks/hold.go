@@ -6,6 +6,7 @@ func (s *sweep) newHold(th *thread, l *lock, o *op) *hold {
 	f := s.function(o.fn)
 	return &hold{
 		lock: l, thread: th, path: o.path, start: o.time, class: f.Class, depth: o.depth, shared: f.Shared, chosen: s.chosen(th, o.time),
+		since: th.selves.passed,
 	}
 }
 
@@ -20,7 +21,7 @@ func (s *sweep) hold(th *thread, w *wait, o *op) {
 	case mine < 0:
 	case th.holds[mine].overtaken > 0:
 		s.gaps++
-		th.holds[mine].self = tally{} // it continues after the hold
+		th.holds[mine].since = th.selves.passed // it continues after the hold
 		s.drop(th.holds[mine], th.holds[mine].overtaken)
 	case h.depth > 0:
 		// A loop that releases the lock in each iteration.
@@ -122,8 +123,7 @@ func (s *sweep) endHold(h *hold, now uint64) {
 	l.holds.Add(ticks)
 	p := sumOf(l.holdPaths, h.path)
 	p.add(ticks)
-	p.spend(s.adder.sum(h.self.list))
-	s.adder.end(&h.self)
+	p.spend(s.adder.since(&h.thread.selves, h.since))
 	if !l.longestSet || ticks > l.longest.Ticks {
 		l.longest, l.longestSet = Stay{Thread: h.thread.id, Start: h.start, Ticks: ticks, path: h.path}, true
 	}

@@ -35,7 +35,7 @@ type op struct {
 	who    uint32       // depth of the function that wants the lock, from 1; 0 for none
 	depth  uint32       // of the function that a hold lasts for, from 1; 0 if unlocks end holds
 	noHold bool         // the end of the hold is unknown
-	selves []selfTime   // spent since the thread's previous op, each function once
+	selves int          // number of self times in thread.selves since the thread's previous op
 }
 
 // selfTime is time in a function itself.
@@ -61,30 +61,29 @@ type openCall struct {
 	through          bool         // an outer function wants the locks that are taken in it
 	inLock, inUnlock bool         // it is inside such a call
 	suspends         bool         // a Condition function that counts
+	depth            uint32       // number of calls that were open at its entry
 	who              uint32       // depth of the function that wants a lock that this call takes, from 1; 0 for none
 	path             calls.PathID // only with Options.Wakers
 }
 
-// counts reports whether calls inside a call depend on it.
-func (c *openCall) counts() bool { return c.role != None || c.through || c.inLock || c.inUnlock }
-
 // reading is the state of a thread.
 type reading struct {
-	calls   []openCall // the outermost first
+	calls   []openCall // those that matter, the outermost first
 	open    []lockCall // open calls of Lock functions
 	waiting int        // index in open of the call that waits, plus one; 0 for none
 	// tail is an acquisition or a release that waits for the thread's next event, because the
-	// function left through a tail call. It may be nil.
+	// function left through a tail call. It may be nil, or is tailed.
 	tail     *op
+	tailed   op
 	given    bool   // the open Unlock functions have already released a lock,
 	released uint64 // in a call that began then
 	conds    int    // open calls with openCall.suspends
 	scopes   []scope
 	// held is a lower bound of the number of locks held. While it is not 0, self times of
 	// calls that began since then are added up.
-	held  int
-	since uint64
-	self  tally
+	held   int
+	since  uint64
+	selves *selves
 	wakeups
 }
 
@@ -112,7 +111,7 @@ func (r *recognizer) Calls(b *calls.Batch) error {
 	r.register(b)
 	th := r.threads[b.Index]
 	if th == nil {
-		th = &reading{wakeups: wakeups{times: r.opts.Wakers.Wakeups(b.Thread)}}
+		th = &reading{selves: &r.sweep.threads[b.Index].selves, wakeups: wakeups{times: r.opts.Wakers.Wakeups(b.Thread)}}
 		r.threads[b.Index] = th
 	}
 	opens, args, results := b.Opens, b.Args, b.Results
@@ -162,35 +161,29 @@ func (f *Function) through() bool { return f.Role == Lock || f.Role == TryLock |
 // enter opens a call.
 func (r *recognizer) enter(th *reading, o *calls.Open) {
 	f := r.function(o.Func)
-	if n := len(th.calls); f == &other && r.opts.Wakers == nil && (n == 0 || !th.calls[n-1].counts()) {
-		th.calls = append(th.calls, openCall{who: o.Depth}) // most calls
+	if f == &other && r.opts.Wakers == nil {
 		return
 	}
-	c := openCall{role: f.Role, through: f.through(), who: o.Depth}
+	c := openCall{role: f.Role, through: f.through(), depth: o.Depth, who: o.Depth}
+	path := calls.PathID(0)
 	if n := len(th.calls); n > 0 {
-		caller := &th.calls[n-1]
-		c.inLock = caller.inLock || caller.role == Lock
-		c.inUnlock = caller.inUnlock || caller.role == Unlock
-		if caller.through {
-			c.who = caller.who
+		outer := &th.calls[n-1]
+		c.inLock = outer.inLock || outer.role == Lock
+		c.inUnlock = outer.inUnlock || outer.role == Unlock
+		if outer.through && outer.depth+1 == o.Depth {
+			c.who = outer.who
 		}
+		path = outer.path
 	}
 	if r.opts.Wakers != nil {
-		caller := calls.PathID(0)
-		if n := len(th.calls); n > 0 {
-			caller = th.calls[n-1].path
-		}
-		c.path = r.paths.Child(caller, o.Func)
+		c.path = r.paths.Child(path, o.Func)
 	}
 	th.calls = append(th.calls, c)
 }
 
 // emit appends an op of a thread.
 func (r *recognizer) emit(th *reading, o op) {
-	if len(th.self.list) > 0 {
-		o.selves = r.adder.keep(th.self.list)
-		th.self.list = th.self.list[:0]
-	}
+	o.selves = th.selves.emit()
 	r.ops = append(r.ops, o)
 }
 
@@ -270,11 +263,13 @@ func (r *recognizer) opened(b *calls.Batch, th *reading, o *calls.Open) {
 func (r *recognizer) ended(b *calls.Batch, th *reading, c *calls.Call, args []calls.Arg, failed bool) {
 	end := c.Start + c.Duration
 	th.upTo(end)
-	ended := th.calls[len(th.calls)-1]
-	th.calls = th.calls[:len(th.calls)-1]
+	var ended openCall
+	if n := len(th.calls) - 1; n >= 0 && th.calls[n].depth == c.Depth {
+		ended, th.calls = th.calls[n], th.calls[:n]
+	}
 	r.passTail(th, end)
 	if th.held > 0 && c.Start >= th.since && r.opts.Waited == nil {
-		r.adder.add(&th.self, selfTime{c.Func, c.Self})
+		th.selves.add(&r.adder, selfTime{c.Func, c.Self})
 	}
 	role := r.function(c.Func).Role
 	if c.End == calls.Truncated && role != Lock {
@@ -339,7 +334,7 @@ func (r *recognizer) lockEnded(th *reading, c *calls.Call, next op, failed bool)
 		}
 		r.acquire(th, next)
 	case calls.TailExited:
-		th.tail = &next
+		th.tailed, th.tail = next, &th.tailed
 	case calls.Inferred, calls.Left:
 		// It did not return, or its return is unknown.
 		next.kind = opCancelWait
@@ -361,7 +356,7 @@ func (r *recognizer) unlockEnded(th *reading, c *calls.Call, next op, inner bool
 	th.released = c.Start
 	next.kind = opRelease
 	if c.End == calls.TailExited && !next.logged {
-		th.tail = &next
+		th.tailed, th.tail = next, &th.tailed
 		return
 	}
 	r.release(th, next)
@@ -425,7 +420,10 @@ const leastOps = 256
 
 // sweepBefore passes the first ops to the sweep, in time order, and keeps the others.
 func (r *recognizer) sweepBefore(before func(*op) bool) {
-	slices.SortStableFunc(r.ops, func(a, b op) int { return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.thread, b.thread)) })
+	order := func(a, b op) int { return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.thread, b.thread)) }
+	if !slices.IsSortedFunc(r.ops, order) { // it is for a single thread
+		slices.SortStableFunc(r.ops, order)
+	}
 	n := 0
 	for ; n < len(r.ops) && before(&r.ops[n]); n++ {
 		r.do(&r.ops[n])

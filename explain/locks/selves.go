@@ -10,55 +10,89 @@ import (
 // maxSelves is the number of functions whose self times are kept apart in a path.
 const maxSelves = 64
 
-// tally is self times of functions, in the order in which they come. A function may be in it several
-// times.
-type tally struct {
-	list []selfTime
-	most int // length at which it is added up
+// selves are the self times of a thread's calls while it holds locks, in the order in which the calls
+// ended. They are added up now and then, so that memory grows with the number of functions. Ops are
+// processed later than they are recognized: the list begins with the self times before those of ops that
+// are not processed yet.
+type selves struct {
+	list   []selfTime
+	passed int // those before ops that have been processed
+	fresh  int // where those since the latest op begin
+	most   int // length at which those since the latest op are added up
+	kept   int // passed after which those before ops that have been processed are added up
 }
 
-// adder adds up tallies. Its zero value is ready.
+// leastSelves is the least number of self times that are worth adding up.
+const leastSelves = 256
+
+// add appends a self time.
+func (t *selves) add(a *adder, s selfTime) {
+	if t.list = append(t.list, s); len(t.list) >= t.most {
+		t.list = t.list[:t.fresh+len(a.sum(t.list[t.fresh:]))]
+		t.most = 2*len(t.list) - t.fresh + leastSelves
+	}
+}
+
+// emit returns the number of self times since the previous op.
+func (t *selves) emit() int {
+	n := len(t.list) - t.fresh
+	t.fresh = len(t.list)
+	t.most = t.fresh + leastSelves
+	return n
+}
+
+// pass moves on to an op that is processed.
+func (t *selves) pass(n int) { t.passed += n }
+
+// trim drops self times that no hold needs, and adds up those between the beginnings of holds.
+func (th *thread) trim(a *adder) {
+	t := &th.selves
+	if t.passed < t.kept {
+		return
+	}
+	to, from := 0, t.passed
+	for _, h := range th.holds {
+		from = min(from, h.since)
+	}
+	for from < t.passed {
+		next := t.passed
+		for _, h := range th.holds {
+			if h.since > from {
+				next = min(next, h.since)
+			}
+		}
+		n := copy(t.list[to:], a.sum(t.list[from:next]))
+		for _, h := range th.holds {
+			if h.since == from {
+				h.since = -to - 1 // until all are moved
+			}
+		}
+		to, from = to+n, next
+	}
+	for _, h := range th.holds {
+		if h.since < 0 {
+			h.since = -h.since - 1
+		} else {
+			h.since = to
+		}
+	}
+	t.list = t.list[:to+copy(t.list[to:], t.list[t.passed:])]
+	t.fresh -= t.passed - to
+	t.most -= t.passed - to
+	t.passed, t.kept = to, 2*to+leastSelves
+}
+
+// adder adds up self times. Its zero value is ready.
 type adder struct {
 	small []uint32 // by ID: 1 + index in the list at hand; 0 between lists
 	large map[reader.FuncID]uint32
-	spare [][]selfTime // empty lists of tallies that ended
-	kept  []selfTime   // memory for keep
+	sums  []selfTime
 }
 
-// leastTally is the least length of a tally that is worth adding up.
-const leastTally = 64
-
-// add appends to a tally. It adds up tallies that have doubled, so that their memory grows with the
-// number of functions.
-func (a *adder) add(t *tally, selves ...selfTime) {
-	if last := len(a.spare) - 1; t.list == nil && last >= 0 {
-		t.list, a.spare = a.spare[last], a.spare[:last]
-	}
-	if t.list = append(t.list, selves...); len(t.list) > t.most {
-		if t.most > 0 {
-			t.list = a.sum(t.list)
-		}
-		t.most = 2*len(t.list) + leastTally
-	}
-}
-
-// end empties a tally. Others use its memory.
-func (a *adder) end(t *tally) {
-	if t.list != nil {
-		a.spare = append(a.spare, t.list[:0])
-	}
-	*t = tally{}
-}
-
-// keep returns a copy of the sum of a list.
-func (a *adder) keep(list []selfTime) []selfTime {
-	list = a.sum(list)
-	if len(list) > cap(a.kept)-len(a.kept) {
-		a.kept = make([]selfTime, 0, max(512, len(list)))
-	}
-	n := len(a.kept)
-	a.kept = append(a.kept, list...)
-	return a.kept[n:len(a.kept):len(a.kept)]
+// since returns the sums of the self times since a hold began, until the next call.
+func (a *adder) since(t *selves, from int) []selfTime {
+	a.sums = append(a.sums[:0], t.list[from:t.passed]...)
+	return a.sum(a.sums)
 }
 
 // sum adds up the times of each function, in place.

@@ -2,6 +2,7 @@ package locks
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -62,28 +63,59 @@ func selvesOf(ticks map[reader.FuncID]uint64) []selfTime {
 	return list
 }
 
-// A tally has the sums of what was added, whatever the IDs, and grows only with the functions.
-func TestTally(t *testing.T) {
+// Each hold has the sums of the self times since it began, whatever the IDs and however late ops are processed. The
+// list grows only with the functions.
+func TestSelves(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var a adder
 	for _, ids := range [][]reader.FuncID{{3}, {1, smallIDs - 1, 2}, {smallIDs, 1 << 30, -5, 7}} {
-		var sums tally
-		want := make(map[reader.FuncID]uint64)
-		for range 1000 {
-			s := selfTime{ids[rng.IntN(len(ids))], uint64(rng.IntN(100))}
-			want[s.fn] += s.ticks
-			a.add(&sums, s)
-			if len(sums.list) > leastTally+2*len(ids)+1 {
-				t.Fatalf("%d entries for %d functions", len(sums.list), len(ids))
+		th := &thread{}
+		var pending []int            // by op
+		var spent []selfTime         // all, in order
+		var before []int             // of spent, by op
+		began := make(map[*hold]int) // of spent
+		for op := 0; op < 2000; {
+			for range rng.IntN(30) {
+				s := selfTime{ids[rng.IntN(len(ids))], uint64(rng.IntN(100))}
+				spent = append(spent, s)
+				th.selves.add(&a, s)
+			}
+			pending, before = append(pending, th.selves.emit()), append(before, len(spent))
+			for len(pending)-op > rng.IntN(20) {
+				th.selves.pass(pending[op])
+				switch n := len(th.holds); {
+				case n > 0 && rng.IntN(2) == 0:
+					i := rng.IntN(n)
+					want, got := make(map[reader.FuncID]uint64), make(map[reader.FuncID]uint64)
+					for _, s := range spent[began[th.holds[i]]:before[op]] {
+						want[s.fn] += s.ticks
+					}
+					list := a.since(&th.selves, th.holds[i].since)
+					for _, s := range list {
+						got[s.fn] = s.ticks
+					}
+					if diff := cmp.Diff(want, got); diff != "" || len(list) != len(want) {
+						t.Fatalf("op %d, %d entries (-want +got):\n%s", op, len(list), diff)
+					}
+					th.holds = slices.Delete(th.holds, i, i+1)
+				case n < 4:
+					h := &hold{since: th.selves.passed}
+					began[h] = before[op]
+					th.holds = append(th.holds, h)
+				}
+				th.trim(&a)
+				op++
+			}
+			if most := 2*(len(th.holds)+2)*len(ids) + 2*leastSelves + 20*30; len(th.selves.list) > most {
+				t.Fatalf("%d entries for %d functions", len(th.selves.list), len(ids))
 			}
 		}
-		got := make(map[reader.FuncID]uint64)
-		list := a.sum(sums.list)
-		for _, s := range list {
-			got[s.fn] = s.ticks
+		// Nothing but an op ends what one op has.
+		for range 10 * leastSelves {
+			th.selves.add(&a, selfTime{ids[0], 1})
 		}
-		if diff := cmp.Diff(want, got); diff != "" || len(list) != len(want) {
-			t.Errorf("%d entries (-want +got):\n%s", len(list), diff)
+		if n := th.selves.emit(); n > leastSelves {
+			t.Errorf("%d entries of one function since the latest op", n)
 		}
 	}
 }

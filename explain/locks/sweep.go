@@ -109,6 +109,7 @@ type thread struct {
 	wait   *wait
 	holds  []*hold // the earliest first
 	tries  []op    // the latest ones
+	selves selves
 }
 
 // wait is a thread waiting for a lock.
@@ -138,7 +139,7 @@ type hold struct {
 	recursive, suspended bool
 	// overtaken is the time when another thread got the lock, or 0.
 	overtaken uint64
-	self      tally
+	since     int // thread.selves.passed when it began
 }
 
 // Limits for tables that could otherwise grow without bounds.
@@ -157,7 +158,7 @@ func newSweep(opts *Options, f *Finder) *sweep {
 	if opts.Wakers != nil {
 		s.byID = make(map[reader.Thread]int)
 	}
-	for fn := range f.funcs {
+	for fn := range f.all() {
 		if described := opts.Function(fn); described != (Function{}) {
 			s.functions[fn] = &described
 			s.unlocks[described.Class] = s.unlocks[described.Class] || described.Role == Unlock
@@ -182,6 +183,18 @@ func (s *sweep) function(fn reader.FuncID) *Function {
 		return f
 	}
 	return &other
+}
+
+// unopened returns the functions whose entries do not matter, for calls.Options. With wakers, all matter.
+func (s *sweep) unopened() []bool {
+	if s.opts.Wakers != nil {
+		return nil
+	}
+	list := make([]bool, smallIDs)
+	for fn := range list {
+		list[fn] = s.small[fn] == &other
+	}
+	return list
 }
 
 // any reports whether functions of the roles are called.
@@ -307,11 +320,13 @@ func (s *sweep) do(o *op) {
 		s.passHole(s.holes[0])
 	}
 	th := s.threads[o.thread]
-	for _, h := range th.holds {
-		if !h.suspended && !h.recursive {
-			s.adder.add(&h.self, o.selves...)
-		}
-	}
+	th.selves.pass(o.selves)
+	s.doTo(th, o)
+	th.trim(&s.adder)
+}
+
+// doTo processes an op of a thread.
+func (s *sweep) doTo(th *thread, o *op) {
 	switch o.kind {
 	case opWait:
 		s.wait(th, s.lockOf(o), o)
@@ -354,7 +369,7 @@ func (s *sweep) do(o *op) {
 // resume continues a hold after a wait for a condition.
 func (s *sweep) resume(h *hold, now uint64) {
 	s.charge(h.lock, now)
-	h.suspended, h.overtaken, h.self = false, 0, tally{}
+	h.suspended, h.overtaken, h.since = false, 0, h.thread.selves.passed
 	h.start, h.chosen = now, s.chosen(h.thread, now)
 	s.overtake(h, now)
 	h.holders = append(h.holders, h)

@@ -91,7 +91,7 @@ type Batch struct {
 	// in time order.
 	Events []Event
 	// Opens are the calls that were opened since the previous batch, in time order; only
-	// with Options.Opens.
+	// with Options.Opens, and without those of Options.Unopened.
 	Opens []Open
 	// Waits are the off-CPU times of those of Calls that have any, in the order of
 	// Calls, and Gaps the single times since the previous batch, in time order; only with

@@ -603,3 +603,78 @@ func TestAlias(t *testing.T) {
 		}
 	})
 }
+
+// openings collects the entries of all batches, and how calls ended.
+type openings struct {
+	list  []calls.Open
+	ended []calls.End
+}
+
+func (o *openings) Calls(b *calls.Batch) error {
+	for _, open := range b.Opens {
+		open.Call += len(o.ended)
+		o.list = append(o.list, open)
+	}
+	for i := range b.Calls {
+		o.ended = append(o.ended, b.Calls[i].End)
+	}
+	return nil
+}
+
+func (o *openings) Merge(*openings) {}
+
+// Only entries of functions that do not matter may be missing, and none that is next after a call that ended by its
+// tail exit.
+func TestUnopened(t *testing.T) {
+	t.Parallel()
+	unopened, left := []bool{false, true, false, true}, 0
+	tails := func(from, to reader.FuncID) bool { return from != to && (from < 3 || to == 4) }
+	check := func(t rapid.TB, ev []reader.Event, tails func(from, to reader.FuncID) bool) {
+		for _, size := range []int{1, 7, 1000} {
+			bs := split([][]reader.Event{ev}, size)
+			for _, src := range []calls.Source{bs, packed{bs, false}, packed{bs, true}} {
+				opens := func(unopened []bool) ([]calls.Open, []calls.End) {
+					o, _, err := calls.Run(src, calls.Options{Shards: 1, Opens: true, Unopened: unopened, Code: calls.Code{Continue: tails}}, func() *openings { return new(openings) })
+					if err != nil {
+						t.Fatal(err)
+					}
+					return o.list, o.ended
+				}
+				all, ends := opens(nil)
+				some, _ := opens(unopened)
+				left += len(all) - len(some)
+				ended := 0
+				for _, o := range all {
+					tail := o.Call > ended && ends[o.Call-1] == calls.TailExited
+					ended = o.Call
+					if len(some) > 0 && some[0] == o {
+						some = some[1:]
+						continue
+					}
+					if tail || o.Func < 0 || int(o.Func) >= len(unopened) || !unopened[o.Func] {
+						t.Fatalf("blocks of %d, %T: no entry of #%d at %d, after a tail exit: %v", size, src, o.Func, o.Start, tail)
+					}
+				}
+				if len(some) > 0 {
+					t.Fatalf("blocks of %d, %T: entries in another order: %+v", size, src, some)
+				}
+			}
+		}
+	}
+	// The second call goes on in another one, so it has not ended.
+	check(t, []reader.Event{
+		{TSC: 1, Func: 2, Kind: reader.Enter}, {TSC: 2, Func: 1, Kind: reader.Enter}, {TSC: 3, Func: 3, Kind: reader.Enter},
+		{TSC: 4, Func: 3, Kind: reader.TailExit}, {TSC: 5, Func: 1, Kind: reader.TailExit}, {TSC: 6, Func: 3, Kind: reader.Enter},
+		{TSC: 7, Func: 3, Kind: reader.Exit}, {TSC: 8, Func: 2, Kind: reader.Exit},
+	}, tails)
+	rapid.Check(t, func(t *rapid.T) {
+		if ev := drawEvents(t); rapid.Bool().Draw(t, "tails") {
+			check(t, ev, tails)
+		} else {
+			check(t, ev, nil)
+		}
+	})
+	if left == 0 {
+		t.Error("all entries came")
+	}
+}

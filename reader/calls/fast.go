@@ -88,7 +88,7 @@ func fast[basic, nested, paths, opens, tails, lefts onOff](s *shard, records []b
 	if isOn[basic]() {
 		size = 32
 	}
-	i := 0
+	i, afterTail := 0, 0
 	for ; i <= len(records)-8; i += size {
 		w := binary.LittleEndian.Uint64(records[i : i+8])
 		var now, key uint64
@@ -117,7 +117,7 @@ func fast[basic, nested, paths, opens, tails, lefts onOff](s *shard, records []b
 				}
 				deepest++
 			}
-			if isOn[opens]() {
+			if isOn[opens]() && (i == afterTail || key >= uint64(len(s.opts.Unopened)) || !s.opts.Unopened[key]) {
 				m := len(s.batch.Opens)
 				s.batch.Opens = s.batch.Opens[:m+1]
 				s.batch.Opens[m] = Open{Call: int(n), Start: now, Func: reader.FuncID(key), Depth: uint32(top)}
@@ -160,10 +160,16 @@ func fast[basic, nested, paths, opens, tails, lefts onOff](s *shard, records []b
 					enters, to = next>>23&14 == uint64(reader.Enter)<<1, next>>32
 				}
 				if enters && s.goesOn(key, to) {
+					if isOn[opens]() && i == afterTail {
+						afterTail += size
+					}
 					f.key |= gone
 					last = now
 					continue
 				}
+			}
+			if isOn[opens]() && w&14 == uint64(reader.TailExit)<<1 {
+				afterTail = i + size
 			}
 			top--
 			c := &batch[n]

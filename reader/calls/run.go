@@ -92,6 +92,9 @@ type Options struct {
 	// Opens sets Batch.Opens. Filter.MinDuration must be 0 then, because the duration of a
 	// call is unknown at its entry.
 	Opens bool
+	// Unopened has functions, by ID, whose entries may be missing in Batch.Opens. An entry is never
+	// missing after a call that ended by its tail exit, if no other call ends between. It must not change.
+	Unopened []bool
 	// OffCPU, if not nil, sets Batch.Waits and Batch.Gaps. It is the clock of the trace,
 	// which converts the kernel's times.
 	OffCPU *reader.Clock
