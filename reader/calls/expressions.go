@@ -272,9 +272,8 @@ func (r *Recorded) Number() (float64, bool) {
 
 // Length returns the length of a string in bytes. It is false for what is no string, and if it is unknown.
 func (r *Recorded) Length() (uint64, bool) {
-	n := r.event.Length
-	unknown := r.event.Flags&value.Truncated != 0 && int(n) <= len(r.event.Data)
-	return uint64(n), r.Kind == value.Bytes && r.Exists() && !unknown
+	n, known := r.event.FullLength()
+	return n, known && r.Kind == value.Bytes && r.Exists()
 }
 
 // Keep returns a copy that stays valid. Of a string, it has at most that many bytes.

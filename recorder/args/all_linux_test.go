@@ -53,6 +53,64 @@ func TestAllParameters(t *testing.T) {
 	}
 }
 
+// Classes of the program that are a pointer to bytes and a length are strings, in registers and in memory. Those that
+// may be something else are not. What else is a pointer can be cast to one to a string.
+func TestOwnStrings(t *testing.T) {
+	const source = `
+#include <cstdio>
+#include <cstring>
+` + ownSource + `
+extern "C" __attribute__((noinline)) void others(Other *o) { asm volatile("" : : "r"(o) : "memory"); }
+extern "C" __attribute__((noinline)) void own(Slice s, const Slice &r, Text t, Text *p, Buffer b, Holder *h, Slice none, void *opaque, unsigned char *bytes, Node n) {
+	asm volatile("" : : "r"(&s), "r"(&r), "r"(&t), "r"(p), "r"(&b), "r"(h), "r"(&none), "r"(opaque), "r"(bytes), "r"(&n) : "memory");
+}
+int main() {
+	others(nullptr);
+	Text t{4, (unsigned char *)"text and more"};
+	Text negative{-1, (unsigned char *)"text"};
+	Buffer b{(char *)"buffer", 6, 80, 1};
+	Holder h{{"\x01 in a holder", 11}, negative, "end"};
+	own({"slice", 5}, {"reference", 3}, t, &t, b, &h, {nullptr, 0}, (void *)"opaque", (unsigned char *)"bytes", Node{(char *)"node", 4, nullptr});
+}
+`
+	s, err := Parse("own: s, s.size(), s.empty(), s[1], r, t, t.size(), *p, p->len, b, h->slice, h->negative, none, (char *)opaque, (char*)bytes:3, n.data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	others, err := Parse("others: o->node, o->range, o->two, o->record, o->flags")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `own s="slice" s.size()=5 s.empty()=false s[1]='l' r="ref" t="text" t.size()=4 *p="text" p->len=4 b="buffer" h->slice="\x01 in a hold" h->negative=(none) none="" (char *)opaque="opaque" (char*)bytes="byt"... n.data="node"`
+	for _, b := range []struct{ compiler, flags string }{{"clang++-22", "-O0"}, {"clang++-14", "-O2"}, {"g++", "-O2"}} {
+		t.Run(b.compiler+b.flags, func(t *testing.T) {
+			p := open(t, compiled(t, b.compiler, source, b.flags), func(symbol string) bool { return symbol == "own" })
+			lines, refused, _ := p.values(t, func(string) []*Expression { return s.Expressions }, nil)
+			if len(lines) != 1 || lines[0] != want {
+				t.Errorf("got  %q, refused %q\nwant %s", lines, refused, want)
+			}
+			p = open(t, p.path, func(symbol string) bool { return symbol == "others" })
+			lines, refused, _ = p.values(t, func(string) []*Expression { return others.Expressions }, nil)
+			if text := strings.Join(refused, "\n"); len(lines) > 0 || strings.Count(text, ": choose a member: ") != len(others.Expressions) {
+				t.Errorf("got %q, refused %q", lines, refused)
+			}
+		})
+	}
+}
+
+const ownSource = `
+struct Slice { const char *data_; size_t size_; };
+struct Text { int len; unsigned char *data; };
+struct Buffer { char *str; int length; unsigned capacity, hash; };
+struct Holder { Slice slice; Text negative; char tail[4]; };
+struct Node { char *data; int len; Node *next; };      // more than a string
+struct Range { char *begin, *end; };                   // without a length
+struct Two { char *data; int len, size; };             // which one is it?
+struct Record { double *data; long size; };            // not bytes
+struct Flags { char *data; unsigned len : 24, kind : 8; };
+struct Other { Node node; Range range; Two two; Record record; Flags flags; };
+`
+
 // Errors say what is wrong and what there is instead.
 func TestRefusedExpressions(t *testing.T) {
 	p := open(t, compiled(t, "clang++-22", allSource, "-O0"), func(symbol string) bool { return strings.Contains(symbol, "Server6handle") })

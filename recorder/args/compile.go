@@ -90,6 +90,12 @@ func compile(list []*Expression, root func(e *Expression) (operand, []op, error)
 // follow compiles a path from an operand.
 func follow(o operand, ops []op, limit int) (v Value, err error) {
 	for i, op := range ops {
+		if op.kind == opChars {
+			if i < len(ops)-1 {
+				return v, fmt.Errorf("(char *)%s is a string, which has no members", o.text)
+			}
+			return characters(o, limit)
+		}
 		var end *Value
 		if o, end, err = apply(o, op); err != nil {
 			return v, err
@@ -446,12 +452,7 @@ func finish(o operand, limit int) (Value, error) {
 		return number(o, d)
 	case debuginfo.KindPointer:
 		if isChar(t.Elem()) && !o.rust {
-			d.Kind, d.Format, d.Size = value.Bytes, value.String, 0
-			if err := o.load(0, 8); err != nil {
-				return Value{}, err
-			}
-			o.unless(NullPointer)
-			return o.end(d, step(CSTRING, 0, int64(limit)))
+			return characters(o, limit)
 		}
 		d.Format = value.Pointer
 	case debuginfo.KindMemberPointer:
@@ -488,6 +489,19 @@ func finish(o operand, limit int) (Value, error) {
 		return Value{}, err
 	}
 	return o.end(d, step(SCALAR, 0, 0))
+}
+
+// characters ends a path at a pointer to a string.
+func characters(o operand, limit int) (Value, error) {
+	if !isPointer(o.t) {
+		return Value{}, fmt.Errorf("%s is not a pointer, but of type %s", o.text, typeName(o.t))
+	}
+	d := value.Description{Type: typeName(o.t), Kind: value.Bytes, Format: value.String}
+	if err := o.load(0, 8); err != nil {
+		return Value{}, err
+	}
+	o.unless(NullPointer)
+	return o.end(d, step(CSTRING, 0, int64(limit)))
 }
 
 // maxEnumerators limits the names of an enumeration that a trace has.

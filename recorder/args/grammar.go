@@ -46,6 +46,7 @@ const (
 	opCall          // of a function without arguments, as size()
 	opIndex
 	opDeref
+	opChars // a cast to char *
 )
 
 const (
@@ -199,11 +200,17 @@ func (p *parser) expression() (*Expression, error) {
 	return e, nil
 }
 
-// unary reads "*" and what follows. The operators behind a name bind stronger, as in C.
+// charCast is the only cast. It makes a string of what a pointer to anything else points to.
+var charCast = regexp.MustCompile(`^\(\s*(?:const\s+)?char\s*\*\s*\)`)
+
+// unary reads "*" or a cast, and what follows. The operators behind a name bind stronger, as in C.
 func (p *parser) unary(e *Expression) error {
 	p.blanks()
-	at := p.at
-	if !p.take("*") {
+	at, kind := p.at, opDeref
+	if cast := charCast.FindString(p.text[at:]); cast != "" {
+		p.at += len(cast)
+		kind = opChars
+	} else if !p.take("*") {
 		return p.postfix(e)
 	}
 	if p.ops++; p.ops > maxDepth {
@@ -212,7 +219,7 @@ func (p *parser) unary(e *Expression) error {
 	if err := p.unary(e); err != nil {
 		return err
 	}
-	e.ops = append(e.ops, op{kind: opDeref, at: at})
+	e.ops = append(e.ops, op{kind: kind, at: at})
 	return nil
 }
 

@@ -14,6 +14,7 @@ func TestParse(t *testing.T) {
 		{"ns::handle:req->id,n", "ns::handle", "req->id 32|n 32"},
 		{"(?:get|set)[[:alpha:]:]*: key:64, key.size() , *p", "(?:get|set)[[:alpha:]:]*", "key 64|key.size() 32|*p 32"},
 		{`operator\(\): this -> queue . size_`, `operator\(\)`, "this -> queue . size_ 32"},
+		{"f: (char *)c->argv[1]->ptr:64, (const char*)p", "f", "(char *)c->argv[1]->ptr 64|(const char*)p 32"},
 		{"f: (*p)[3].x->y.0", "f", "(*p)[3].x->y.0 32"},
 	} {
 		s, err := Parse(test.text)
@@ -43,6 +44,7 @@ func TestParse(t *testing.T) {
 		"f: a[1":                               `expected "]" instead of the end`,
 		"f: a[99999999999]":                    `expected a number`,
 		"f: (a":                                `expected ")"`,
+		"f: (long)a":                           `expected a comma or the end instead of "a"`,
 		"f: a:0":                               "a string can have 1 to 4096 bytes",
 		"f: a:9999":                            "a string can have 1 to 4096 bytes",
 		"f: a: x":                              "expected a number of bytes",
@@ -59,6 +61,7 @@ func TestParse(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
+	f.Add("f: (char *)*p->x:9, *(char*)p")
 	f.Add("(?:get|set)[[:alpha:]:]*: key:64, key.size() , *p, (*p)[3].x->y.0")
 	f.Fuzz(func(t *testing.T, text string) {
 		s, err := Parse(text)

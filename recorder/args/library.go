@@ -3,6 +3,7 @@ package args
 import (
 	"fmt"
 	"math/bits"
+	"regexp"
 	"strings"
 
 	"github.com/xray-tools/xray/symbolize/debuginfo"
@@ -182,8 +183,69 @@ func asSequence(t *debuginfo.Type) (*sequence, error) {
 		s.size, _ = s.elem.Size()
 		s.contents = func(o *operand) error { return o.pair(data.offset, length.offset) }
 		return s, nil
+	case libNone:
+		return ownString(t), nil
 	}
 	return nil, nil
+}
+
+// Names of the members of strings that programs define themselves.
+var (
+	ownData   = regexp.MustCompile(`^(m?_)?(data|ptr|str|begin|start)_?$`)
+	ownLength = regexp.MustCompile(`^(m?_)?(len|length|size)_?$`)
+)
+
+// ownString returns how to read a string that the program defines itself: a class that has nothing but numbers and
+// one pointer to bytes, with one pair of members that are named as data and length. It returns nil for other classes.
+// The bytes may be unsigned, as in many programs in C.
+func ownString(t *debuginfo.Type) *sequence {
+	const mostMembers = 4 // capacities, hashes and positions
+	if t == nil || t.Kind != debuginfo.KindStruct {
+		return nil
+	}
+	members, variants := t.Members()
+	if variants || len(members) > mostMembers {
+		return nil
+	}
+	var data, length found
+	for _, m := range members {
+		of := m.Type.Resolve()
+		in := found{of, m.Offset}
+		switch {
+		case m.Virtual || m.BitSize > 0 || m.Name == "":
+			return nil
+		case isPointer(of) && isByte(of.Elem()) && ownData.MatchString(m.Name) && data.t == nil:
+			data = in
+		case !isInteger(of):
+			return nil
+		case ownLength.MatchString(m.Name):
+			if size, _ := of.Size(); length.t != nil || size != 4 && size != 8 {
+				return nil
+			}
+			length = in
+		}
+	}
+	if data.t == nil || length.t == nil {
+		return nil
+	}
+	size, _ := length.t.Size()
+	s := &sequence{elem: data.t.Elem(), size: 1, data: &data, text: true}
+	s.contents = func(o *operand) error {
+		if isSigned(length.t) {
+			if err := o.unlessNegative(length.offset, size); err != nil {
+				return err
+			}
+		}
+		return o.pairOf(data.offset, length.offset, size)
+	}
+	return s
+}
+
+// isByte reports whether a type is char, signed or unsigned.
+func isByte(t *debuginfo.Type) bool {
+	t = t.Resolve()
+	size, _ := t.Size()
+	return size == 1 && (isChar(t) || isNumber(t) && isInt(t))
 }
 
 // layout is the error for a class whose members are not those of a known version of its library.

@@ -240,21 +240,44 @@ func (o *operand) address() error {
 
 // pair appends code that puts the eight bytes at one offset of the operand into B, and those at another
 // into A.
-func (o *operand) pair(toB, toA uint64) error {
+func (o *operand) pair(toB, toA uint64) error { return o.pairOf(toB, toA, 8) }
+
+// pairOf is pair with fewer bytes for A: 1, 2, 4 or 8.
+func (o *operand) pairOf(toB, toA, size uint64) error {
 	if !o.memory {
 		if err := o.load(toB, 8); err != nil {
 			return err
 		}
 		o.emit(step(MOVE, 0, 0))
-		if p := o.pieceAt(uint64(o.offset) + toA); p != nil && p.offset+p.size < uint64(o.offset)+toA+8 {
+		if p := o.pieceAt(uint64(o.offset) + toA); p != nil && p.offset+p.size < uint64(o.offset)+toA+size {
 			return fmt.Errorf("%s is spread over too many registers", o.text)
 		}
-		return o.load(toA, 8)
+		return o.load(toA, size)
 	}
 	if err := o.address(); err != nil {
 		return err
 	}
-	o.emit(step(MOVE, 0, 0), step(LOAD, 8, int64(toB)), step(SWAP, 0, 0), step(LOAD, 8, int64(toA)))
+	o.emit(step(MOVE, 0, 0), step(LOAD, 8, int64(toB)), step(SWAP, 0, 0), step(LOAD, uint8(size), int64(toA)))
+	return nil
+}
+
+// unlessNegative appends code that ends the value if the number at an offset of the operand, of 4 or 8 bytes, is less
+// than 0. An operand in memory then begins at A.
+func (o *operand) unlessNegative(offset, size uint64) error {
+	negative := []ins{step(SHR, 0, int64(8*size-1)), step(JZ, 0, 1), step(NONE, BeyondEnd, 0)}
+	if !o.memory {
+		if err := o.load(offset, size); err != nil {
+			return err
+		}
+		o.emit(negative...)
+		return nil
+	}
+	if err := o.address(); err != nil {
+		return err
+	}
+	o.emit(step(MOVE, 0, 0), step(LOAD, uint8(size), int64(offset)))
+	o.emit(negative...)
+	o.emit(step(INDEX, 0, 0))
 	return nil
 }
 

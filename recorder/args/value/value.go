@@ -93,6 +93,13 @@ type Recorded struct {
 	Data   []byte // little-endian; of a scalar, 8 bytes
 }
 
+// FullLength returns the length of a string in bytes, or false if it is unknown: the recorder does not look for the
+// end of a C string that it truncates.
+func (r *Recorded) FullLength() (uint64, bool) {
+	known := r.Flags&Truncated == 0 || r.Length < math.MaxUint32 && uint64(r.Length) > uint64(len(r.Data))
+	return uint64(r.Length), known
+}
+
 // Words says what is special about the value, each word after a space.
 func (r *Recorded) Words() (words string) {
 	for _, f := range [...]struct {
@@ -200,8 +207,8 @@ func (d *Description) quoted(r Recorded) string {
 	if r.Flags&Truncated == 0 || len(b) < len(r.Data) {
 		return text
 	}
-	if uint64(r.Length) > uint64(len(b)) {
-		return fmt.Sprintf("%s... (%d bytes)", text, r.Length)
+	if n, ok := r.FullLength(); ok {
+		return fmt.Sprintf("%s... (%d bytes)", text, n)
 	}
 	return text + "..."
 }

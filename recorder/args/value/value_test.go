@@ -43,6 +43,7 @@ func TestText(t *testing.T) {
 		{Description{Kind: Bytes, Format: String}, Recorded{Data: []byte("a\"\x00\xff")}, `"a\"\x00\xff"`, `"a\"\u0000` + "\uFFFD" + `"`},
 		{Description{Kind: Bytes, Format: String}, Recorded{Truncated, 900, []byte("abc")}, `"abc"... (900 bytes)`, `"abc"`},
 		{Description{Kind: Bytes, Format: String}, Recorded{Truncated, 3, []byte("abc")}, `"abc"...`, `"abc"`},
+		{Description{Kind: Bytes, Format: String}, Recorded{Truncated, math.MaxUint32, []byte("abc")}, `"abc"...`, `"abc"`},
 		{Description{Kind: Bytes, Format: String, Size: 8}, Recorded{0, 8, []byte("ab\x00defgh")}, `"ab"`, `"ab"`},
 		{Description{Kind: Bytes, Format: String}, Recorded{Flags: None}, "(none)", "null"},
 		{Description{Format: Int}, Recorded{Flags: Unreadable}, "(unreadable)", "null"},
