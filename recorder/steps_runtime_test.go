@@ -149,6 +149,15 @@ func checkSteps(t *testing.T, program string, steps [][]string) {
 	}
 }
 
+// checkValuesSteps does the same with a call that has values.
+func checkValuesSteps(t *testing.T, program string, args ...string) {
+	t.Helper()
+	n := numbers(t, program, args...)
+	if n["interruptions"] < 20 || n["faults"]+n["missing"]+n["lost"] != 0 {
+		t.Errorf("%v: %v", args, n)
+	}
+}
+
 // After a signal at any instruction of a recorded call, nothing in the rings is missing, unmatched or
 // out of order. Signal handlers are recorded, or switch sleds. The trampolines are the same with each
 // compiler, so without XRAY_SOAK=1 only the programs of one compiler run with all arguments.
@@ -158,11 +167,22 @@ func TestSignalAfterEveryInstruction(t *testing.T) {
 	for clang := range clangs {
 		t.Run(clang, func(t *testing.T) {
 			t.Parallel()
+			program := buildLinked(t, clang, archive, "steps.c", prunable...)
 			ways := steps
+			if every := "37"; clang == "clang-22" {
+				if testenv.Soak() {
+					every = "1"
+				}
+				for _, mode := range []string{"record", "depth"} {
+					for _, what := range []string{"values", "jump"} {
+						checkValuesSteps(t, program, mode, what, every)
+					}
+				}
+			}
 			if clang != "clang-22" && !testenv.Soak() {
 				ways = [][]string{{"record", "toggle"}, {"prune"}}
 			}
-			checkSteps(t, buildLinked(t, clang, archive, "steps.c", prunable...), ways)
+			checkSteps(t, program, ways)
 		})
 	}
 }

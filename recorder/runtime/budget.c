@@ -278,15 +278,15 @@ static void give_up(struct xr_sample *seen)
 	}
 }
 
-uint32_t xr_budget_take_left(uint64_t sp, uint32_t *ids, uint32_t most)
+uint32_t xr_budget_take_left(uint64_t sp, uint64_t unrecorded, uint32_t *ids, uint32_t most)
 {
 	struct xr_thread *t = xr_tls;
 	uint32_t n = 0;
 	while (n < most && is_left(t->top - 1, sp)) {
 		/* Read the entry first, because a signal handler may overwrite it once it is beyond top. */
-		uint64_t id = __atomic_load_n(&t->top[-1].id, __ATOMIC_RELAXED);
+		uint64_t id = __atomic_load_n(&t->top[-1].id, __ATOMIC_RELAXED), slot = t->top[-1].slot;
 		__atomic_store_n(&t->top, t->top - 1, __ATOMIC_RELEASE);
-		if (!(id & GIVEN_UP))
+		if (!(id & GIVEN_UP) && slot != unrecorded)
 			ids[n++] = id;
 	}
 	return n;

@@ -48,8 +48,8 @@ void xr_budget_attach(struct xr_thread *t, int room);
  * removes that call. Also removes calls that were left. */
 int xr_budget_exits(uint64_t slot);
 /* Removes the noted calls below sp, at most this many. Stores their IDs, innermost first, and returns
- * their number. */
-uint32_t xr_budget_take_left(uint64_t sp, uint32_t *ids, uint32_t most);
+ * their number. The call whose return address is at unrecorded is removed without its ID. */
+uint32_t xr_budget_take_left(uint64_t sp, uint64_t unrecorded, uint32_t *ids, uint32_t most);
 /* Like xr_depth_open_at and xr_depth_leave. */
 uint64_t xr_budget_depth(void);
 uint32_t xr_budget_open_at(uint64_t slot, uint64_t *n);

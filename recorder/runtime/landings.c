@@ -27,6 +27,7 @@
 #include "ring.h"
 #include "state.h"
 #include "syscall.h"
+#include "values.h"
 
 typedef void set_ip_function(struct _Unwind_Context *, _Unwind_Ptr);
 
@@ -128,6 +129,7 @@ struct walk {
 	enum xr_mode mode;
 	int limited;        /* by a budget; this and the mode may change meanwhile */
 	int cause, found;
+	uint64_t unrecorded; /* address of the return address of a call whose entry is not recorded, or 0 */
 	uint64_t before;    /* stack pointer of the previous frame in the walk; 0: none */
 	uint64_t function;  /* function of that frame */
 	uint64_t n;         /* calls left so far */
@@ -186,7 +188,7 @@ static _Unwind_Reason_Code look(struct _Unwind_Context *c, void *arg)
 			return _URC_NORMAL_STOP;
 		}
 		uint32_t id = call_of(w, w->function, slot);
-		if (id)
+		if (id && slot != w->unrecorded)
 			leave(w, id);
 	}
 	if (sp == w->sp) {
@@ -209,20 +211,21 @@ static void walk(struct walk *w, int write)
 
 /* With a budget, the noted calls are known without a walk. Those whose return addresses are below the
  * landing frame are left. */
-static void land_within_budget(uint64_t sp, int cause)
+static void land_within_budget(uint64_t sp, uint64_t unrecorded, int cause)
 {
 	uint32_t ids[PIECE], n;
-	while ((n = xr_budget_take_left(sp, ids, PIECE)))
+	while ((n = xr_budget_take_left(sp, unrecorded, ids, PIECE)))
 		xr_record_left(cause, ids, n);
 }
 
 void xr_land(uint64_t sp, int cause)
 {
+	uint64_t unrecorded = xr_values_left(sp);
 	enum xr_mode mode = __atomic_load_n(&xr_root.mode, __ATOMIC_RELAXED);
 	if (!xr_tls || !unwinder.backtrace || mode == XR_OFF || mode == XR_COUNT || xr_between_windows() || xr_is_forked())
 		return;
 	if (xr_limited && !xr_gcc_functions()) {
-		land_within_budget(sp, cause);
+		land_within_budget(sp, unrecorded, cause);
 		return;
 	}
 	int error = errno;
@@ -230,7 +233,7 @@ void xr_land(uint64_t sp, int cause)
 	static uint64_t landings;
 	uint64_t number = __atomic_fetch_add(&landings, 1, __ATOMIC_RELAXED);
 	uint64_t cpu = number % measured ? 0 : xr_thread_cpu_ns();
-	struct walk w = {.sp = sp, .mode = mode, .limited = xr_limited, .cause = cause};
+	struct walk w = {.sp = sp, .mode = mode, .limited = xr_limited, .cause = cause, .unrecorded = unrecorded};
 	walk(&w, 0);
 	if (w.found && mode == XR_PROFILE) {
 		xr_profile_leave(w.depth);

@@ -170,6 +170,7 @@ struct xr_thread {
 	uint64_t tail;             /* where the entry after the latest tail exit belongs, if that may be removed */
 	uint64_t gone;             /* chunks up to this number have given their memory to other threads */
 	uint64_t holds;            /* chunks of xr_memory.used */
+	uint64_t *room;            /* what values are read into, or null; see values.c. Its first word is 0 if it is free */
 };
 
 /* Returns the number of the oldest chunk of t that is in memory, if it has taken one. */

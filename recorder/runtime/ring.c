@@ -636,6 +636,8 @@ static struct xr_thread *equip(struct xr_thread *t, uint32_t pid, uint32_t tid)
 	t->pid = pid;
 	t->cursor = t->first = t->last = t->depth = t->nopen = 0;
 	t->dropped = t->truncated = t->streamed = t->late = 0;
+	if (t->room)
+		*t->room = 0;
 	xr_budget_attach(t, 0);
 	int held;
 	/* Other threads may take what this one makes room for. */

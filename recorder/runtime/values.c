@@ -9,9 +9,11 @@
  * program's memory is the local side, from which the kernel copies, and the recorder's buffer the remote side, whose
  * pages it pins, which takes far longer than a copy.
  *
- * A handler that interrupts a function before its entry is recorded, and leaves it by longjmp, makes its record
- * wrong, and the stack may be small. So system calls are made with signals blocked, on a stack of the recorder's.
- * All else takes some nanoseconds, and little stack.
+ * The stack may be small, so a thread reads into memory of its own, its room. Signals stay as they are: a handler
+ * that interrupts a thread while it reads finds the room taken. Then values are read with signals blocked, on a stack
+ * of the recorder's. A handler may also leave the function by longjmp or an exception. The landing finds in the
+ * room which call was being recorded (xr_values_left). Either its records have a place, and the landing writes them.
+ * Or they have none, and the call is not recorded.
  *
  * Programs are never freed, because a thread may be using them. A program that comes again is used again. */
 #define _GNU_SOURCE
@@ -19,6 +21,8 @@
 #include <sys/uio.h>
 
 #include "layout.h"
+#include "locks.h"
+#include "profile.h"
 #include "ring.h"
 #include "syscall.h"
 #include "text.h"
@@ -384,14 +388,33 @@ struct reading {
 	uint8_t end;       /* the last step, once it is done */
 };
 
+/* An entry or an exit whose values are read. */
 struct frame {
+	const struct program *program;
 	const uint64_t *registers;
 	uint64_t from, to; /* what is read directly */
-	uint64_t nkept;
-	int forbidden;
+	uint32_t word, exit; /* of its record */
+	uint32_t nkept, forbidden;
 	struct reading *readings;
-	struct piece *pieces; /* null: none can be read */
+	struct memory *memory; /* null: none can be read */
+	struct xr_place place; /* of its records */
 };
+
+/* Copies of memory. */
+struct memory {
+	struct piece pieces[PIECES];
+	uint64_t buffer[PIECES * PIECE / 8];
+	struct iovec from[PIECES];
+};
+
+/* What a thread uses to read values. It survives a fork, because a handler may fork while the thread reads. */
+struct room {
+	uint64_t taken; /* address of the return address of the call that is read, plus 1 at an exit; 0: free */
+	struct frame frame;
+	struct reading readings[MOST_VALUES];
+	struct memory memory;
+};
+_Static_assert(sizeof(struct room) <= PAGE, "");
 
 /* trampoline_amd64.S: stores vector register n, 16 bytes. */
 void xr_store_vector(uint64_t n, uint64_t to[2]);
@@ -462,8 +485,8 @@ static int is_here(const struct frame *f, uint64_t at, uint64_t n) { return at >
 /* Returns the piece for which all n bytes at this address were tried, or null. */
 static struct piece *find(struct frame *f, uint64_t at, uint64_t n)
 {
-	for (int i = 0; f->pieces && i < PIECES; i++) {
-		struct piece *p = &f->pieces[i];
+	for (int i = 0; f->memory && i < PIECES; i++) {
+		struct piece *p = &f->memory->pieces[i];
 		if (at - p->at < p->tried && at - p->at + n <= p->tried)
 			return p;
 	}
@@ -619,18 +642,16 @@ static int64_t copy_in(void *to, uint64_t n, const struct iovec *pieces, uint64_
 
 /* Reads pieces. If one is unreadable, the kernel reads only part of it and none of those after it, so those are
  * read again. Returns 0 if the system does not allow it. */
-static int fill(struct piece *const *of, uint64_t n)
+static int fill(struct memory *m, struct piece *const *of, uint64_t n)
 {
-	uint64_t buffer[PIECES * PIECE / 8];
-	struct iovec from[PIECES];
 	for (uint64_t i = 0; i < n;) {
 		uint64_t size = 0, k = i;
 		for (; k < n && of[k]->at < LAST_ADDRESS - PIECE; size += of[k++]->tried)
-			from[k - i] = (struct iovec){(void *)of[k]->at, of[k]->tried};
-		int64_t copied = size ? copy_in(buffer, size, from, k - i) : 0;
+			m->from[k - i] = (struct iovec){(void *)of[k]->at, of[k]->tried};
+		int64_t copied = size ? copy_in(m->buffer, size, m->from, k - i) : 0;
 		if (copied < 0 && copied != -EFAULT)
 			return 0;
-		const uint8_t *p = (const uint8_t *)buffer;
+		const uint8_t *p = (const uint8_t *)m->buffer;
 		uint64_t left = copied < 0 ? 0 : copied;
 		int complete = 1;
 		while (complete && i < n) {
@@ -648,7 +669,7 @@ static int fill(struct piece *const *of, uint64_t n)
 /* Reads what n values wait for, as far as there are pieces. Returns 0 if the system does not allow it. */
 static int fetch(struct frame *f, uint64_t n)
 {
-	struct piece *of[PIECES], *p = f->pieces, *end = f->pieces + PIECES;
+	struct piece *of[PIECES], *p = f->memory->pieces, *end = p + PIECES;
 	uint64_t nof = 0;
 	for (uint64_t i = 0; i < n; i++) {
 		const struct reading *r = &f->readings[i];
@@ -669,45 +690,50 @@ static int fetch(struct frame *f, uint64_t n)
 	for (; p < end; p++)
 		if (!p->kept)
 			p->tried = 0;
-	return fill(of, nof);
+	return fill(f->memory, of, nof);
 }
 
 /* Whether the bytes of a value are still to be read. */
 static int is_late(const struct reading *r) { return r->n && r->end >= BYTES && !r->text; }
 
-/* Reads what can be read directly. Returns whether that was all. */
-static int read_here(struct frame *f, const uint64_t *registers, const struct program *p, const struct side *side)
+static const struct step *steps_of(const struct program *p, const struct side *side, int i)
 {
+	return &p->steps[p->values[side->first + i].first];
+}
+
+/* Reads what can be read directly. Returns whether that was all. */
+static int read_here(struct frame *f)
+{
+	const struct side *side = &f->program->side[f->exit];
 	int complete = 1;
-	f->registers = registers;
-	f->from = (uintptr_t)registers;
-	f->to = (registers[7] | (PAGE - 1)) + 1;
-	f->nkept = 0;
-	f->forbidden = 0;
+	f->from = (uintptr_t)f->registers;
+	f->to = (f->registers[7] | (PAGE - 1)) + 1;
 	for (int i = 0; i < side->n; i++) {
 		struct reading *r = &f->readings[i];
 		*r = (struct reading){0};
-		run(f, r, &p->steps[p->values[side->first + i].first]);
+		run(f, r, steps_of(f->program, side, i));
 		complete &= !r->waits && !is_late(r);
 	}
 	return complete;
 }
 
 /* Gives up what the values wait for. */
-static void forbid(struct frame *f, const struct program *p, const struct side *side)
+static void forbid(struct frame *f)
 {
+	const struct side *side = &f->program->side[f->exit];
 	f->forbidden = 1;
 	for (int i = 0; i < side->n; i++) {
 		struct reading *r = &f->readings[i];
 		if (r->waits || is_late(r))
-			fail(f, r, p->steps[p->values[side->first + i].first + r->at].op);
+			fail(f, r, steps_of(f->program, side, i)[r->at].op);
 		r->waits = 0;
 	}
 }
 
 /* Reads everything else but late bytes. */
-static void read_rest(struct frame *f, const struct program *p, const struct side *side)
+static void read_rest(struct frame *f)
 {
+	const struct side *side = &f->program->side[f->exit];
 	for (;;) {
 		int waiting = 0;
 		for (int i = 0; i < side->n; i++)
@@ -715,10 +741,10 @@ static void read_rest(struct frame *f, const struct program *p, const struct sid
 		if (!waiting)
 			return;
 		if (!fetch(f, side->n))
-			return forbid(f, p, side);
+			return forbid(f);
 		for (int i = 0; i < side->n; i++)
 			if (f->readings[i].waits)
-				run(f, &f->readings[i], &p->steps[p->values[side->first + i].first]);
+				run(f, &f->readings[i], steps_of(f->program, side, i));
 	}
 }
 
@@ -806,11 +832,12 @@ static uint64_t put_event(uint64_t *q, uint64_t tsc, const struct reading *r, st
 	return XR_REC_CUSTOM << 1 | 1 | size << 32;
 }
 
-/* Writes the records of an entry and its values, n of them at q. Readers see nothing before the first word. */
-static void put_entry(uint64_t *q, uint64_t function, uint64_t tsc, const struct frame *f, const struct program *p, uint64_t n)
+/* Writes the records of an entry and its values. Readers see nothing before the first word. */
+static void put_entry(const struct frame *f)
 {
-	const struct value *values = &p->values[p->side[0].first];
-	uint64_t *first = q++;
+	const struct side *side = &f->program->side[0];
+	const struct value *values = &f->program->values[side->first];
+	uint64_t n = side->n, tsc = f->place.tsc, *first = f->place.at, *q = first + 1;
 	for (uint64_t i = 0; i < n; i++)
 		if (values[i].kind == SCALAR)
 			q = put_value(q, XR_REC_ARG, f->readings[i].a);
@@ -820,14 +847,15 @@ static void put_entry(uint64_t *q, uint64_t function, uint64_t tsc, const struct
 			*q = put_event(q, tsc, &f->readings[i], form, i, 0);
 		q += form.event / 8;
 	}
-	__atomic_store_n(first, function, __ATOMIC_RELEASE);
+	__atomic_store_n(first, f->word | tsc << 32, __ATOMIC_RELEASE);
 }
 
 /* The same for an exit, which follows its values. */
-static void put_exit(uint64_t *q, uint64_t function, uint64_t tsc, const struct frame *f, const struct program *p, uint64_t n)
+static void put_exit(const struct frame *f)
 {
-	const struct value *values = &p->values[p->side[1].first];
-	uint64_t *first = q, head = 0;
+	const struct side *side = &f->program->side[1];
+	const struct value *values = &f->program->values[side->first];
+	uint64_t n = side->n, tsc = f->place.tsc, head = 0, *first = f->place.at, *q = first;
 	for (uint64_t i = 0; i < n; i++) {
 		struct form form = form_of(&f->readings[i], values[i].kind, 1, n == 1);
 		uint64_t word, value = f->readings[i].a;
@@ -844,50 +872,128 @@ static void put_exit(uint64_t *q, uint64_t function, uint64_t tsc, const struct 
 			head = word;
 		q += form.event / 8;
 	}
-	*q = function;
+	*q = f->word | tsc << 32;
 	__atomic_store_n(first, head, __ATOMIC_RELEASE);
 }
 
+static void put(const struct frame *f) { f->exit ? put_exit(f) : put_entry(f); }
+
 /* Records an entry or an exit and its values. */
-static void record(const struct frame *f, const struct program *p, uint32_t word, int exit)
+static void record(struct frame *f)
 {
-	const struct side *side = &p->side[exit];
+	const struct side *side = &f->program->side[f->exit];
 	uint64_t size = 8;
 	for (int i = 0; i < side->n; i++) {
-		struct form form = form_of(&f->readings[i], p->values[side->first + i].kind, exit, side->n == 1);
+		struct form form = form_of(&f->readings[i], f->program->values[side->first + i].kind, f->exit, side->n == 1);
 		size += form.event + 16 * form.scalar;
 	}
 	struct xr_place place = take_place(size);
+	f->place.tsc = place.tsc;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	__atomic_store_n(&f->place.at, place.at, __ATOMIC_RELAXED);
 	if (place.at)
-		(exit ? put_exit : put_entry)(place.at, word | place.tsc << 32, place.tsc, f, p, side->n);
+		put(f);
+}
+
+static void begin(struct frame *f, const struct program *p, const uint64_t *registers, uint32_t word, int exit, struct reading *readings, struct memory *m)
+{
+	*f = (struct frame){.program = p, .registers = registers, .word = word, .exit = exit, .readings = readings, .memory = m};
+	for (int i = 0; m && i < PIECES; i++)
+		m->pieces[i].tried = m->pieces[i].kept = 0;
+}
+
+/* Reads all values, if they can be read. */
+static void read_all(struct frame *f)
+{
+	if (read_here(f))
+		return;
+	if (xr_is_sealed())
+		forbid(f);
+	else
+		read_rest(f);
+}
+
+/* Reads into the thread's room. Returns 0 if it is taken, or if a landing has freed it meanwhile. */
+static int record_in_room(const struct program *p, const uint64_t *registers, uint32_t word, int exit)
+{
+	struct room *room = xr_tls && !xr_is_forked() ? (struct room *)xr_tls->room : NULL;
+	uint64_t call = registers[7] | exit;
+	if (!room || room->taken)
+		return 0;
+	__atomic_store_n(&room->frame.place.at, NULL, __ATOMIC_RELAXED);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	__atomic_store_n(&room->taken, call, __ATOMIC_RELAXED);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	begin(&room->frame, p, registers, word, exit, room->readings, &room->memory);
+	read_all(&room->frame);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&room->taken, __ATOMIC_RELAXED) != call)
+		return 0;
+	record(&room->frame);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	__atomic_store_n(&room->taken, 0, __ATOMIC_RELAXED);
+	return 1;
+}
+
+/* Returns a room, or null. Many are mapped at once: a program that unmaps memory twice would hit single pages. */
+static uint64_t *take_room(void)
+{
+	enum { AT_ONCE = 64 };
+	static uint8_t *rooms;
+	static uint32_t left;
+	uint8_t *room = NULL;
+	xr_lock(XR_LOCK_THREADS);
+	if (!left) {
+		rooms = xr_map(AT_ONCE * PAGE);
+		left = rooms ? AT_ONCE : 0;
+	}
+	if (left)
+		room = rooms + --left * PAGE;
+	xr_unlock(XR_LOCK_THREADS);
+	return (uint64_t *)room;
 }
 
 static uint64_t record_inside(uint64_t program, uint64_t registers, uint64_t word, uint64_t exit)
 {
-	const struct program *p = (const struct program *)program;
-	const struct side *side = &p->side[exit];
-	struct reading readings[MOST_VALUES];
-	struct piece pieces[PIECES];
-	struct frame f = {.readings = readings, .pieces = pieces};
-	for (int i = 0; i < PIECES; i++)
-		pieces[i].tried = pieces[i].kept = 0;
-	if (!read_here(&f, (const uint64_t *)registers, p, side))
-		read_rest(&f, p, side);
-	record(&f, p, word, exit);
+	struct room room;
+	begin(&room.frame, (const struct program *)program, (const uint64_t *)registers, word, exit, room.readings, &room.memory);
+	read_all(&room.frame);
+	record(&room.frame);
+	if (xr_tls && !xr_is_forked() && !xr_tls->room)
+		xr_tls->room = take_room();
 	return 1;
 }
 
-static __attribute__((noinline)) void record_all(const struct program *p, const uint64_t *registers, uint32_t word, int exit)
+/* Behind a seccomp filter, where signals cannot be blocked. */
+static __attribute__((noinline)) void record_sealed(const struct program *p, const uint64_t *registers, uint32_t word, int exit)
 {
-	const struct side *side = &p->side[exit];
-	struct reading readings[side->n];
-	struct frame f = {.readings = readings};
-	if (!read_here(&f, registers, p, side)) {
-		if (!xr_is_sealed() && xr_inside(record_inside, (uintptr_t)p, (uintptr_t)registers, word, exit))
-			return;
-		forbid(&f, p, side);
-	}
-	record(&f, p, word, exit);
+	struct reading readings[p->side[exit].n];
+	struct frame f;
+	begin(&f, p, registers, word, exit, readings, NULL);
+	read_all(&f);
+	record(&f);
+}
+
+static void record_all(const struct program *p, const uint64_t *registers, uint32_t word, int exit)
+{
+	if (record_in_room(p, registers, word, exit))
+		return;
+	if (xr_is_sealed() || !xr_inside(record_inside, (uintptr_t)p, (uintptr_t)registers, word, exit))
+		record_sealed(p, registers, word, exit);
+}
+
+uint64_t xr_values_left(uint64_t sp)
+{
+	struct room *room = xr_tls ? (struct room *)xr_tls->room : NULL;
+	uint64_t call = room ? room->taken & ~1ull : 0;
+	if (!call || call >= sp || sp - call >= XR_SAME_STACK)
+		return 0;
+	const struct frame *f = &room->frame;
+	int is_exit = room->taken & 1;
+	if (f->place.at && !*f->place.at)
+		put(f);
+	room->taken = 0;
+	return f->place.at || is_exit ? 0 : call;
 }
 
 static void record_plain(uint32_t word)

@@ -15,7 +15,7 @@
 
 #pragma GCC visibility push(hidden)
 
-/* The caller holds XR_LOCK_CONTROL, except for the last function. */
+/* The caller holds XR_LOCK_CONTROL, except for the last two functions. */
 /* Reads a line of a filter from behind "values ": the values of a function, in hexadecimal digits, and their
  * description for the trace, fields of a JSON object. The values are the function's number in its object, 4 bytes;
  * how many there are at entries and at exits, 2 and 2; and for each, the number of its steps, 2, six zeros, and
@@ -35,6 +35,9 @@ extern uint64_t xr_values_changes;
 void xr_values_missing(uint64_t id, const char *why);
 /* Puts what the values are: the body of XR_META_VALUES. */
 void xr_put_values(struct xr_text *t);
+/* For a landing in the frame with this stack pointer: ends the reading of values in a frame below. Returns the
+ * address of the return address of the call whose entry is not recorded because of that, or 0. */
+uint64_t xr_values_left(uint64_t sp);
 
 /* The trampolines. */
 void xr_values_enter(void), xr_values_exit(void), xr_depth_values_enter(void), xr_depth_values_exit(void),

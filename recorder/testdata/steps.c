@@ -5,7 +5,11 @@
  * With left, the recorder itself writes the exit of a call that was left by a jump. With budget, all
  * functions have limits that they do not reach.
  *
- * Usage: steps record|prune|depth [arg|toggle|handler|left|budget] */
+ * With values, the call has values at its entry and at its exit, and so has the handler's. With jump, the handler leaves
+ * the call by a jump while the values of its entry are read. That takes a thousand instructions, of which one in
+ * EVERY is followed by a signal.
+ *
+ * Usage: steps record|prune|depth [arg|toggle|handler|left|budget|(values|jump) EVERY] */
 #define _GNU_SOURCE
 #include <execinfo.h>
 #include <sched.h>
@@ -13,6 +17,7 @@
 
 #include "landings.h"
 #include "ring.h"
+#include "values.h"
 #include "walk.h"
 
 void xr_nothing(void), __xray_TypedEvent(void), xr_handle_enter(void), xr_handle_keep(void);
@@ -46,7 +51,7 @@ PLAIN static long land(long x)
 
 static uint64_t sequence; /* pointer that the recorder checks, or 0 if it does not */
 static volatile long step, at;
-static volatile int stepping, happened, ended_early, toggles, with_lengthy;
+static volatile int stepping, happened, ended_early, toggles, with_lengthy, with_values, jumps;
 
 PLAIN static void interrupted(void)
 {
@@ -56,9 +61,45 @@ PLAIN static void interrupted(void)
 		xr_patch(1);
 	} else if (with_lengthy) {
 		lengthy();
+	} else if (with_values) {
+		plain(1);
 	} else {
 		quick();
 	}
+}
+
+/* Gives plain its argument, memory that cannot be read, its result and what is at its stack pointer. */
+PLAIN static void give_values(void)
+{
+	static char text[1024];
+	const struct xr_sled *s = (const struct xr_sled *)xr_root.objects[0].sleds;
+	int i = 0, number = 1, n = xr_root.objects[0].nfunctions;
+	for (; xr_sled_function(&s[i]) != (uintptr_t)plain; i++)
+		number += xr_sled_function(&s[i]) != xr_sled_function(&s[i + 1]);
+	snprintf(text, sizeof text, "object %s\n1-%d\nvalues %02x00000002000200"
+		 "0200000000000000" "0105000000000000" "1400000000000000"
+		 "0400000000000000" "0105000000000000" "0400000000100000" "0508000000000000" "1400000000000000"
+		 "0200000000000000" "0100000000000000" "1400000000000000"
+		 "0200000000000000" "0107000000000000" "1700000008000000"
+		 " \"entry\":[]\n", xr_root.objects[0].path, n, number);
+	xr_lock(XR_LOCK_CONTROL);
+	int wrong = xr_set_filter(text, strlen(text)) || xr_patch(1);
+	xr_unlock(XR_LOCK_CONTROL);
+	if (wrong || !xr_values_of(number))
+		exit(2);
+	plain(1);
+}
+
+/* Leaves the call, if values of its entry are being read. */
+PLAIN static void jump(void)
+{
+	uint64_t taken = xr_tls->room ? *xr_tls->room : 0;
+	if (!taken || taken & 1)
+		return;
+	happened = 1;
+	stepping = 0;
+	xr_land((uintptr_t)place[2], XR_LEFT_BY_JUMP);
+	__builtin_longjmp(place, 1);
 }
 
 /* A handler of the program, while the recorder records. */
@@ -100,8 +141,12 @@ PLAIN static void on_step(int signal, siginfo_t *info, void *context)
 	}
 	if (at == 0 && !with_lengthy && in_trampoline(ip))
 		unwind();
-	if (step++ == at)
-		interrupted();
+	if (step++ == at) {
+		if (jumps)
+			jump();
+		else
+			interrupted();
+	}
 	/* The kernel has cleared the pointer because of the signal. Restore it, because otherwise
 	 * no step would get past the check. */
 	if (sequence && !*xr_tls->rseq)
@@ -141,6 +186,13 @@ PLAIN int main(int argc, char **argv)
 	for (uint64_t id = 1; with_budget && id <= xr_root.max_function; id++)
 		xr_limits[id] = XR_UNLIMITED - 1;
 	int with_handler = argc > 2 && !strcmp(argv[2], "handler");
+	with_values = argc > 2 && (!strcmp(argv[2], "values") || !strcmp(argv[2], "jump"));
+	jumps = with_values && !strcmp(argv[2], "jump");
+	if (with_values)
+		give_values();
+	if (jumps)
+		xr_landings_init(1);
+	int every = with_values ? atoi(argv[3]) : with_handler ? 3 : 1;
 	if (with_handler && (__xray_set_handler(handle) != 1 || __xray_patch() != 1))
 		return 2;
 	do
@@ -153,7 +205,7 @@ PLAIN int main(int argc, char **argv)
 	long interruptions = 0, faults = 0, missing = 0;
 	/* At each step, handlers make a call that a threshold drops, and then one that it keeps.
 	 * If the stepping ended before the step was reached, for example in a new epoch, retry. */
-	for (int ended = 0, tries = 0; !ended && tries < 1000; tries++) {
+	for (int ended = 0, tries = 0; !ended && tries < 3000; tries++) {
 		forget();
 		quick(); /* takes a chunk, so that the following calls need not take the slow path */
 		if (with_left) {
@@ -163,23 +215,27 @@ PLAIN int main(int argc, char **argv)
 		}
 		happened = ended_early = 0;
 		step = 0;
-		long result;
-		STEPPED(result = called(41));
+		volatile long result = 42;
+		if (!jumps || !__builtin_setjmp(place))
+			STEPPED(result = called(41));
 		struct faults f = walk();
 		interruptions += happened;
 		faults += f.mismatched + f.backwards + f.odd + f.open + (result != 42);
 		/* Without a threshold, all calls must be there: the stepped one, the handler's,
 		 * and the one before. */
-		if (!threshold_ns && f.records != 4 + 2 * (happened && !toggles))
+		if (!threshold_ns && !jumps && f.records != 4 + 2 * (happened && !toggles))
 			missing++;
 		if (threshold_ns && f.shortest >= 0 && f.shortest < (long)xr_root.threshold)
 			faults++;
 		/* The first round steps through all instructions, for the unwinder. */
-		if (happened && (at || with_lengthy || !ended_early)) {
-			at += with_handler ? 3 : with_lengthy; /* these calls are long */
+		int reached = step > at;
+		if (jumps)
+			at += every;
+		if (!jumps && happened && (at || with_lengthy || !ended_early)) {
+			at += every > 1 ? every : with_lengthy; /* these calls are long */
 			with_lengthy = !with_lengthy;
 		}
-		ended = !happened && !ended_early;
+		ended = !reached && !ended_early;
 	}
 	xr_stop();
 	printf("interruptions %ld\nfaults %ld\nmissing %ld\nunwound %ld\nlost %ld\n", interruptions, faults, missing, unwound, lost);

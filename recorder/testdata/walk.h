@@ -46,14 +46,14 @@ PLAIN static void walk_chunk(struct faults *f, const uint8_t *p, const uint8_t *
 				if (base < *last)
 					f->backwards++;
 				leaf = 0; /* pruning does not look back across a stamp */
-			} else if (kind == XR_REC_CUSTOM) { /* a switch */
+			} else if (kind == XR_REC_CUSTOM) { /* a switch, a landing or a value */
 				if (second >> 1 < *last)
 					f->backwards++;
 				*last = second >> 1;
 				leaf = 0;
-				p += 24 + (q >> 32);
+				p += 24 + ((q >> 32) + 7) / 8 * 8;
 				continue;
-			} else if (kind != XR_REC_ARG) {
+			} else if (kind != XR_REC_ARG && kind != XR_REC_RESULT) {
 				f->odd++;
 				return;
 			}
