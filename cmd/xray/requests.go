@@ -2,6 +2,7 @@ package main
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,6 +24,7 @@ type requestTracing struct {
 	inputs              session.Inputs
 	output              session.Output
 	id, idFunc, idEvent string
+	idValues            []string
 	class, pause, slow  string
 	key                 string
 	top, exemplars      int
@@ -42,10 +44,12 @@ critical path (in functions, in queues, and in handoffs between threads), what m
 requests slow, and the slowest requests as waterfalls.
 
 xray identifies the request that a thread is working on by the argument of
-xray_request_begin in xray/recorder.h (--id mark, the default), by the logged first
-argument of a function (--id-func), or by the text of custom events (--id-event).`,
+xray_request_begin in xray/recorder.h (--id mark, the default), by a recorded argument or
+result (--id 'FUNCTION: EXPRESSION', once for each function), by the logged first argument
+of a function (--id-func), or by the text of custom events (--id-event).`,
 		example: `  xray requests trace.xray
   xray requests -m ./server --id-func '^(accept|handle|reply)$' trace.xray
+  xray requests --id '^accept: conn->id' --id '^worker::run: job->conn_id' trace.xray
   xray requests -m ./server --id-event 'req=([0-9]+)' --class 'method=(\w+)' trace.xray
   xray requests -m ./server --id-func '^handle' --request 4711 trace.xray`,
 		inputs: &c.inputs,
@@ -57,7 +61,7 @@ argument of a function (--id-func), or by the text of custom events (--id-event)
 }
 
 func (c *requestTracing) addFlags(f *pflag.FlagSet) {
-	cli.AddChoice(f, &c.id, "id", "", "identify requests by `SOURCE`", "mark", "event", "arg1")
+	f.StringArrayVar(&c.idValues, "id", nil, "identify requests by `SOURCE`: mark, event, arg1, or FUNCTION: EXPRESSION for a recorded argument or result; repeatable")
 	f.StringVar(&c.idFunc, "id-func", "", "use the logged first argument of functions that match `REGEXP` as the request key")
 	f.StringVar(&c.idEvent, "id-event", "", "use custom events as the request key: the text that the group in `REGEXP` captures, or the whole text")
 	f.StringVar(&c.class, "class", "", "classify requests by the text that `REGEXP` captures in their custom events, or by argN of --id-func")
@@ -122,8 +126,13 @@ func (c *requestTracing) run(s *session.Session) error {
 // options determines where keys come from, by --id or other flags.
 func (f *requestTracing) options(s *session.Session) (requests.Options, error) {
 	opts := requests.Options{Always: f.key}
+	if len(f.idValues) == 1 && slices.Contains([]string{"mark", "event", "arg1"}, f.idValues[0]) {
+		f.id = f.idValues[0]
+	}
 	if f.id == "" {
 		switch {
+		case len(f.idValues) > 0:
+			f.id = "value"
 		case f.idFunc != "":
 			f.id = "arg1"
 		case f.idEvent != "":
@@ -144,6 +153,10 @@ func (f *requestTracing) options(s *session.Session) (requests.Options, error) {
 	case "event":
 		if opts.IDEvent, err = regexp.Compile(f.idEvent); err != nil {
 			return opts, cli.Usagef("--id-event: %w", err)
+		}
+	case "value":
+		if opts.IDValue, err = s.ChooseExpressions("id", f.idValues...); err != nil {
+			return opts, err
 		}
 	case "mark":
 		opts.Marks = true
@@ -174,6 +187,8 @@ func (f *requestTracing) nothing(r *requests.Report) string {
 		return "no request begins in the selected part of the trace"
 	case f.id == "arg1":
 		return "no call that matches --id-func has a logged argument: compile these functions with the attribute xray_log_args(1)"
+	case f.id == "value":
+		return "no call has a value that --id selects"
 	case f.id == "event":
 		return "no custom event matches --id-event"
 	}

@@ -69,7 +69,9 @@ type Set struct {
 	// Every says that only the requests of one in Every keys were kept. 1 means all.
 	Every   uint64
 	Outside uint64 // events with a key that were recorded outside of all calls
-	Pause   uint64 // minimum pause between requests of a key
+	// Truncated counts calls whose key was not recorded to its end, which are in no request.
+	Truncated uint64
+	Pause     uint64 // minimum pause between requests of a key
 	// Bounds counts the waits on critical paths before which the program did not say when the request
 	// could go on. Their times in queues and handoffs are upper bounds. Waits counts all.
 	Bounds, Waits int
@@ -96,7 +98,7 @@ func (c *Collector) Requests(choice Choice) *Set {
 		groups = append(groups, list[from:to])
 		from = to
 	}
-	set := &Set{Every: 1 << min(c.lowered, 63), Outside: c.Outside, Pause: choice.Pause}
+	set := &Set{Every: 1 << min(c.lowered, 63), Outside: c.Outside, Truncated: c.Truncated, Pause: choice.Pause}
 	if set.Pause == 0 {
 		set.Pause = usualPause(groups)
 	}

@@ -98,6 +98,10 @@ func (r *Report) notes() []string {
 		add("The program does not say when a request could go on (xray_request_ready) before %s of %s. The times in queues and "+
 			"handoffs before these are upper bounds.", label.Grouped(uint64(r.Bounds)), count(r.Waits, "wait", "waits"))
 	}
+	if r.Truncated > 0 {
+		add("%s a key of which only the first bytes were recorded. Record more with EXPRESSION:SIZE.",
+			label.Count(r.Truncated, "call is without a request: it has", "calls are without a request: they have"))
+	}
 	if r.Outside > 0 {
 		add("%s outside of all calls and not counted.", label.Count(r.Outside, "event with a key was", "events with a key were"))
 	}

@@ -16,12 +16,14 @@ package requests
 
 import (
 	"cmp"
+	"encoding/json"
 	"math"
 	"regexp"
 	"slices"
 
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/recorder/args/value"
 	"github.com/xray-tools/xray/report/label"
 )
 
@@ -32,11 +34,13 @@ const (
 	maxKeyBytes = 64 << 20
 )
 
-// Options say where keys come from. One of IDFunc, IDEvent and Marks is required.
+// Options say where keys come from. One of IDFunc, IDValue, IDEvent and Marks is required.
 type Options struct {
 	// IDFunc selects functions that have the key as their first logged argument. Their
 	// calls are segments. It is called once for each function and shard, concurrently.
 	IDFunc func(reader.FuncID) bool
+	// IDValue are arguments or results that have the key. The calls of their functions are segments.
+	IDValue *calls.Expressions
 	// IDEvent matches the key in custom events: the first group, or the whole match. The call
 	// in which the event was recorded is a segment. If several keys are recorded in it, each
 	// lasts until the next.
@@ -93,8 +97,12 @@ type Collector struct {
 	threads map[int]*thread
 	classes map[string]string // each name once
 
+	values []calls.Recorded // of the current call
+
 	// Outside counts events with a key that were recorded outside of all calls.
 	Outside uint64
+	// Truncated counts calls whose key was not recorded to its end.
+	Truncated uint64
 }
 
 // readiness says that a suspended request could go on.
@@ -168,7 +176,7 @@ func (c *Collector) Calls(b *calls.Batch) error {
 		for n < len(args) && args[n].Call == i {
 			n++
 		}
-		c.call(t, call, args[:n])
+		c.call(t, call, args[:n], c.valueKey(b, i))
 		args = args[n:]
 	}
 	for i := range events {
@@ -258,8 +266,30 @@ func (t *thread) frame(depth uint32) *frame {
 	return &t.frames[depth]
 }
 
-// call ends a call.
-func (c *Collector) call(t *thread, call *calls.Call, args []calls.Arg) {
+// valueKey returns the key of call i by Options.IDValue, or "". A string of which only the first bytes were
+// recorded, or an empty one, does not identify a request.
+func (c *Collector) valueKey(b *calls.Batch, i int) (key string) {
+	c.values = c.opts.IDValue.Of(b, i, c.values[:0])
+	for k := range c.values {
+		v := &c.values[k]
+		switch {
+		case !v.Exists():
+			continue
+		case v.Truncated():
+			c.Truncated++
+			continue
+		case v.Kind != value.Bytes:
+			return v.Text()
+		}
+		if json.Unmarshal(v.JSON(), &key) == nil && key != "" {
+			return key
+		}
+	}
+	return ""
+}
+
+// call ends a call, whose value is the key unless it is "".
+func (c *Collector) call(t *thread, call *calls.Call, args []calls.Arg, key string) {
 	end := call.Start + call.Duration
 	t.last = max(t.last, end)
 	var f frame
@@ -276,6 +306,9 @@ func (c *Collector) call(t *thread, call *calls.Call, args []calls.Arg) {
 		if n := c.opts.ClassArg; n > 0 && n <= len(args) {
 			s.Class = c.class(label.Argument(args[n-1].Value))
 		}
+	}
+	if key != "" {
+		s.Key, s.Start = key, call.Start
 	}
 	switch {
 	case s.Key != "":
@@ -392,6 +425,7 @@ func hash(key string) uint64 {
 // Merge implements calls.Analysis.
 func (c *Collector) Merge(o *Collector) {
 	c.Outside += o.Outside
+	c.Truncated += o.Truncated
 	if o.lowered > c.lowered {
 		c.keep, c.lowered = o.keep, o.lowered
 	}

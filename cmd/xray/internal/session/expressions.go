@@ -18,9 +18,25 @@ func (s *Session) Expressions() *calls.Expressions {
 	return calls.ExpressionsOf(recordings...)
 }
 
-// ChooseExpressions returns the expressions that a flag selects: FUNCTION: EXPRESSION, with a regular expression and
-// what was recorded of the function.
-func (s *Session) ChooseExpressions(flag, text string) (*calls.Expressions, error) {
+// ChooseExpressions returns the expressions that a flag selects: each text is FUNCTION: EXPRESSION, with a regular
+// expression and what was recorded of the function. Each must select some.
+func (s *Session) ChooseExpressions(flag string, texts ...string) (*calls.Expressions, error) {
+	all := s.Expressions()
+	chosen := make(map[int]bool)
+	for _, text := range texts {
+		some, err := s.chooseExpressions(flag, text, all)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range some {
+			chosen[id] = true
+		}
+	}
+	return all.Only(func(x *calls.Expression) bool { return chosen[x.ID] }), nil
+}
+
+// chooseExpressions returns the IDs of the expressions that a text selects.
+func (s *Session) chooseExpressions(flag, text string, all *calls.Expressions) (chosen []int, err error) {
 	function, expression := calls.SplitExpression(text)
 	if expression == "" {
 		return nil, cli.Usagef("--%s: %q has no expression: write FUNCTION: EXPRESSION", flag, text)
@@ -29,13 +45,14 @@ func (s *Session) ChooseExpressions(flag, text string) (*calls.Expressions, erro
 	if err != nil {
 		return nil, err
 	}
-	all := s.Expressions()
 	if all == nil {
 		return nil, cli.Usagef("--%s: the trace has no arguments or results: record them with `xray record --args`", flag)
 	}
-	chosen := all.Only(func(x *calls.Expression) bool {
-		return x.Expression == expression && (matches == nil || matches(x.Func))
-	})
+	for _, x := range all.All() {
+		if x.Expression == expression && (matches == nil || matches(x.Func)) {
+			chosen = append(chosen, x.ID)
+		}
+	}
 	if chosen == nil {
 		var have []string
 		for _, x := range all.All() {
