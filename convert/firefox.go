@@ -168,13 +168,8 @@ func (f *Firefox) leave(t *firefoxThread, c *calls.Call, args []calls.Arg) {
 	t.settle(math.MaxUint64)
 	stack, end := t.stack, f.time.at(c.Start+c.Duration)
 	t.turn(end, f.paths.Parent(stack), false)
-	var text []byte
-	for i := range f.named {
-		if i > 0 {
-			text = append(text, ", "...)
-		}
-		text = append(append(text, f.named[i].Expression.Expression...), ": "...)
-		text = append(text, f.named[i].Text()...)
+	text := []byte(calls.ValuesText(f.named))
+	if len(text) > 0 {
 		args = nil // they are among the values
 	}
 	for i, a := range args {

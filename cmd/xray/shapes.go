@@ -67,6 +67,7 @@ func (c *shaping) run(s *session.Session) error {
 	}
 	opts := c.opts
 	opts.Root, opts.RootDepth, opts.Thread, opts.From, opts.To = root, c.rootDepth, s.Scope.Thread, s.Scope.From, s.Scope.To
+	opts.Values = s.Expressions()
 	how := calls.Options{Paths: true, Roots: root, RootDepth: c.rootDepth}
 	newSink := func() *shapes.Analysis { return shapes.New(opts) }
 	sink, run, err := session.Analyze(s, session.Scope{}, how, newSink)

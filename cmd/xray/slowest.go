@@ -89,7 +89,7 @@ func (c *slowestRun) view() slowest.View { return slowest.View{MinShare: c.minSh
 
 // find runs the analysis.
 func (c *slowestRun) find(s *session.Session, root func(reader.FuncID) bool) (*slowest.Report, *session.Run, error) {
-	opts := slowest.Options{Root: root, RootDepth: c.rootDepth, Thread: s.Scope.Thread, From: s.Scope.From, To: s.Scope.To, Top: c.top, PerThread: c.perThread}
+	opts := slowest.Options{Root: root, RootDepth: c.rootDepth, Thread: s.Scope.Thread, From: s.Scope.From, To: s.Scope.To, Top: c.top, PerThread: c.perThread, Values: s.Expressions()}
 	found, _, err := s.SearchSlowest(opts)
 	if err != nil {
 		return nil, nil, err

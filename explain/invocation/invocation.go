@@ -42,6 +42,8 @@ type Invocation struct {
 	// Paths are the call paths of the invocation, each once. They are empty unless
 	// Options.Paths is set.
 	Paths []Path
+	// Values are the arguments and results of the call of the root, with Options.Values.
+	Values []calls.Recorded
 }
 
 // Path sums up all calls of a path in one invocation.
@@ -67,6 +69,8 @@ type Options struct {
 	// thread; nil selects all. To is ignored if it is 0.
 	Thread   func(reader.Thread) bool
 	From, To uint64
+	// Values requests Invocation.Values. It may be nil.
+	Values *calls.Expressions
 }
 
 // Tracker finds the invocations among the calls of a shard. Use it in a sink that runs with
@@ -81,6 +85,7 @@ type Tracker struct {
 	current *thread
 	places  []uint32 // by path in Tree: 1 + index in current.paths; 0 for none
 	out     Invocation
+	values  []calls.Recorded // of out
 }
 
 // thread holds the paths of a thread's open invocation.
@@ -139,6 +144,10 @@ func (t *Tracker) Calls(b *calls.Batch) error {
 		if !c.Partial() {
 			t.out = Invocation{
 				Key: Key{Start: c.Start, Index: b.Index}, Thread: b.Thread, Root: c.Func, Duration: c.Duration, Paths: th.paths,
+			}
+			if t.opts.Values != nil {
+				t.values = t.opts.Values.Of(b, i, t.values[:0])
+				t.out.Values = t.values
 			}
 			if t.opts.Nested {
 				t.out.Depth = c.Depth
@@ -214,7 +223,12 @@ func (t *Tracker) forget(th *thread) {
 
 // Clone returns a copy of the invocation that stays valid.
 func (v *Invocation) Clone() *Invocation {
+	const keptText = 256
 	c := *v
 	c.Paths = slices.Clone(v.Paths)
+	c.Values = nil
+	for i := range v.Values {
+		c.Values = append(c.Values, v.Values[i].Keep(keptText))
+	}
 	return &c
 }

@@ -2,6 +2,7 @@ package shapes
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/xray-tools/xray/reader"
@@ -106,6 +107,7 @@ func (r *Report) table(list []Shape, difference func(*Shape) string) *report.Tab
 		report.Moment("first", func(s *Shape) uint64 { return s.Start }).Titled("first at").Optional(),
 		report.Time("first_duration", func(s *Shape) uint64 { return s.Duration }).ForPrograms(),
 		report.Thread("thread", func(s *Shape) reader.Thread { return s.Thread }).Optional(),
+		report.String("values", func(s *Shape) string { return s.Values }).When(slices.ContainsFunc(list, func(s Shape) bool { return s.Values != "" })),
 		report.Rows("differences", differences, difference).Titled("difference from the most common"),
 	)
 }

@@ -36,6 +36,8 @@ type Shape struct {
 	Start, Duration uint64
 	// Differences are those from the most common shape, outer paths first.
 	Differences []Difference
+	// Values describes the arguments and results of the roots, with Options.Values.
+	Values string
 }
 
 // Difference says that a shape calls a path more or less often than the most common shape.
@@ -66,7 +68,7 @@ func (a *Analysis) Report(c reader.Clock) *Report {
 			ID: hash, Count: count(hash), Error: s.before, Median: s.durations.Quantile(0.5), P99: s.durations.Quantile(0.99),
 			Approximate: s.durations.Approximate(),
 			Thread:      s.example.Thread, Start: s.example.Start, Duration: s.example.Duration,
-			Differences: a.differences(s, a.shapes[common]),
+			Differences: a.differences(s, a.shapes[common]), Values: s.valuesText(),
 		})
 	}
 	slices.SortStableFunc(r.Shapes, func(x, y Shape) int {

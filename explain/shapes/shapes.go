@@ -38,6 +38,8 @@ type Options struct {
 	// Limit is the maximum number of shapes that are kept. 0 means DefaultLimit. With more,
 	// the analysis is Full.
 	Limit int
+	// Values are arguments and results of roots to sum up, or nil.
+	Values *calls.Expressions
 	// Replace lets a new shape replace the rarest if there is no room, as in the
 	// Space-Saving algorithm: see Shape.Error. The result depends on the order of the
 	// invocations, so use one shard.
@@ -63,6 +65,7 @@ type shape struct {
 	durations quantile.Sample
 	steps     []step
 	example   invocation.Invocation // the earliest
+	values    map[int]*valueCounts  // of the roots, by calls.Expression.ID
 	place     int                   // in Analysis.rarest
 }
 
@@ -83,6 +86,7 @@ func New(opts Options) *Analysis {
 	a := &Analysis{opts: opts, hashes: make([]uint64, 1), shapes: make(map[uint64]*shape), threads: make(map[int]bool)}
 	a.Tracker = invocation.NewTracker(invocation.Options{
 		Root: opts.Root, Thread: opts.Thread, From: opts.From, To: opts.To, Paths: true, Nested: opts.RootDepth == calls.EveryRoot,
+		Values: opts.Values,
 	}, a.see)
 	return a
 }
@@ -103,13 +107,14 @@ func (a *Analysis) see(v *invocation.Invocation, chosen bool) {
 			return
 		}
 		s.example, s.steps = *v, make([]step, len(v.Paths))
-		s.example.Paths = nil
+		s.example.Paths, s.example.Values = nil, nil
 		for i, p := range v.Paths {
 			s.steps[i] = step{p.ID, a.count(p.Calls)}
 		}
 	}
 	s.durations.Add(v.Duration)
 	s.updateExample(v)
+	s.addValues(v.Values)
 	if a.opts.Replace {
 		heap.Fix(&a.rarest, s.place)
 	}
@@ -164,7 +169,7 @@ func (a *Analysis) count(n uint64) uint64 {
 func (s *shape) updateExample(v *invocation.Invocation) {
 	if v.Compare(s.example.Key) < 0 {
 		s.example = *v
-		s.example.Paths = nil
+		s.example.Paths, s.example.Values = nil, nil
 	}
 }
 
@@ -197,6 +202,7 @@ func (a *Analysis) Merge(o *Analysis) {
 		case s != nil:
 			s.durations.Merge(&theirs.durations)
 			s.updateExample(&theirs.example)
+			s.mergeValues(theirs.values)
 		case len(a.shapes) >= a.opts.Limit:
 			a.full = true
 		default:

@@ -2,8 +2,10 @@ package slowest
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"
 	"github.com/xray-tools/xray/report/label"
 	"github.com/xray-tools/xray/symbolize"
@@ -42,6 +44,7 @@ func (r *Report) Body(names symbolize.Names, v View) []report.Node {
 			report.Moment("start", func(s *Slow) uint64 { return s.Start }),
 			report.Thread("thread", func(s *Slow) reader.Thread { return s.Thread }),
 			report.Count("number", func(s *Slow) uint64 { return s.Number }),
+			report.String("values", func(s *Slow) string { return calls.ValuesText(s.Values) }).When(r.valued()),
 			report.Function("function", func(s *Slow) reader.FuncID { return s.Root }),
 			report.Rows("tree", func(s *Slow) *report.TableNode { return r.tree(s.Rows, names) }, nil),
 		),
@@ -52,6 +55,11 @@ func (r *Report) Body(names symbolize.Names, v View) []report.Node {
 		body = append(body, report.People{&report.Section{Title: title, Body: r.shown(s, names, v)}})
 	}
 	return body
+}
+
+// valued reports whether a call has arguments or results.
+func (r *Report) valued() bool {
+	return slices.ContainsFunc(r.Slowest, func(s Slow) bool { return len(s.Values) > 0 })
 }
 
 // head describes all calls.

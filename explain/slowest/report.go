@@ -38,6 +38,7 @@ type Slow struct {
 	Start    uint64 // TSC
 	Duration uint64
 	Off      calls.Off
+	Values   []calls.Recorded // its arguments and results, with Options.Values
 	// Rows are the paths that the invocation took, callees after their caller, in the order
 	// of their first calls. The first is the root. Paths deeper than MaxDepth are added up in rows
 	// at that depth whose function is [reader.Folded].
@@ -104,7 +105,7 @@ func (t *Trees) Report(c reader.Clock) *Report {
 			continue // the trace changed between the passes
 		}
 		number, _ := t.numbering.Number(v.Key)
-		slow := Slow{Number: number, Thread: v.Thread, Root: v.Root, Start: v.Start, Duration: v.Duration, Rows: t.rows(v, totals)}
+		slow := Slow{Number: number, Thread: v.Thread, Root: v.Root, Start: v.Start, Duration: v.Duration, Rows: t.rows(v, totals), Values: v.Values}
 		for i := range v.Paths {
 			slow.Off.Add(v.Paths[i].Off)
 		}

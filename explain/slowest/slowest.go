@@ -41,11 +41,14 @@ type Options struct {
 	// thread.
 	Top       int
 	PerThread bool
+	// Values are arguments and results to show, or nil.
+	Values *calls.Expressions
 }
 
 func (o *Options) tracker(paths bool, visit func(*invocation.Invocation, bool)) *invocation.Tracker {
 	return invocation.NewTracker(invocation.Options{
 		Root: o.Root, Thread: o.Thread, From: o.From, To: o.To, Paths: paths, Nested: o.RootDepth == calls.EveryRoot,
+		Values: o.Values,
 	}, visit)
 }
 

@@ -276,6 +276,15 @@ func (r *Recorded) Length() (uint64, bool) {
 	return n, known && r.Kind == value.Bytes && r.Exists()
 }
 
+// ValuesText returns values with their expressions as one line of text.
+func ValuesText(list []Recorded) string {
+	var words []string
+	for i := range list {
+		words = append(words, list[i].Expression.Expression+": "+list[i].Text())
+	}
+	return strings.Join(words, ", ")
+}
+
 // Keep returns a copy that stays valid. Of a string, it has at most that many bytes.
 func (r *Recorded) Keep(most int) Recorded {
 	k := *r
