@@ -193,7 +193,7 @@ func (e *evidence) merge() {
 // calls also take longer because threads are stopped in them more often.
 func (e *evidence) moreFirst() {
 	for at, more := range e.leads {
-		to := slices.IndexFunc(e.leads[:at], func(l *lead) bool { return e.multiplied(more, l) })
+		to := slices.IndexFunc(e.leads[:at], func(l *lead) bool { return e.multiplied(more, l) || e.repeats(l, more) })
 		if to >= 0 {
 			e.leads = slices.Insert(slices.Delete(e.leads, at, at+1), to, more)
 		}
@@ -224,8 +224,42 @@ func (e *evidence) multiplied(more, slower *lead) bool {
 	return number >= minCalls && 2*lost > sum(slower.own)
 }
 
+// manyRepeats is the minimum ratio of a function's calls in a slow call to those in a usual one that make a loop of it.
+const manyRepeats = 10
+
+// repeats reports whether a function is slower because it calls another one again and again: it takes about the same
+// time for each of these calls in addition.
+func (e *evidence) repeats(slower, more *lead) bool {
+	if more.kind != MoreCalls || slower.kind != Slower || !slices.ContainsFunc(more.nodes, func(n node) bool {
+		return e.tree.steps[e.tree.steps[n].parent].fn == slower.fn
+	}) {
+		return false
+	}
+	usual := 0.0
+	for _, n := range more.nodes {
+		usual += e.n[n]
+	}
+	var each []float64
+	in, all := 0.0, 0.0
+	for i := range e.slow {
+		number := -usual
+		for _, v := range e.slow[i].visits {
+			if slices.Contains(more.nodes, v.node) {
+				number += float64(v.calls)
+			}
+		}
+		own := max(0, slower.own[i])
+		all += own
+		if number >= manyRepeats*max(1, usual) && own > 0 {
+			in += own
+			each = append(each, own/number)
+		}
+	}
+	return len(each) >= minCalls && in > 0.9*all && spreads(each) < 1
+}
+
 func (e *evidence) belongTogether(l, g *lead) bool {
-	if g.kind == Slower && l.kind == MoreCalls && g.fn == l.fn {
+	if g.kind == Slower && l.kind == MoreCalls && (g.fn == l.fn || e.repeats(g, l)) {
 		return true
 	}
 	r, cosine := correlation(l.own, g.own)

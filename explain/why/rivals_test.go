@@ -116,6 +116,33 @@ func TestMoreCallsAreSlower(t *testing.T) {
 	}
 }
 
+// A loop of calls takes its caller's time, too. If that time is about the same for each call, the loop is the reason,
+// and else what the caller itself does.
+func TestLoopTakesCallersTime(t *testing.T) {
+	for _, repeats := range []bool{true, false} {
+		p := newProgram(2)
+		p.requests(6000, func(t *thread, i int) {
+			t.call(work, 1000, func() {
+				n, between := 1, uint64(100)
+				if slowAt(i) {
+					n, between = 100+i%700, 2000
+					if !repeats {
+						between = uint64(n) * uint64(n) / 50
+					}
+				}
+				for range n {
+					t.call(row, 300)
+					t.self(between)
+				}
+			})
+		})
+		c := only(t, explain(t, p, options()))
+		if want := map[bool]reader.FuncID{true: row, false: work}[repeats]; c.Func != want || (c.Kind == why.MoreCalls) != repeats {
+			t.Errorf("repeats %v: got %+v", repeats, c)
+		}
+	}
+}
+
 // If all calls are long but none were dropped, the number of calls counts as a cause.
 func TestNotPruned(t *testing.T) {
 	for _, test := range []struct {
