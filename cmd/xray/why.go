@@ -338,6 +338,7 @@ func (w *explaining) options(s *session.Session) (why.Options, error) {
 	if opts.Role, err = w.waits.roles(s.Names); err != nil {
 		return opts, err
 	}
+	opts.Loop = why.LoopsByName(s.Names)
 	if w.slow == autoSlow {
 		opts.Slow = why.Rule{Quantile: 0.99, Gap: true, Text: "p99"}
 	} else if opts.Slow, err = slowRule(s, w.slow); err != nil {

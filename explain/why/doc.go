@@ -10,7 +10,8 @@
 //     cohort, and keeps them for each slow call.
 //  4. Where time was lost between two events, it finds the holder of the lock, or what other
 //     threads did then but hardly ever at other times.
-//  5. The calls that the report shows get their numbers in the trace.
+//  5. If there may be event loops, it finds which callback calls of the root wait for before they begin.
+//  6. The calls that the report shows get their numbers in the trace.
 //
 // # Decomposition
 //

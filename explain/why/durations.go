@@ -2,6 +2,7 @@ package why
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"math/bits"
 	"slices"
@@ -24,7 +25,8 @@ type rootFinder struct {
 	small [1 << 12]*rootSample // the same for small IDs, for speed
 	held  int64                // bytes of the values that samples have counted
 	// depths of the calls that ended last, by thread. A call with callees comes after a deeper one.
-	depths []uint32
+	depths  []uint32
+	partial map[reader.FuncID]bool // functions of calls without beginning or end
 }
 
 // Held implements [calls.Holder]. A sample keeps its first values as they are.
@@ -67,6 +69,12 @@ func (r *rootFinder) Calls(b *calls.Batch) error {
 		leaf := r.depths[b.Index] <= c.Depth
 		r.depths[b.Index] = c.Depth
 		if c.Nested || c.Partial() || !r.span.has(c.Start) {
+			if c.Partial() {
+				if r.partial == nil {
+					r.partial = make(map[reader.FuncID]bool)
+				}
+				r.partial[c.Func] = true
+			}
 			continue
 		}
 		s := r.sample(c.Func)
@@ -89,6 +97,26 @@ func (r *rootFinder) Merge(other *rootFinder) {
 			r.funcs[fn] = s
 		}
 	}
+	if r.partial == nil {
+		r.partial = other.partial
+	} else {
+		maps.Copy(r.partial, other.partial)
+	}
+}
+
+// any reports whether a function was called that is selected.
+func (r *rootFinder) any(selected func(reader.FuncID) bool) bool {
+	for fn := range r.funcs {
+		if selected(fn) {
+			return true
+		}
+	}
+	for fn := range r.partial {
+		if selected(fn) {
+			return true
+		}
+	}
+	return false
 }
 
 // minRootCalls excludes main loops and rarely called functions as roots: they have no tail.

@@ -114,6 +114,7 @@ func (h *head) write() {
 			h.add("sure", "%s", r.sure)
 		}
 	}
+	h.loops()
 	for i := range h.Suspects {
 		s := &h.Suspects[i]
 		if s.Doubt == Behind {
@@ -135,6 +136,24 @@ func (h *head) write() {
 		h.add("root", "%s", chosen)
 	}
 	h.next(reasons)
+}
+
+// loops says for which callback of an event loop other calls waited. That is before they begin, so it has no share of
+// their time.
+func (h *head) loops() {
+	l := h.Loop
+	if l == nil {
+		return
+	}
+	where, request := h.label(l.Busy), ""
+	if l.Requests {
+		request = ", called for another call of " + h.rootLabel()
+	}
+	h.add("", "ALSO (before the calls): they wait for the event loop, which is busy in %s for %s%s. Up to %s in %s of %s began up to %s late, %s on average.",
+		where, h.Clock.Format(l.Took), request, label.Count(l.Calls, "call", "calls"), label.Count(l.Turns, "turn", "turns"), h.label(l.Func),
+		h.Clock.Format(l.Longest), h.Clock.Format(l.Mean))
+	h.add("where", "%s", h.located(l.Busy))
+	h.add("sure", "yes: the calls are recorded. When their events came is not, so they may have waited for less")
 }
 
 // slowness says which calls take how long.

@@ -46,7 +46,7 @@ func (r *Report) Body(names symbolize.Names, view View) []report.Node {
 		).Hidden(),
 		r.Slow.section("slow"), r.Usual.section("usual"),
 		report.Programs{report.Table("causes", p.causes(false), p.causeColumns()...)},
-		report.Programs{p.suspects()}, p.preempted(), p.interrupted(), p.rest(),
+		report.Programs{p.suspects()}, p.preempted(), p.interrupted(), p.loop(), p.rest(),
 	)
 	if r.explained() && view.All {
 		body = append(body, report.People{report.Table("causes", p.causes(true), p.causeColumns()...)})
@@ -133,6 +133,24 @@ func (p *phrases) interrupted() report.Programs {
 	), report.Table("by", p.Interrupted.By,
 		report.String("interrupt", func(i *Instead) string { return i.Task.InterruptLabel() }),
 		report.Share("share", func(i *Instead) float64 { return i.Share }),
+	)}}}
+}
+
+// loop is what calls waited for before they began, for programs.
+func (p *phrases) loop() report.Programs {
+	if p.Loop == nil {
+		return nil
+	}
+	return report.Programs{&report.Section{Key: "event_loop", Body: []report.Node{report.Facts(p.Loop,
+		report.Function("function", func(x *Loop) reader.FuncID { return x.Func }),
+		report.Function("callback", func(x *Loop) reader.FuncID { return x.Callback }),
+		report.Function("busy", func(x *Loop) reader.FuncID { return x.Busy }),
+		report.Count("calls", func(x *Loop) uint64 { return x.Calls }),
+		report.Count("turns", func(x *Loop) uint64 { return x.Turns }),
+		report.Mean("took", func(x *Loop) float64 { return float64(x.Took) }),
+		report.Mean("waited", func(x *Loop) float64 { return float64(x.Mean) }),
+		report.Mean("longest", func(x *Loop) float64 { return float64(x.Longest) }),
+		report.Share("share", func(x *Loop) float64 { return x.Share }),
 	)}}}
 }
 

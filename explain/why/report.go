@@ -35,6 +35,7 @@ type Report struct {
 	Rest          float64
 	Meanwhile     *Holder   // what other threads did while Rest was lost; nil if nothing special
 	Suspects      []Suspect // possible causes, not proven
+	Loop          *Loop     // what calls waited for before they began; nil if nothing was found
 	Decomposition []Part
 	Exemplars     []Exemplar // typical slow calls, if no cause is named
 	Warnings      []string

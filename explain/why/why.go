@@ -49,6 +49,8 @@ type Options struct {
 	// Role returns the effect of functions on other threads. It is called concurrently. nil
 	// means Runs for all.
 	Role func(reader.FuncID) Role
+	// Loop returns the part of functions in event loops. It is called concurrently. nil means that there are none.
+	Loop func(reader.FuncID) LoopRole
 	// Argument selects functions whose logged arguments are compared: slow calls may have
 	// them in common. It is called concurrently. nil selects all.
 	Argument func(reader.FuncID) bool
@@ -153,6 +155,7 @@ type explainer struct {
 	threads    int
 	lossPoints lossPoints
 	candidates []Candidate
+	loops      bool              // functions that may be of event loops were called
 	budget     *calls.PathBudget // of passes that examine the root; nil for no limit
 }
 
@@ -250,6 +253,7 @@ func (e *explainer) chooseRoot() error {
 		return noInvocations("no call ended in " + e.part())
 	}
 	e.candidates = finder.propose(e.opts.Role)
+	e.loops = e.opts.Loop != nil && finder.any(func(fn reader.FuncID) bool { return e.opts.Loop(fn) != NoLoop })
 	if len(e.candidates) == 0 {
 		return noInvocations(fmt.Sprintf("no function was called %d times in %s: name the function to explain with --root", minRootCalls, e.part()))
 	}
@@ -416,6 +420,9 @@ func (e *explainer) explain(d *durations) (*Report, error) {
 		return nil, err
 	}
 	e.fill(r, c, ev, meanwhile)
+	if r.Loop, err = e.loop(p); err != nil {
+		return nil, err
+	}
 	if o := e.opts.Origins; o != nil {
 		r.Origins = o
 		r.Warnings = append(r.Warnings, fmt.Sprintf("The traces are from %d hosts. xray did not analyze what other threads did at the same time, "+
