@@ -83,6 +83,8 @@ func TestImports(t *testing.T) {
 			case floor < programs && (imp == "os" || imp == "os/exec" || imp == "syscall") &&
 				!slices.ContainsFunc(system, func(s string) bool { return pkg == s || strings.HasPrefix(pkg, s+"/") }):
 				t.Errorf("%s must not import %s", pkg, imp)
+			case imp == "debug/dwarf":
+				t.Errorf("%s must not import %s, but read debug information with symbolize/debuginfo", pkg, imp)
 			}
 		}
 	}

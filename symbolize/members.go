@@ -1,8 +1,6 @@
 package symbolize
 
 import (
-	"debug/dwarf"
-	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -66,18 +64,14 @@ type memberFile struct {
 	table  *Table
 	takes  func(name string) int
 	failed error
-	data   *dwarf.Data
 	code   *debuginfo.Code
 	slots  map[uint64]string // names of the functions whose addresses words hold
 	named  map[uint64]string // names of functions of the binary
 	known  map[uint64]string // by address of a function
-	steps  int               // entries of classes read for a function
+	steps  int               // members of classes read for a function
 }
 
 func (f *memberFile) read() (err error) {
-	if f.data, err = f.table.debug.DWARF(); err != nil {
-		return err
-	}
 	f.code, f.slots, f.named = debuginfo.NewCode(f.table.debug.ELF()), make(map[uint64]string), make(map[uint64]string)
 	for i := range f.table.m.Functions {
 		if fn := &f.table.m.Functions[i]; i < len(f.table.linkage) {
@@ -95,20 +89,15 @@ func (f *memberFile) read() (err error) {
 // passed returns the member that the function at an address passes.
 func (f *memberFile) passed(address uint64) string {
 	f.steps = 0
-	s, ok := f.subprogram(address)
-	if !ok {
+	s, err := f.table.debug.FunctionAt(address)
+	if err != nil || isClass(s.Result.Resolve()) { // the address of a result may be a hidden argument
 		return ""
 	}
 	const most = 1 << 16
-	code := f.code.At(address, int(min(s.size, most)))
-	found := ""
-	of := f.named[address]
+	code := f.code.At(address, int(min(s.Size, most)))
+	params, found := inRegisters(s), ""
 	for _, v := range (&passing{file: f, start: address, code: code}).run() {
-		name := f.member(s, v)
-		// Names of classes in debug information lack their namespaces.
-		if class, _, _ := strings.Cut(name, "::"); class != "" && strings.Contains(of, "::"+class+"::") {
-			name = of[:strings.Index(of, "::"+class+"::")+2] + name
-		}
+		name := f.member(address, params, v)
 		if name == "" || found != "" && name != found {
 			return ""
 		}
@@ -117,187 +106,72 @@ func (f *memberFile) passed(address uint64) string {
 	return found
 }
 
-// subprogram is a function in the debug information.
-type subprogram struct {
-	size   uint64
-	params []dwarf.Offset // types of the parameters that are in general registers
-	unit   []*dwarf.Entry // variables of its compilation unit
+// inRegisters returns the types of the parameters that are in general registers.
+func inRegisters(s *debuginfo.Function) (params []*debuginfo.Type) {
+	for _, p := range s.Parameters {
+		t := p.Type.Resolve()
+		switch {
+		case t == nil || isClass(t) || t.Kind == debuginfo.KindArray:
+			return params
+		case t.Kind == debuginfo.KindBase && isFloat(t.Encoding):
+		default:
+			params = append(params, t)
+		}
+	}
+	return params
 }
 
-var errNoType = errors.New("no type")
+func isClass(t *debuginfo.Type) bool {
+	return t != nil && (t.Kind == debuginfo.KindStruct || t.Kind == debuginfo.KindUnion)
+}
+
+func isFloat(e debuginfo.Encoding) bool {
+	const imaginary = 9
+	return e == debuginfo.EncodingFloat || e == debuginfo.EncodingComplex || e == imaginary
+}
 
 // mostSteps limits what damaged classes can cost, which contain themselves.
 const mostSteps = 100_000
 
-func (f *memberFile) entry(at dwarf.Offset) *dwarf.Entry {
-	r := f.data.Reader()
-	r.Seek(at)
-	e, err := r.Next()
-	if err != nil || e == nil {
-		panic(errNoType) // Guard
+// pointee returns the class that a pointer or reference refers to, and its name, or nil.
+func pointee(t *debuginfo.Type) (class *debuginfo.Type, name string) {
+	if t = t.Resolve(); t == nil || t.Kind != debuginfo.KindPointer && t.Kind != debuginfo.KindReference {
+		return nil, ""
 	}
-	return e
-}
-
-// attribute returns an attribute of an entry, or of the one that it completes.
-func (f *memberFile) attribute(e *dwarf.Entry, a dwarf.Attr) any {
-	for range 4 {
-		if v := e.Val(a); v != nil {
-			return v
-		}
-		next, ok := e.Val(dwarf.AttrAbstractOrigin).(dwarf.Offset)
-		if !ok {
-			if next, ok = e.Val(dwarf.AttrSpecification).(dwarf.Offset); !ok {
-				return nil
-			}
-		}
-		e = f.entry(next)
+	to := t.Elem()
+	if class = to.Resolve(); !isClass(class) || class.Declaration {
+		return nil, ""
 	}
-	return nil
-}
-
-func (f *memberFile) subprogram(address uint64) (s subprogram, ok bool) {
-	r := f.data.Reader()
-	if _, err := r.SeekPC(address); err != nil {
-		return s, false
+	for name = to.Name; name == "" && to != class; name = to.Name {
+		to = to.Elem()
 	}
-	for {
-		e, err := r.Next()
-		if err != nil || e == nil || e.Tag == dwarf.TagCompileUnit {
-			return s, ok
-		}
-		switch e.Tag {
-		case dwarf.TagVariable:
-			s.unit = append(s.unit, e)
-		case dwarf.TagSubprogram:
-			low, has := e.Val(dwarf.AttrLowpc).(uint64)
-			if !has || low != address {
-				r.SkipChildren()
-				continue
-			}
-			switch high := e.Val(dwarf.AttrHighpc).(type) {
-			case int64:
-				s.size = uint64(high)
-			case uint64:
-				s.size = high - low
-			}
-			if result, has := f.attribute(e, dwarf.AttrType).(dwarf.Offset); has {
-				if t, _ := f.strip(result); isStruct(t) {
-					return s, false // its address may be a hidden argument
-				}
-			}
-			if ok = true; e.Children {
-				f.parameters(r, &s)
-			}
-		}
-	}
+	return class, strings.ReplaceAll(name, "(anonymous)::", "(anonymous namespace)::")
 }
 
-// parameters reads the children of a subprogram.
-func (f *memberFile) parameters(r *dwarf.Reader, s *subprogram) {
-	inRegisters := true
-	for {
-		e, err := r.Next()
-		if err != nil || e == nil || e.Tag == 0 {
-			return
-		}
-		if e.Tag == dwarf.TagFormalParameter && inRegisters {
-			t, has := f.attribute(e, dwarf.AttrType).(dwarf.Offset)
-			if inRegisters = has; has {
-				switch kind, _ := f.strip(t); {
-				case isStruct(kind) || kind.Tag == dwarf.TagArrayType:
-					inRegisters = false
-				case kind.Tag == dwarf.TagBaseType && isFloat(kind):
-				default:
-					s.params = append(s.params, t)
-				}
-			}
-		}
-		if e.Children {
-			r.SkipChildren()
-		}
-	}
-}
-
-func isStruct(e *dwarf.Entry) bool {
-	return e.Tag == dwarf.TagStructType || e.Tag == dwarf.TagClassType || e.Tag == dwarf.TagUnionType
-}
-
-func isFloat(e *dwarf.Entry) bool {
-	const complexFloat, float, imaginaryFloat = 3, 4, 9
-	v, _ := e.Val(dwarf.AttrEncoding).(int64)
-	return v == float || v == complexFloat || v == imaginaryFloat
-}
-
-// strip returns the type without typedefs and qualifiers, and its name.
-func (f *memberFile) strip(at dwarf.Offset) (*dwarf.Entry, string) {
-	name := ""
-	for range 32 {
-		e := f.entry(at)
-		if n, ok := e.Val(dwarf.AttrName).(string); ok && name == "" {
-			name = n
-		}
-		switch e.Tag {
-		case dwarf.TagTypedef, dwarf.TagConstType, dwarf.TagVolatileType, dwarf.TagRestrictType, dwarf.TagAtomicType:
-			next, ok := e.Val(dwarf.AttrType).(dwarf.Offset)
-			if !ok {
-				panic(errNoType) // void
-			}
-			at = next
-			continue
-		}
-		return e, name
-	}
-	panic(errNoType)
-}
-
-// pointee returns the type that a pointer or reference refers to.
-func (f *memberFile) pointee(at dwarf.Offset) (dwarf.Offset, bool) {
-	e, _ := f.strip(at)
-	if e.Tag != dwarf.TagPointerType && e.Tag != dwarf.TagReferenceType && e.Tag != dwarf.TagRvalueReferenceType {
-		return 0, false
-	}
-	to, ok := e.Val(dwarf.AttrType).(dwarf.Offset)
-	return to, ok
-}
-
-// member names the member that a value is the address of.
-func (f *memberFile) member(s subprogram, v passedValue) string {
-	var at dwarf.Offset
+// member names the member that a value is the address of, in the function at an address.
+func (f *memberFile) member(function uint64, params []*debuginfo.Type, v passedValue) string {
+	var t *debuginfo.Type
 	switch {
 	case v.global != 0:
-		name, offset := f.table.debug.DataAt(v.global)
-		i := slices.IndexFunc(s.unit, func(e *dwarf.Entry) bool { return f.isNamed(e, name) })
-		if name == "" || offset != 0 || i < 0 {
-			return ""
+		if name, offset := f.table.debug.DataAt(v.global); name != "" && offset == 0 {
+			t = f.table.debug.VariableType(function, name)
 		}
-		var ok bool
-		if at, ok = f.attribute(s.unit[i], dwarf.AttrType).(dwarf.Offset); !ok {
-			return ""
-		}
-	case v.param > 0 && v.param <= len(s.params):
-		at = s.params[v.param-1]
-	default:
-		return ""
+	case v.param > 0 && v.param <= len(params):
+		t = params[v.param-1]
 	}
 	for i := range v.n {
-		to, ok := f.pointee(at)
-		if !ok {
+		class, name := pointee(t)
+		if class == nil {
 			return ""
 		}
-		class, name := f.strip(to)
-		if !isStruct(class) {
-			return ""
-		}
-		class = f.complete(class)
-		member, typ := f.memberAt(class, v.path[i], 0)
+		var member string
+		member, t = f.memberAt(class, v.path[i], 0)
 		switch {
 		case i == v.n-1 && name != "" && !isHidden(member):
 			return name + "::" + member
 		case member == "":
 			return ""
 		}
-		at = typ
 	}
 	return ""
 }
@@ -307,70 +181,41 @@ func isHidden(member string) bool {
 	return member == "" || strings.HasPrefix(member, "__") || strings.HasPrefix(member, "_M_")
 }
 
-func (f *memberFile) isNamed(e *dwarf.Entry, name string) bool {
-	return f.attribute(e, dwarf.AttrName) == any(name) || f.attribute(e, dwarf.AttrLinkageName) == any(name)
-}
-
-// complete returns the definition of a type.
-func (f *memberFile) complete(e *dwarf.Entry) *dwarf.Entry {
-	if declared, _ := e.Val(dwarf.AttrDeclaration).(bool); declared {
-		panic(errNoType) // it is defined elsewhere
-	}
-	return e
-}
-
 // memberAt returns the name and the type of the member at an offset in a class. Members of members have
 // names like "stats.lock", without those that libraries hide.
-func (f *memberFile) memberAt(class *dwarf.Entry, offset int64, depth int) (name string, typ dwarf.Offset) {
-	if !class.Children || depth > 8 {
-		return "", 0
+func (f *memberFile) memberAt(class *debuginfo.Type, offset int64, depth int) (name string, typ *debuginfo.Type) {
+	if depth > 8 {
+		return "", nil
 	}
-	r := f.data.Reader()
-	r.Seek(class.Offset)
-	if _, err := r.Next(); err != nil {
-		return "", 0
-	}
-	for {
-		e, err := r.Next()
-		if f.steps++; err != nil || e == nil || e.Tag == 0 {
-			return "", 0
+	members, _ := class.Members()
+	for _, m := range members {
+		if f.steps++; f.steps > mostSteps {
+			return "", nil
 		}
-		if f.steps > mostSteps {
-			panic(errNoType)
+		kind := m.Type.Resolve()
+		size, ok := kind.Size()
+		at := int64(m.Offset)
+		if !ok || m.Virtual || offset < at || uint64(offset-at) >= size {
+			continue
 		}
-		children := e.Children
-		t, hasType := e.Val(dwarf.AttrType).(dwarf.Offset)
-		if (e.Tag == dwarf.TagMember || e.Tag == dwarf.TagInheritance) && hasType && e.Val(dwarf.AttrExternal) == nil {
-			at, _ := e.Val(dwarf.AttrDataMemberLoc).(int64)
-			kind, _ := f.strip(t)
-			size, _ := kind.Val(dwarf.AttrByteSize).(int64)
-			if kind.Tag == dwarf.TagPointerType || kind.Tag == dwarf.TagReferenceType {
-				size = 8
+		inner, innerType := "", m.Type
+		if isClass(kind) {
+			inner, innerType = f.memberAt(kind, offset-at, depth+1)
+		} else if offset != at {
+			return "", nil
+		}
+		switch {
+		case m.Name == "":
+			if inner != "" {
+				return inner, innerType
 			}
-			own, _ := e.Val(dwarf.AttrName).(string)
-			if offset >= at && offset < at+size {
-				inner, innerType := "", t
-				if isStruct(kind) {
-					inner, innerType = f.memberAt(kind, offset-at, depth+1)
-				} else if offset != at {
-					return "", 0
-				}
-				switch {
-				case e.Tag == dwarf.TagInheritance || own == "":
-					if inner != "" {
-						return inner, innerType
-					}
-				case isHidden(inner):
-					return own, innerType
-				default:
-					return own + "." + inner, innerType
-				}
-			}
-		}
-		if children {
-			r.SkipChildren()
+		case isHidden(inner):
+			return m.Name, innerType
+		default:
+			return m.Name + "." + inner, innerType
 		}
 	}
+	return "", nil
 }
 
 // passedValue is an address that a function computes from a parameter, from 1, or from a global pointer: the

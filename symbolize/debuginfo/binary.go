@@ -2,12 +2,10 @@ package debuginfo
 
 import (
 	"cmp"
-	"debug/dwarf"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"sync"
 )
 
@@ -106,29 +104,6 @@ func NewBinary(e *ELF, path string, functions []uint64, opts Options) (*Binary, 
 
 // ELF returns the file of the binary.
 func (b *Binary) ELF() *ELF { return b.elf }
-
-// DWARF returns the debug information, for questions that the other methods do not answer. It needs memory
-// for all of it, so files with more than 512 MB have none.
-func (b *Binary) DWARF() (*dwarf.Data, error) {
-	const most = 512 << 20
-	for _, o := range append([]*ELF{b.elf}, b.others...) {
-		info := o.f.Section(".debug_info")
-		if info == nil || o.Relocatable() {
-			continue
-		}
-		size := uint64(0)
-		for _, s := range o.f.Sections {
-			if strings.HasPrefix(s.Name, ".debug_") || strings.HasPrefix(s.Name, ".zdebug_") {
-				size += min(s.Size, most)
-			}
-		}
-		if size >= most {
-			continue
-		}
-		return o.f.DWARF()
-	}
-	return nil, errors.New("no debug information")
-}
 
 // BuildID returns the build ID of the file in lower-case hex; "" if there is none.
 func (b *Binary) BuildID() string { return b.buildID }

@@ -72,6 +72,7 @@ const (
 	tagTemplateType      = 0x2f
 	tagTemplateValue     = 0x30
 	tagVariantPart       = 0x33
+	tagVariable          = 0x34
 	tagVolatile          = 0x35
 	tagRestrict          = 0x37
 	tagNamespace         = 0x39

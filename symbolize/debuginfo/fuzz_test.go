@@ -123,6 +123,7 @@ func exerciseTypes(b *Binary, i *debugInfo) {
 				continue
 			}
 			visit(f.Result, 0)
+			visit(b.VariableType(s.low, "g"), 0)
 			for _, p := range f.Parameters {
 				visit(p.Type, 0)
 			}

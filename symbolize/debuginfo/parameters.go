@@ -2,6 +2,7 @@ package debuginfo
 
 import (
 	"bytes"
+	"cmp"
 	"debug/elf"
 	"encoding/binary"
 	"errors"
@@ -26,6 +27,8 @@ type Function struct {
 	Result     *Type       // nil for void
 	// EntryCode is the size of the code at the entry that a profiler patches, in bytes, as the sled of XRay.
 	EntryCode uint64
+	// Size is the size of the code from the entry on, in bytes, without parts that the compiler moved away.
+	Size uint64
 }
 
 // Parameter is a parameter of a function.
@@ -172,6 +175,11 @@ func (i *debugInfo) functionAt(address uint64) (*Function, error) {
 	f.Convention, _ = n.number(atConvention)
 	f.NoCall = f.Convention == conventionNoCall
 	f.EntryCode = i.entryCode(address)
+	for _, r := range u.pieces(&e) {
+		if r.low == address {
+			f.Size = r.high - r.low
+		}
+	}
 	place := placer{u: u, entry: address}
 	place.frame(n)
 	abstract := n.follow(atAbstractOrigin)
@@ -197,6 +205,48 @@ func (i *debugInfo) functionAt(address uint64) (*Function, error) {
 	}
 	i.parameters(f, n, abstract, &place)
 	return f, nil
+}
+
+// VariableType returns the type of the variable with a name or linkage name, in the unit of the function at an
+// address. It returns nil if the unit describes none.
+func (b *Binary) VariableType(function uint64, name string) (t *Type) {
+	_ = Guard(func() error {
+		i := b.info()
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		i.release()
+		if u := i.unitAt(function); u != nil {
+			if root, ok := u.node(u.first); ok {
+				t = i.variable(root, name, 0)
+			}
+		}
+		return nil
+	})
+	return t
+}
+
+// maxScopeDepth limits the namespaces and classes around a variable.
+const maxScopeDepth = 32
+
+// variable looks for a variable in an entry, and in the namespaces and classes inside.
+func (i *debugInfo) variable(in *node, name string, depth int) (t *Type) {
+	in.eachChild(func(c *node) bool {
+		switch c.tag {
+		case tagVariable:
+			declared := cmp.Or(c.follow(atSpecification), c.follow(atAbstractOrigin), c)
+			for _, n := range []*node{c, declared} {
+				if t == nil && (n.text(atName) == name || n.text(atLinkageName) == name || n.text(atMIPSLinkage) == name) {
+					t = i.typeOf(declared)
+				}
+			}
+		case tagNamespace, tagStruct, tagClass, tagUnion:
+			if depth < maxScopeDepth {
+				t = i.variable(c, name, depth+1)
+			}
+		}
+		return t == nil
+	})
+	return t
 }
 
 func startsAt(pieces []addressRange, address uint64) bool {
