@@ -13,9 +13,9 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// MostDrawn is the maximum number of edges in an SVG picture. Those with the most time are
+// mostDrawn is the maximum number of edges in an SVG picture. Those with the most time are
 // kept. More edges are unreadable, and their layout takes too long.
-const MostDrawn = 1000
+const mostDrawn = 1000
 
 // Text uses monospaced fonts, so that boxes fit it with any font.
 const (
@@ -43,7 +43,7 @@ const svgStyle = `text { font: 11px ui-monospace, "DejaVu Sans Mono", Menlo, Con
 `
 
 // WriteSVG writes the graph as a self-contained picture without scripts. It looks like the
-// picture that Graphviz makes from [Report.WriteDOT]. If there are more than [MostDrawn] edges, it
+// picture that Graphviz makes from [Report.WriteDOT]. If there are more than [mostDrawn] edges, it
 // omits those with the least time, returns their number, and says so in the picture. With
 // [View.Screen] it also omits what [Report.Trim] omits of a graph that is too large for a screen. It
 // returns the error of w.
@@ -96,7 +96,7 @@ func (d *drawing) fits(room layered.Point) bool {
 }
 
 func (d *drawing) writeSVG(w io.Writer) (left int, err error) {
-	left = d.left + d.limit(MostDrawn)
+	left = d.left + d.limit(mostDrawn)
 	places := d.place()
 	width, height := places.Layout()
 	caption := textSize(d.caption, svgTitleFont)

@@ -171,7 +171,7 @@ func TestSVGLimit(t *testing.T) {
 	a := New(Options{})
 	batch := &calls.Batch{}
 	n := names{}
-	for i := range reader.FuncID(2 * MostDrawn) {
+	for i := range reader.FuncID(2 * mostDrawn) {
 		// Functions with even numbers take longer when called by others than from outside.
 		batch.Calls = append(batch.Calls, call(0, i+1, 10, 0), call(i%7+1, i+1, uint64(1+10*(1+i%2*4)), 1))
 		n[i+1] = fmt.Sprint("f", i+1)
@@ -181,7 +181,7 @@ func TestSVGLimit(t *testing.T) {
 	}
 	r := a.Report(gigahertz)
 	p, left := svgOf(t, func(w io.Writer) (int, error) { return r.WriteSVG(w, n, DefaultView()) })
-	if len(p.edges) != MostDrawn || left != len(r.Edges)-MostDrawn {
+	if len(p.edges) != mostDrawn || left != len(r.Edges)-mostDrawn {
 		t.Errorf("got %d nodes and %d edges of %d, %d left out", len(p.nodes), len(p.edges), len(r.Edges), left)
 	}
 	for _, e := range p.edges {

@@ -109,7 +109,7 @@ var metadataSpecs = [...]metadataSpec{
 		return err
 	}, func(r *Recording, add func([]byte)) {
 		if len(r.Profiles) > 0 {
-			add(AppendProfiles(nil, r.Profiles))
+			add(appendProfiles(nil, r.Profiles))
 		}
 	}},
 

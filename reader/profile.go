@@ -243,9 +243,9 @@ func parseOctaves(row []byte, first int) (octaves []uint64, count uint64, size i
 	return octaves, count, size, nil
 }
 
-// AppendProfiles appends profiles as the body of a metadata event of kind
+// appendProfiles appends profiles as the body of a metadata event of kind
 // [MetadataProfile].
-func AppendProfiles(b []byte, profiles []Profile) []byte {
+func appendProfiles(b []byte, profiles []Profile) []byte {
 	le := binary.LittleEndian
 	b = le.AppendUint64(b, uint64(len(profiles)))
 	for i := range profiles {

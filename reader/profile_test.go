@@ -24,7 +24,7 @@ func sampleProfiles() []Profile {
 }
 
 func TestProfilesComeBack(t *testing.T) {
-	got, err := parseProfiles(AppendProfiles(nil, sampleProfiles()))
+	got, err := parseProfiles(appendProfiles(nil, sampleProfiles()))
 	if diff := cmp.Diff(sampleProfiles(), got); diff != "" || err != nil {
 		t.Errorf("error %v (-written +read):\n%s", err, diff)
 	}
@@ -34,14 +34,14 @@ func TestProfilesComeBack(t *testing.T) {
 func TestProfilesWithoutDurations(t *testing.T) {
 	profiles := []Profile{{Process: 7, Paths: []ProfilePath{{Func: 3, Parent: -1, Count: 7, Total: 30}},
 		Folds: []ProfileFold{{Func: 3, Caller: 1, Count: 1 << 40, Total: 50, Inside: 3}}}}
-	got, err := parseProfiles(AppendProfiles(nil, profiles))
+	got, err := parseProfiles(appendProfiles(nil, profiles))
 	if diff := cmp.Diff(profiles, got); diff != "" || err != nil {
 		t.Errorf("%v, -written +read:\n%s", err, diff)
 	}
 }
 
 func TestDamagedProfiles(t *testing.T) {
-	whole := AppendProfiles(nil, sampleProfiles())
+	whole := appendProfiles(nil, sampleProfiles())
 	const firstPath = 8 + profileHeadSize
 	const firstFold = firstPath + 3*profilePathSize + 3*8
 	put := func(offset int, v uint32) []byte {

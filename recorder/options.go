@@ -66,16 +66,16 @@ func (r *Settings) words() []string {
 	return words
 }
 
-// LeastWindow is the shortest window, and the shortest time between two windows.
-const LeastWindow = time.Millisecond
+// leastWindow is the shortest window, and the shortest time between two windows.
+const leastWindow = time.Millisecond
 
 // CheckWindows returns an error if the recorder cannot record in these windows.
 func (r *Settings) CheckWindows() error {
 	switch {
 	case r.Every == 0 && r.Window == 0:
 		return nil
-	case r.Window < LeastWindow || r.Every < r.Window+LeastWindow:
-		return fmt.Errorf("a window must last at least %v and end at least %[1]v before the next one begins", LeastWindow)
+	case r.Window < leastWindow || r.Every < r.Window+leastWindow:
+		return fmt.Errorf("a window must last at least %v and end at least %[1]v before the next one begins", leastWindow)
 	case r.Depth > 0 || r.Mode == Profile:
 		return errors.New("windows require mode record, prune or count without a depth limit, because the depth of a thread is unknown after a window")
 	case r.Threshold >= r.Every-r.Window:

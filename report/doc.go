@@ -31,9 +31,9 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// Version is the version of the JSON form. It increases when a key is removed or changes
+// version is the version of the JSON form. It increases when a key is removed or changes
 // its meaning, but not when one is added.
-const Version = 1
+const version = 1
 
 // Doc is a report.
 type Doc struct {

@@ -303,7 +303,7 @@ func (d *Doc) writeJSON(w io.Writer) error {
 	j.key("report")
 	j.datum(quotation(d.Kind))
 	j.key("version")
-	j.datum(number64(Version))
+	j.datum(number64(version))
 	if d.Late == nil {
 		j.strings("caveats", d.Caveats)
 	}

@@ -81,7 +81,7 @@ func BenchmarkLoad(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				if err := t.Locate(); err != nil {
+				if err := t.locate(); err != nil {
 					b.Fatal(err)
 				}
 				t.Close()

@@ -21,14 +21,14 @@ type Callers struct {
 	reach sync.Map
 }
 
-// FindCallers searches the binaries of n for calls and jumps. It skips maps, binaries in except,
+// findCallers searches the binaries of n for calls and jumps. It skips maps, binaries in except,
 // binaries that cannot be read or have no symbol table, and machines other than x86-64.
 //
 // All callers of a function are known if its address appears only in calls and jumps to it: not in
 // other instructions, not in data, and not as an exported symbol. The C library calls main while no
 // call is open. If a caller has no sleds, or reaches the function by a jump, its own callers count
 // too: a jump is a tail call, which ends the call of the caller.
-func FindCallers(n Names, except ...*Table) *Callers {
+func findCallers(n Names, except ...*Table) *Callers {
 	c := &Callers{of: make(map[reader.FuncID][]reader.FuncID)}
 	eachTable(n, func(table *Table, offset reader.FuncID) {
 		if !table.isX86() || slices.Contains(except, table) {

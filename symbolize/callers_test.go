@@ -84,10 +84,10 @@ func TestFindCallers(t *testing.T) {
 			if slices.Contains(test.flags, "-rdynamic") {
 				want = []string{"main: "} // other objects may look up all others
 			}
-			if got := callersOf(table, FindCallers(table)); !slices.Equal(got, want) {
+			if got := callersOf(table, findCallers(table)); !slices.Equal(got, want) {
 				t.Errorf("got %q, want %q", got, want)
 			}
-			if got := callersOf(table, FindCallers(table, table)); got != nil {
+			if got := callersOf(table, findCallers(table, table)); got != nil {
 				t.Errorf("for a wrong file: got %q", got)
 			}
 			if out, err := exec.Command("strip", program).CombinedOutput(); err != nil {
@@ -98,7 +98,7 @@ func TestFindCallers(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer stripped.Close()
-			if got := callersOf(table, FindCallers(stripped)); got != nil {
+			if got := callersOf(table, findCallers(stripped)); got != nil {
 				t.Errorf("without symbols: got %q", got)
 			}
 		})
@@ -152,7 +152,7 @@ __attribute__((xray_never_instrument)) int main(int argc, char **argv) {
 		t.Fatal(err)
 	}
 	defer table.Close()
-	c := FindCallers(table)
+	c := findCallers(table)
 	if got, want := callersOf(table, c), []string{"inner: outer", "other: ", "outer: "}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -42,7 +42,7 @@ func TestCompressedDebugInfo(t *testing.T) {
 			}
 			t.Setenv(debuginfo.UnpackLimitVariable, strconv.Itoa(8*int(info.Size())))
 			table := load(t, path)
-			if err := table.Locate(); err != nil {
+			if err := table.locate(); err != nil {
 				t.Fatal(err)
 			}
 			found := 0

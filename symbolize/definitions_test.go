@@ -123,7 +123,7 @@ func TestDefinitions(t *testing.T) {
 				t.Fatalf("%v: %s", err, out)
 			}
 			table := load(t, path)
-			if err := table.Locate(); err != nil {
+			if err := table.locate(); err != nil {
 				t.Fatal(err)
 			}
 			want := definitionsOf(t, path)

@@ -19,13 +19,13 @@ func exercise(data []byte) {
 	if t.read(bytes.NewReader(data), int64(len(data))) != nil {
 		return
 	}
-	t.Locate()
+	t.locate()
 	WriteYAML(io.Discard, t.Map(), t)
 	WriteCSV(io.Discard, t.Map(), t)
 	t.CompilationDirs()
 	t.SourceFiles()
 	FindTailCalls(t)
-	FindCallers(t).CanCall(1, 2)
+	findCallers(t).CanCall(1, 2)
 	for _, f := range t.Map().Functions {
 		Label(t, f.ID)
 		Location(t, f.ID)
@@ -119,7 +119,7 @@ func FuzzTailCalls(f *testing.F) {
 		if table.read(bytes.NewReader(data), int64(len(data))) != nil {
 			return
 		}
-		FindCallers(table)
+		findCallers(table)
 		found := FindTailCalls(table)
 		for from := range reader.FuncID(6) {
 			if found.Continue(from, from) {
@@ -159,7 +159,7 @@ func TestDebugObject(t *testing.T) {
 	if err := table.read(bytes.NewReader(data), int64(len(data))); err != nil {
 		t.Fatal(err)
 	}
-	if err := table.Locate(); err != nil {
+	if err := table.locate(); err != nil {
 		t.Fatal(err)
 	}
 	for i, want := range []Symbol{

@@ -139,7 +139,7 @@ func DataAt(t *reader.Trace, tables []*Table, file int32, address uint64) string
 			if own.Count == 0 || objects[i].First != own.First || objects[i].Count == 0 {
 				continue
 			}
-			if name := table.DataAt(address - uint64(own.Bias)); name != "" {
+			if name := table.dataAt(address - uint64(own.Bias)); name != "" {
 				return name
 			}
 		}

@@ -150,7 +150,7 @@ func TestLines(t *testing.T) {
 			t.Parallel()
 			path := elftest.Compile(t, program, v.args...)
 			table := load(t, path)
-			if err := table.Locate(); err != nil {
+			if err := table.locate(); err != nil {
 				t.Fatal(err)
 			}
 			located := 0

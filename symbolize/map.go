@@ -70,8 +70,8 @@ type Map struct {
 	ByteOrder binary.ByteOrder
 }
 
-// Function returns the function with the given id.
-func (m *Map) Function(id reader.FuncID) (Function, bool) {
+// function returns the function with the given id.
+func (m *Map) function(id reader.FuncID) (Function, bool) {
 	i, ok := m.index(id)
 	if !ok {
 		return Function{}, false

@@ -36,7 +36,7 @@ func (m *Members) Passed(n Names, id reader.FuncID) string {
 	if !t.isX86() {
 		return ""
 	}
-	fn, ok := t.m.Function(own)
+	fn, ok := t.m.function(own)
 	if !ok {
 		return ""
 	}

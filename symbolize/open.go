@@ -115,7 +115,7 @@ func (o *Opened) TailCalls() func() *TailCalls {
 	return sync.OnceValue(func() *TailCalls { return FindTailCalls(o.Names, wrong...) })
 }
 
-// Callers returns a function that calls [FindCallers] on its first call. It ignores binaries that
+// Callers returns a function that calls [findCallers] on its first call. It ignores binaries that
 // are known to be of another build. The function is nil if no binary can catch exceptions or be the
 // target of longjmp. It is safe for concurrent use.
 func (o *Opened) Callers() func() *Callers {
@@ -123,7 +123,7 @@ func (o *Opened) Callers() func() *Callers {
 	if _, ok := o.Names.(*Stored); ok || !slices.ContainsFunc(o.tables, func(t *Table) bool { return t.isX86() && !slices.Contains(wrong, t) && t.canLand() }) {
 		return nil
 	}
-	return sync.OnceValue(func() *Callers { return FindCallers(o.Names, wrong...) })
+	return sync.OnceValue(func() *Callers { return findCallers(o.Names, wrong...) })
 }
 
 // wrong returns the tables of binaries that are known to be of another build.

@@ -216,7 +216,7 @@ func Disagrees(n Names, packed []reader.NamedFunction) (reader.NamedFunction, bo
 		if t == nil || f.Address == 0 {
 			continue
 		}
-		if there, ok := t.m.Function(own); !ok || there.Address != uint64(f.Address) {
+		if there, ok := t.m.function(own); !ok || there.Address != uint64(f.Address) {
 			return f, true
 		}
 	}

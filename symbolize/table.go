@@ -215,9 +215,9 @@ func (t *Table) Refused() []error {
 	return t.debug.Refused()
 }
 
-// Locate finds the source locations of all functions, with [debuginfo.Binary.Locate].
+// locate finds the source locations of all functions, with [debuginfo.Binary.Locate].
 // [Table.Func] calls it; call it to get its error.
-func (t *Table) Locate() error {
+func (t *Table) locate() error {
 	if t.debug == nil {
 		return nil
 	}
@@ -250,9 +250,9 @@ func (t *Table) SourceFiles() []string {
 	return t.debug.SourceFiles()
 }
 
-// DataAt returns the name of the variable at a link-time address, with the offset of the address in
+// dataAt returns the name of the variable at a link-time address, with the offset of the address in
 // it as in "g+8", or "" if there is none.
-func (t *Table) DataAt(address uint64) string {
+func (t *Table) dataAt(address uint64) string {
 	if t == nil || t.debug == nil {
 		return ""
 	}

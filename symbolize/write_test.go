@@ -125,7 +125,7 @@ func TestConcurrentUse(t *testing.T) {
 func TestClose(t *testing.T) {
 	path := elftest.Compile(t, program, variants[0].args...)
 	early, late := load(t, path), load(t, path)
-	late.Locate()
+	late.locate()
 	early.Close()
 	late.Close()
 	if Label(early, 1) != Label(late, 1) || Location(early, 1) != "" || !strings.HasPrefix(Location(late, 1), "main.cc:") {

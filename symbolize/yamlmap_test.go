@@ -127,12 +127,12 @@ func TestYAMLMapIDs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for id, want := range map[reader.FuncID]uint64{7: 3, math.MinInt32: 1, 2: 2, math.MaxInt32: 4, 1: 5} {
-		if f, ok := m.Function(id); !ok || f.Address != want {
+		if f, ok := m.function(id); !ok || f.Address != want {
 			t.Errorf("function %d: got %+v, want address %d", id, f, want)
 		}
 	}
 	for _, id := range []reader.FuncID{0, 3, -1} {
-		if f, ok := m.Function(id); ok {
+		if f, ok := m.function(id); ok {
 			t.Errorf("function %d: got %+v", id, f)
 		}
 	}

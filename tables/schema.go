@@ -97,7 +97,7 @@ func (t *Table) InFiles() (list []parquetfile.Column) {
 const (
 	SQLInteger = "INTEGER"
 	SQLText    = "TEXT"
-	SQLBlob    = "BLOB"
+	sqlBlob    = "BLOB"
 )
 
 // SQL is the type of the column in SQLite. Lists are texts, in JSON.
@@ -106,7 +106,7 @@ func (c *Column) SQL() string {
 	case c.List, c.Kind == texts:
 		return SQLText
 	case c.Kind == blobs:
-		return SQLBlob
+		return sqlBlob
 	}
 	return SQLInteger
 }
@@ -174,8 +174,8 @@ func ofThread[R any](thread func(*R) *Thread) []column[R] {
 	}
 }
 
-// Describe returns the description of all tables in Markdown.
-func Describe() string {
+// describe returns the description of all tables in Markdown.
+func describe() string {
 	var b strings.Builder
 	for _, t := range All {
 		b.WriteString("\n## " + t.Name + "\n\n" + t.About + "\n\n| column | SQL | Parquet | null | unit | meaning |\n|---|---|---|---|---|---|\n")

@@ -25,7 +25,7 @@ Types are those of SQLite under SQL, and those of the files under Parquet. If on
 only the other has the column. In SQL, a list is a JSON array, and numbers are signed. In files, the
 column %[2]strace%[2]s comes from the names of the folders. If the frequency of the clock is unknown, ns are
 ticks: see %[2]sunit%[2]s in the table %[2]straces%[2]s.
-`, Version, "`") + Describe()
+`, Version, "`") + describe()
 }
 
 // docs/tables.md describes the current tables. -update rewrites it.

@@ -11,8 +11,8 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// ErrNotFDR is returned for traces that llvm-xray fdr-dump cannot print.
-var ErrNotFDR = errors.New("not a flight data recorder log")
+// errNotFDR is returned for traces that llvm-xray fdr-dump cannot print.
+var errNotFDR = errors.New("not a flight data recorder log")
 
 // LLVM prints the records of an FDR log in the form of `llvm-xray fdr-dump`.
 //
@@ -48,7 +48,7 @@ func LLVMVerify(w io.Writer, h *reader.Header, records iter.Seq2[reader.Record, 
 func llvm(w io.Writer, h *reader.Header, records iter.Seq2[reader.Record, error],
 	appendRecord func([]byte, *reader.Record) ([]byte, error)) error {
 	if h.Type != reader.FDR {
-		return fmt.Errorf("%w, but a %v one", ErrNotFDR, h.Type)
+		return fmt.Errorf("%w, but a %v one", errNotFDR, h.Type)
 	}
 	out := bufio.NewWriterSize(w, 1<<16)
 	var damage error

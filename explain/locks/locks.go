@@ -104,8 +104,8 @@ type Options struct {
 	Found *Finder
 }
 
-// DefaultLimit is the default of Options.Limit.
-const DefaultLimit = 10_000
+// defaultLimit is the default of Options.Limit.
+const defaultLimit = 10_000
 
 // Analyze analyzes the locks of a trace. Memory grows with locks, call paths to them, and
 // open calls, not with the trace's length. Errors are those of reading the trace.
@@ -114,7 +114,7 @@ func Analyze(t *reader.Trace, opts Options) (*Report, *calls.Stats, error) {
 		opts.Shards = runtime.GOMAXPROCS(0)
 	}
 	if opts.Limit <= 0 {
-		opts.Limit = DefaultLimit
+		opts.Limit = defaultLimit
 	}
 	found := opts.Found
 	if found == nil {

@@ -27,10 +27,10 @@ import (
 	"github.com/xray-tools/xray/report/label"
 )
 
-// MaxSegments is the maximum number of segments in a Collector. A segment takes some 130
+// maxSegments is the maximum number of segments in a Collector. A segment takes some 130
 // bytes. Keys take at most maxKeyBytes together.
 const (
-	MaxSegments = 1 << 18
+	maxSegments = 1 << 18
 	maxKeyBytes = 64 << 20
 )
 
@@ -114,7 +114,7 @@ type readiness struct {
 // NewCollector returns an empty collector.
 func NewCollector(opts Options) *Collector {
 	if opts.Most == 0 {
-		opts.Most = MaxSegments
+		opts.Most = maxSegments
 	}
 	return &Collector{
 		opts: opts, keep: math.MaxUint64, ids: make(map[reader.FuncID]bool), threads: make(map[int]*thread),

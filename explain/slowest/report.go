@@ -45,9 +45,9 @@ type Slow struct {
 	Rows []Row
 }
 
-// MaxDepth is the maximum depth of a tree of rows. JSON parsers reject deeper trees, and
+// maxDepth is the maximum depth of a tree of rows. JSON parsers reject deeper trees, and
 // people cannot read them.
-const MaxDepth = 1000
+const maxDepth = 1000
 
 // among is what stands between # and the number of an invocation that is not an outermost call, as in
 // xray slice --around.
@@ -144,7 +144,7 @@ func (t *Trees) rows(v *invocation.Invocation, usualTotals []uint64) []Row {
 		slices.SortFunc(list, func(a, b invocation.Path) int {
 			return cmp.Or(cmp.Compare(a.First, b.First), cmp.Compare(t.Tree.Func(a.ID), t.Tree.Func(b.ID)))
 		})
-		if depth == MaxDepth && len(list) > 0 {
+		if depth == maxDepth && len(list) > 0 {
 			var below Row
 			t.addUp(&below, list, children, usualTotals)
 			rows = append(rows, below)
@@ -164,14 +164,14 @@ func (t *Trees) rows(v *invocation.Invocation, usualTotals []uint64) []Row {
 
 // addUp makes one row of all paths in list and everything below them.
 func (t *Trees) addUp(row *Row, list []invocation.Path, children map[calls.PathID][]invocation.Path, usualTotals []uint64) {
-	row.Func, row.Depth = reader.Folded, MaxDepth
+	row.Func, row.Depth = reader.Folded, maxDepth
 	for _, p := range list {
-		row.UsualTotal += t.row(p, MaxDepth, usualTotals[p.ID]).UsualTotal
+		row.UsualTotal += t.row(p, maxDepth, usualTotals[p.ID]).UsualTotal
 	}
 	for waiting := slices.Clone(list); len(waiting) > 0; {
 		p := waiting[len(waiting)-1]
 		waiting = append(waiting[:len(waiting)-1], children[p.ID]...)
-		one := t.row(p, MaxDepth, 0)
+		one := t.row(p, maxDepth, 0)
 		row.Calls += one.Calls
 		row.Self += one.Self
 		row.Off.Add(p.Off)

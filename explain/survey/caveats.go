@@ -57,7 +57,7 @@ func (c *Coverage) Caveats() (list []string) {
 			foreign++
 			continue
 		}
-		if n := RecordsLost(r); n > 0 {
+		if n := recordsLost(r); n > 0 {
 			lost += n
 			lossy++
 		}
@@ -145,8 +145,8 @@ type LeftOut struct {
 	Known, Unknown     int    // recordings
 }
 
-// UnknownLeftOut is why the number of calls that a recording left out is unknown.
-const UnknownLeftOut = "the trace was made before the end of the recording, or xray was killed"
+// unknownLeftOut is why the number of calls that a recording left out is unknown.
+const unknownLeftOut = "the trace was made before the end of the recording, or xray was killed"
 
 // Add adds a recording.
 func (l *LeftOut) Add(b *reader.Budget) {
@@ -175,8 +175,8 @@ func (l *LeftOut) With(others uint64) string {
 	return about + label.Grouped(l.Calls()+others)
 }
 
-// Budget formats a budget.
-func Budget(share uint64) string { return fmt.Sprintf("%g%% of the CPU time", float64(share)/1e4) }
+// budgetShare formats a budget.
+func budgetShare(share uint64) string { return fmt.Sprintf("%g%% of the CPU time", float64(share)/1e4) }
 
 // budgetCaveats returns sentences about calls that recordings within a budget left out, if there are any.
 func (c *Coverage) budgetCaveats() (list []string) {
@@ -186,19 +186,19 @@ func (c *Coverage) budgetCaveats() (list []string) {
 	}
 	const charged = "The time of missing calls counts as self time of their callers."
 	if left.Unknown > 0 {
-		list = append(list, fmt.Sprintf("An unknown number of calls is missing%s: the recording has a budget, and %s. %s", c.inFiles(left.Unknown), UnknownLeftOut, charged))
+		list = append(list, fmt.Sprintf("An unknown number of calls is missing%s: the recording has a budget, and %s. %s", c.inFiles(left.Unknown), unknownLeftOut, charged))
 	}
 	if left.Calls() > 0 {
 		list = append(list, fmt.Sprintf("Calls are missing%s: the recording had a budget of %s and did not record %s calls of %s. "+
 			"A function without calls may have been called while it was not being recorded. %s",
-			c.inFiles(left.Known), Budget(left.Share), left.With(0), label.Count(left.Functions, "function", "functions"), charged))
+			c.inFiles(left.Known), budgetShare(left.Share), left.With(0), label.Count(left.Functions, "function", "functions"), charged))
 	}
 	return list
 }
 
-// WindowWords says how much of the time a recording with windows covers, or "" if it has none. last is
+// windowWords says how much of the time a recording with windows covers, or "" if it has none. last is
 // the TSC of the last record, or 0.
-func WindowWords(r *reader.Recording, last uint64) string {
+func windowWords(r *reader.Recording, last uint64) string {
 	if r.Process.EveryNS == 0 && len(r.Windows) < 2 || r.Process.Watched != nil {
 		return "" // there were none in this part of the recording, or it is of one moment
 	}
@@ -231,7 +231,7 @@ func (c *Coverage) windowCaveats(stats *calls.Stats) []string {
 		last = stats.Last
 	}
 	for _, r := range c.Trace.Recordings() {
-		if text := WindowWords(r, last); text != "" {
+		if text := windowWords(r, last); text != "" {
 			n++
 			words, how, ends = text, "has windows", ends || r.IsEnd()
 			if r.Process.EveryNS == 0 {

@@ -54,8 +54,8 @@ func Summed(recording *reader.Recording) uint64 {
 	return n
 }
 
-// RecordsLost is the number of records that are missing according to the recorder.
-func RecordsLost(r *reader.Recording) uint64 {
+// recordsLost is the number of records that are missing according to the recorder.
+func recordsLost(r *reader.Recording) uint64 {
 	var n uint64
 	for _, l := range r.Losses {
 		if recorderLosses[l.Cause].one == "record" {

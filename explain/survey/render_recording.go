@@ -36,7 +36,7 @@ func (o *rendering) file(i int) []report.Node {
 	}
 	if !r.Foreign() {
 		facts = append(facts, recorderWords(r)...)
-		facts = append(facts, textFact[T]("windows", WindowWords(r, o.Stats.Last)))
+		facts = append(facts, textFact[T]("windows", windowWords(r, o.Stats.Last)))
 		for _, c := range r.ChangesSince(o.Stats.First) {
 			facts = append(facts, textFact[T]("changed", c.What+o.when(r, c.TSC)))
 		}
@@ -80,13 +80,13 @@ func budgetWords(r *reader.Recording) string {
 	case left.Unknown > 0:
 		share := ""
 		if r.Budget.Share > 1 { // otherwise the process does not know it
-			share = Budget(r.Budget.Share) + "; "
+			share = budgetShare(r.Budget.Share) + "; "
 		}
-		return share + "the number of missing calls is unknown: " + UnknownLeftOut
+		return share + "the number of missing calls is unknown: " + unknownLeftOut
 	case left.Known == 0:
 		return ""
 	}
-	text := fmt.Sprintf("%s; missing calls of %s: %s counted", Budget(left.Share), label.Count(left.Functions, "function", "functions"), label.Grouped(left.Counted))
+	text := fmt.Sprintf("%s; missing calls of %s: %s counted", budgetShare(left.Share), label.Count(left.Functions, "function", "functions"), label.Grouped(left.Counted))
 	if left.Estimated > 0 {
 		text += fmt.Sprintf(", about %s estimated", label.Grouped(left.Estimated))
 	}

@@ -28,8 +28,8 @@ func Bin(v uint64) uint32 {
 	return uint32(shift)<<subBits + uint32(v>>(shift&63))
 }
 
-// Middle returns the value that represents a bin.
-func Middle(bin uint32) uint64 {
+// middle returns the value that represents a bin.
+func middle(bin uint32) uint64 {
 	if bin < firstShared {
 		return uint64(bin)
 	}

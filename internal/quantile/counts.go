@@ -31,12 +31,12 @@ const (
 	// ownBin is the bin of OwnCounter.
 	ownBin = 5 * subBins
 	// sharedPlace is the difference between the place and the bin of a shared counter.
-	sharedPlace = OwnCounter - ownBin
+	sharedPlace = ownCounter - ownBin
 )
 
 // placeOf returns the place of a value.
 func placeOf(v uint64) uint32 {
-	if v < OwnCounter {
+	if v < ownCounter {
 		return uint32(v)
 	}
 	return Bin(v) + sharedPlace
@@ -54,10 +54,10 @@ func shortPlace(v uint32) uint16 {
 
 // standsFor returns the value that represents a place.
 func standsFor(place uint32) uint64 {
-	if place < OwnCounter {
+	if place < ownCounter {
 		return uint64(place)
 	}
-	return Middle(place - sharedPlace)
+	return middle(place - sharedPlace)
 }
 
 // addAll counts every value once. It returns the sum of the values. If the largest value
@@ -75,7 +75,7 @@ func (c *counts) addAll(values []uint32) (least, largest uint32, sum uint64) {
 		c.increment(places[:n])
 		values = values[n:]
 	}
-	return least + OwnCounter, largest, sum
+	return least + ownCounter, largest, sum
 }
 
 // buffered is the number of values that are counted at once.
@@ -89,7 +89,7 @@ func shortPlaces(places *[buffered]uint16, values []uint32) (least, largest uint
 	least = math.MaxUint32
 	values = values[:min(len(values), len(places))]
 	for i, v := range values {
-		least, largest, sum = min(least, v-OwnCounter), max(largest, v), sum+uint64(v)
+		least, largest, sum = min(least, v-ownCounter), max(largest, v), sum+uint64(v)
 		places[i] = shortPlace(v)
 	}
 	return least, largest, sum
@@ -148,7 +148,7 @@ func (c *counts) add(at uint32, n uint64) {
 func (c *counts) grow(at uint32) {
 	n := max(int(at)+1, len(c.low)*5/4)
 	step := subBins
-	if n > OwnCounter/4 {
+	if n > ownCounter/4 {
 		step = 4 * subBins
 	}
 	low := make([]uint8, min((n+step-1)/step*step, lastPlace+1))
@@ -288,17 +288,17 @@ func (c *counts) addOctaves(octaves []uint64) {
 		n := c.sumOf8(first)
 		switch {
 		case n == 0:
-		case first < OwnCounter:
+		case first < ownCounter:
 			octaves[bits.Len(uint(first))] += n
 		default:
-			octaves[bits.Len(OwnCounter)+(first-OwnCounter)/subBins] += n
+			octaves[bits.Len(ownCounter)+(first-ownCounter)/subBins] += n
 		}
 	}
 }
 
 // own returns the smallest and the largest counted value below OwnCounter.
 func (c *counts) own() (lo, hi uint64, ok bool) {
-	n := min(len(c.low), OwnCounter)
+	n := min(len(c.low), ownCounter)
 	for lo < uint64(n) && c.at(int(lo)) == 0 {
 		lo++
 	}

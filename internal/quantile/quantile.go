@@ -3,9 +3,9 @@
 //
 // A [Sample] counts its values in two parts:
 //
-//   - Values below [OwnCounter] each have their own counter.
+//   - Values below [ownCounter] each have their own counter.
 //   - Larger values are counted in a multiset, an open-addressing table of (value, count)
-//     pairs. The multiset holds up to [MaxDistinct] different values, and until then
+//     pairs. The multiset holds up to [maxDistinct] different values, and until then
 //     quantiles are exact. After that, only a log-linear histogram remains (see counts),
 //     and quantiles are off by at most [RelativeError]. Samples with Exact set keep the
 //     multiset, whatever its size.
@@ -37,13 +37,13 @@ import (
 )
 
 const (
-	// OwnCounter is the smallest value without its own counter. Most calls are short, and a
+	// ownCounter is the smallest value without its own counter. Most calls are short, and a
 	// separate counter is the fastest way to count them.
-	OwnCounter = 2048
+	ownCounter = 2048
 
-	// MaxDistinct is the largest number of different values from OwnCounter up for which
+	// maxDistinct is the largest number of different values from ownCounter up for which
 	// quantiles are always exact.
-	MaxDistinct = 512
+	maxDistinct = 512
 
 	// OctaveError bounds the error of a quantile of a coarse sample. 4/3 of the smallest
 	// value of an octave represents all values of the octave.
@@ -154,7 +154,7 @@ func (c *counted) addAll(values []uint32) {
 	lo, hi, sum := c.counts.addAll(values)
 	c.count += uint64(len(values))
 	c.sum.Add(sum)
-	if hi < OwnCounter {
+	if hi < ownCounter {
 		return
 	}
 	c.note(uint64(lo), uint64(hi))
@@ -165,7 +165,7 @@ func (c *counted) addAll(values []uint32) {
 	n := 0
 	for _, v := range values {
 		values[n] = v
-		if v >= OwnCounter {
+		if v >= ownCounter {
 			n++
 		}
 	}
@@ -186,14 +186,14 @@ func (c *counted) addShared(values []uint32) {
 
 // maxFresh is the length at which fresh is emptied. It is a little more than MaxDistinct, so that
 // fresh exceeds MaxDistinct different values even if a few values are equal.
-const maxFresh = MaxDistinct + MaxDistinct/8
+const maxFresh = maxDistinct + maxDistinct/8
 
 // tabulate moves fresh to table, or makes c approximate if there are too many different values.
 // Queries for different values need this.
 func (c *counted) tabulate() {
 	values := c.fresh
 	c.fresh = nil
-	if leastDistinct(values) > MaxDistinct {
+	if leastDistinct(values) > maxDistinct {
 		c.degrade()
 	} else if len(values) > 0 {
 		c.addToTable(values)
@@ -201,7 +201,7 @@ func (c *counted) tabulate() {
 }
 
 func (c *counted) addToTable(values []uint32) {
-	limit := MaxDistinct
+	limit := maxDistinct
 	if c.exact {
 		limit = math.MaxInt
 	}
@@ -247,7 +247,7 @@ func (c *counted) insert(v, n uint64) {
 	if c.approximate {
 		return
 	}
-	if c.table.add(v, n); c.table.len() > MaxDistinct && !c.exact {
+	if c.table.add(v, n); c.table.len() > maxDistinct && !c.exact {
 		c.degrade()
 	}
 }
@@ -459,7 +459,7 @@ func (s *Sample) Quantiles(dst []uint64, qs ...float64) {
 		c.tabulate()
 		places := len(c.counts.low)
 		if !c.approximate {
-			places = min(places, OwnCounter)
+			places = min(places, ownCounter)
 		}
 		for first := 0; first < places && i < len(qs); first += 8 {
 			sum := c.counts.sumOf8(first)
@@ -510,7 +510,7 @@ func (s *Sample) All() iter.Seq2[uint64, uint64] {
 		c.tabulate()
 		more := true
 		c.counts.each(func(place uint32, n uint64) {
-			if c.approximate || place < OwnCounter {
+			if c.approximate || place < ownCounter {
 				more = more && yield(c.standsFor(place), n)
 			}
 		})
@@ -522,7 +522,7 @@ func (s *Sample) All() iter.Seq2[uint64, uint64] {
 // the result never lies outside of them.
 func (c *counted) standsFor(place uint32) uint64 {
 	v := standsFor(place)
-	if place >= OwnCounter {
+	if place >= ownCounter {
 		v = max(c.min, min(c.max, v))
 	}
 	return v
@@ -535,7 +535,7 @@ func (c *counted) eachSorted(yield func(v, n uint64) bool) {
 	add := func(v, n uint64) { all = append(all, entry{v, n}) }
 	c.counts.each(func(place uint32, n uint64) { add(c.standsFor(place), n) })
 	for bin, n := range c.binned {
-		add(max(c.min, min(c.max, Middle(bin))), n)
+		add(max(c.min, min(c.max, middle(bin))), n)
 	}
 	slices.SortStableFunc(all, func(a, b entry) int { return cmp.Compare(a.v, b.v) })
 	for i, e := range all {

@@ -89,11 +89,11 @@ func drawValues(t *rapid.T) []uint64 {
 func mustApproximate(values []uint64) bool {
 	shared := make(map[uint64]bool)
 	for _, v := range values {
-		if v >= OwnCounter {
+		if v >= ownCounter {
 			shared[v] = true
 		}
 	}
-	return len(shared) > MaxDistinct
+	return len(shared) > maxDistinct
 }
 
 func TestSampleEqualsSorting(t *testing.T) {
@@ -176,19 +176,19 @@ func TestLimit(t *testing.T) {
 			s.Merge(run(big+200, big+n))
 			return s
 		}
-		for _, s := range []*Sample{run(big, big+MaxDistinct), merged(MaxDistinct)} {
-			s.Merge(run(0, OwnCounter))
+		for _, s := range []*Sample{run(big, big+maxDistinct), merged(maxDistinct)} {
+			s.Merge(run(0, ownCounter))
 			if s.Approximate() || s.Max() != s.Quantile(1) {
-				t.Errorf("%s: %d different values are approximate", name, MaxDistinct)
+				t.Errorf("%s: %d different values are approximate", name, maxDistinct)
 			}
 		}
 		taken := run(big, big+300)
-		taken.Merge(run(big, big+MaxDistinct+1))
-		for _, s := range []*Sample{run(big, big+MaxDistinct+1), merged(MaxDistinct + 1), taken} {
+		taken.Merge(run(big, big+maxDistinct+1))
+		for _, s := range []*Sample{run(big, big+maxDistinct+1), merged(maxDistinct + 1), taken} {
 			if !s.Approximate() {
-				t.Errorf("%s: %d different values are exact", name, MaxDistinct+1)
+				t.Errorf("%s: %d different values are exact", name, maxDistinct+1)
 			}
-			if s.Quantile(0) < big || s.Quantile(1) > big+MaxDistinct {
+			if s.Quantile(0) < big || s.Quantile(1) > big+maxDistinct {
 				t.Errorf("%s: quantiles are beyond the extremes", name)
 			}
 		}
@@ -215,7 +215,7 @@ func TestQuantileRule(t *testing.T) {
 func TestBinsCoverAllValues(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := rapid.Uint64().Draw(t, "v") >> rapid.IntRange(0, 63).Draw(t, "shift")
-		m := Middle(Bin(v))
+		m := middle(Bin(v))
 		if v < firstShared && m != v {
 			t.Errorf("%d stands for %d", m, v)
 		}
@@ -241,7 +241,7 @@ func TestPlaces(t *testing.T) {
 		if got, want := uint32(shortPlace(v)), placeOf(uint64(v)); got != want {
 			t.Fatalf("place of %d: got %d, want %d", v, got, want)
 		}
-		if v > 0 && v >= OwnCounter && Middle(Bin(uint64(v))) != standsFor(placeOf(uint64(v))) {
+		if v > 0 && v >= ownCounter && middle(Bin(uint64(v))) != standsFor(placeOf(uint64(v))) {
 			t.Fatalf("%d stands for %d", standsFor(placeOf(uint64(v))), v)
 		}
 	}
@@ -250,7 +250,7 @@ func TestPlaces(t *testing.T) {
 			check(1<<shift + off)
 		}
 	}
-	for v := range uint32(2 * OwnCounter) {
+	for v := range uint32(2 * ownCounter) {
 		check(v)
 	}
 	rapid.Check(t, func(t *rapid.T) { check(rapid.Uint32().Draw(t, "v")) })
@@ -299,7 +299,7 @@ func TestCountsBeyondTheirFields(t *testing.T) {
 
 // TestBoundary counts the last value with its own counter and the first one without.
 func TestBoundary(t *testing.T) {
-	values := []uint64{0, subBins - 1, subBins, OwnCounter - 1, OwnCounter, OwnCounter + 1}
+	values := []uint64{0, subBins - 1, subBins, ownCounter - 1, ownCounter, ownCounter + 1}
 	if diff := cmp.Diff(sorted(values), ask(addAll(new(Sample), values))); diff != "" {
 		t.Errorf("sample (-want +got):\n%s", diff)
 	}
@@ -406,7 +406,7 @@ func TestFootprint(t *testing.T) {
 	}{
 		{"few calls", fill(5, func(r *rand.Rand) uint64 { return 1000 + r.Uint64N(1000) }), 3 << 10},
 		{"100 calls", fill(100, func(r *rand.Rand) uint64 { return 1000 + r.Uint64N(1000) }), 3 << 10},
-		{"barely exact", fill(100_000, func(r *rand.Rand) uint64 { return 1000 + r.Uint64N(MaxDistinct) }), 10 << 10},
+		{"barely exact", fill(100_000, func(r *rand.Rand) uint64 { return 1000 + r.Uint64N(maxDistinct) }), 10 << 10},
 		{"realistic", fill(100_000, func(r *rand.Rand) uint64 { return uint64(math.Exp(7 + r.NormFloat64())) }), 10 << 10},
 		{"32 octaves", fill(100_000, func(r *rand.Rand) uint64 { return r.Uint64N(1<<32) >> r.IntN(32) }), 20 << 10},
 	} {

@@ -119,7 +119,7 @@ func growth(n int) int {
 	switch {
 	case n == 0:
 		return 16
-	case n < 2*MaxDistinct:
+	case n < 2*maxDistinct:
 		return 4 * n
 	}
 	return 2 * n

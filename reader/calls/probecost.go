@@ -65,8 +65,8 @@ func ProbeTicks(n, thousandths uint64) quantile.Sum {
 	return quantile.Sum{Hi: q, Lo: lo}
 }
 
-// ProbeCostPerCall returns thousandths of ticks in the unit of the clock.
-func ProbeCostPerCall(thousandths uint64, c reader.Clock) float64 {
+// probeCostPerCall returns thousandths of ticks in the unit of the clock.
+func probeCostPerCall(thousandths uint64, c reader.Clock) float64 {
 	if !c.Known() {
 		return float64(thousandths) / 1000
 	}
@@ -75,5 +75,5 @@ func ProbeCostPerCall(thousandths uint64, c reader.Clock) float64 {
 
 // FormatProbeCost returns thousandths of ticks in the unit of the clock, to a tenth.
 func FormatProbeCost(thousandths uint64, c reader.Clock) string {
-	return strconv.FormatFloat(math.Round(10*ProbeCostPerCall(thousandths, c))/10, 'f', -1, 64)
+	return strconv.FormatFloat(math.Round(10*probeCostPerCall(thousandths, c))/10, 'f', -1, 64)
 }

@@ -137,7 +137,7 @@ func TestRefusedExpressions(t *testing.T) {
 		"port":            "",
 		"this->port":      "",
 	} {
-		e, err := ParseExpression(text)
+		e, err := parseExpression(text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,7 +149,7 @@ func TestRefusedExpressions(t *testing.T) {
 			t.Errorf("%s: got %v, %v, want %s", text, values, refused, want)
 		}
 	}
-	e, _ := ParseExpression("req")
+	e, _ := parseExpression("req")
 	if _, refused := f.Exit([]*Expression{e}); len(refused) != 1 || !strings.Contains(refused[0].Why, "only result can be read when a function returns") {
 		t.Errorf("a parameter at the exit: got %v", refused)
 	}

@@ -130,8 +130,8 @@ func patternEnd(text string) int {
 	return len(text)
 }
 
-// ParseExpression reads a single expression.
-func ParseExpression(text string) (*Expression, error) {
+// parseExpression reads a single expression.
+func parseExpression(text string) (*Expression, error) {
 	p := parser{text: text}
 	e, err := p.expression()
 	if err == nil && p.at < len(text) {

@@ -69,7 +69,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		for _, e := range s.Expressions {
-			again, err := ParseExpression(e.Text)
+			again, err := parseExpression(e.Text)
 			if err != nil || fmt.Sprint(len(again.ops), again.root) != fmt.Sprint(len(e.ops), e.root) {
 				t.Errorf("%q: %q is not the same expression: %v", text, e.Text, err)
 			}

@@ -325,8 +325,8 @@ func (o *operand) program(end ...ins) (Program, error) {
 	for _, r := range reasons {
 		steps = append(steps, Step{Op: NONE, A: r})
 	}
-	if len(steps) > MaxSteps {
-		return nil, fmt.Errorf("%s takes %d steps to read, of at most %d: write a shorter path", o.text, len(steps), MaxSteps)
+	if len(steps) > maxSteps {
+		return nil, fmt.Errorf("%s takes %d steps to read, of at most %d: write a shorter path", o.text, len(steps), maxSteps)
 	}
 	return steps, Validate(steps)
 }

@@ -110,7 +110,7 @@ func generated(seed uint64, functions int, external bool) (string, map[string][]
 			for _, s := range k.show {
 				e := strings.ReplaceAll(s, "$", p)
 				shows = append(shows, "SHOW("+e+");")
-				parsed, err := ParseExpression(e)
+				parsed, err := parseExpression(e)
 				if err != nil {
 					panic(err)
 				}

@@ -48,14 +48,14 @@ const (
 	BeyondEnd     = 3 // an index is not less than the size
 )
 
-// MaxSteps is the most steps of a value.
-const MaxSteps = 32
+// maxSteps is the most steps of a value.
+const maxSteps = 32
 
 // Validate returns an error unless the machine can run steps: it knows them, they jump forwards, and each
 // way ends in a step that says what the value is. The recorder refuses others, too.
 func Validate(steps []Step) error {
-	if len(steps) == 0 || len(steps) > MaxSteps {
-		return fmt.Errorf("%d steps: must be 1 to %d", len(steps), MaxSteps)
+	if len(steps) == 0 || len(steps) > maxSteps {
+		return fmt.Errorf("%d steps: must be 1 to %d", len(steps), maxSteps)
 	}
 	for i, s := range steps {
 		ok := true

@@ -282,17 +282,17 @@ func (r *Rings) measureClock() {
 	}
 }
 
-// Program returns the path of the program.
-func (r *Rings) Program() string {
+// program returns the path of the program.
+func (r *Rings) program() string {
 	if len(r.objects) == 0 {
 		return ""
 	}
 	return r.objects[0].Path
 }
 
-// SetProgram sets the path of the program in the trace, if the file has been moved. Readers of the
+// setProgram sets the path of the program in the trace, if the file has been moved. Readers of the
 // trace compare build IDs.
-func (r *Rings) SetProgram(path string) {
+func (r *Rings) setProgram(path string) {
 	if len(r.objects) > 0 {
 		r.objects[0].Path = path
 	}
@@ -433,7 +433,7 @@ func (r *Rings) recording() *reader.Recording {
 	root := r.root
 	recording := &reader.Recording{
 		Process: reader.Process{
-			PID: int32(root.PID), Exe: r.Program(), PageSize: 4096,
+			PID: int32(root.PID), Exe: r.program(), PageSize: 4096,
 			Mode: ring.ModeNames[root.Mode], ThresholdNS: root.Nanos(root.Threshold), Depth: root.Depth,
 			WindowNS: root.Windows.Length, EveryNS: root.Windows.Every,
 			Recorder: "1", Session: root.Session, Complete: true,

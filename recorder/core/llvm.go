@@ -257,6 +257,6 @@ func (c *Core) SetProgram(path string) {
 		c.setClock(l)
 	}
 	for _, r := range c.rings {
-		r.SetProgram(path)
+		r.setProgram(path)
 	}
 }

@@ -1,5 +1,5 @@
 // Package kernel collects the kernel's scheduler events: from the tracing file system while a
-// program runs ([Open], [Decoder]), or from the text of perf script and of the kernel's tracer
+// program runs ([Open]), or from the text of perf script and of the kernel's tracer
 // ([ParseText]). A [Tracker] selects, from the events of a whole machine, those that belong in
 // the traces of some processes.
 package kernel

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Format is the layout of the events of one kind, as its file "format" describes it.
-type Format struct {
+// eventFormat is the layout of the events of one kind, as its file "format" describes it.
+type eventFormat struct {
 	ID     uint16
 	fields map[string]field
 	print  string // of the event's text form
@@ -22,9 +22,9 @@ type field struct {
 
 var fieldLine = regexp.MustCompile(`^\s*field:(.*?)(\w+)(\[[^\]]*\])?;\s*offset:(\d+);\s*size:(\d+);`)
 
-// ParseFormat reads the content of a file events/.../format.
-func ParseFormat(text string) (*Format, error) {
-	f := &Format{fields: make(map[string]field)}
+// parseFormat reads the content of a file events/.../format.
+func parseFormat(text string) (*eventFormat, error) {
+	f := &eventFormat{fields: make(map[string]field)}
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\n")
 		if id, ok := strings.CutPrefix(line, "ID:"); ok {
@@ -53,7 +53,7 @@ func ParseFormat(text string) (*Format, error) {
 }
 
 // need returns fields by their names.
-func (f *Format) need(names ...string) ([]field, error) {
+func (f *eventFormat) need(names ...string) ([]field, error) {
 	list := make([]field, len(names))
 	for i, name := range names {
 		var ok bool
@@ -68,7 +68,7 @@ var stateFlag = regexp.MustCompile(`\{\s*0x([0-9a-f]+),\s*"(.)[^"]*"\s*\}`)
 
 // states returns the letters of task states by their bits, and the bit that says that a task
 // was preempted.
-func (f *Format) states() (letters map[uint64]byte, preempted uint64) {
+func (f *eventFormat) states() (letters map[uint64]byte, preempted uint64) {
 	letters = make(map[uint64]byte)
 	for _, m := range stateFlag.FindAllStringSubmatch(f.print, -1) {
 		if bit, err := strconv.ParseUint(m[1], 16, 32); err == nil && bit != 0 {

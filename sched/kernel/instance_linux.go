@@ -19,7 +19,7 @@ import (
 // Instance is a separate instance of the kernel's tracer. It records scheduler events with the TSC
 // as clock. It is not safe for concurrent use.
 type Instance struct {
-	*Decoder
+	*pageDecoder
 	name      string
 	instances *os.File // the directory
 	dir       *os.File
@@ -206,10 +206,10 @@ func (in *Instance) begin(root *os.File, interrupts bool) error {
 			return explain(err)
 		}
 	}
-	if in.Decoder, err = NewDecoder(texts[0], texts[1], texts[2], texts[3]); err != nil {
+	if in.pageDecoder, err = newPageDecoder(texts[0], texts[1], texts[2], texts[3]); err != nil {
 		return fmt.Errorf("tracefs: %w", err)
 	}
-	header, err := ParseFormat("ID: 1\n" + texts[0])
+	header, err := parseFormat("ID: 1\n" + texts[0])
 	if err != nil {
 		return err
 	}

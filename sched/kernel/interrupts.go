@@ -46,9 +46,9 @@ type InterruptName struct {
 	Fixed Comm // the name of the interrupt, if all events of this name have the same
 }
 
-// NamedInterrupt describes the events of a name such as irq_handler_entry. It returns false for
+// namedInterrupt describes the events of a name such as irq_handler_entry. It returns false for
 // events that neither begin nor end interrupts.
-func NamedInterrupt(event string) (InterruptName, bool) {
+func namedInterrupt(event string) (InterruptName, bool) {
 	n := InterruptName{Kind: Interrupted}
 	base, begins := strings.CutSuffix(event, "_entry")
 	if !begins {
@@ -70,8 +70,8 @@ func NamedInterrupt(event string) (InterruptName, bool) {
 }
 
 // addInterrupt makes the decoder decode an event of interruptEvents. The text is its format.
-func (d *Decoder) addInterrupt(index int, kind Kind, text string) error {
-	f, err := ParseFormat(text)
+func (d *pageDecoder) addInterrupt(index int, kind Kind, text string) error {
+	f, err := parseFormat(text)
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (d *Decoder) addInterrupt(index int, kind Kind, text string) error {
 var symbol = regexp.MustCompile(`\{\s*(\d+),\s*"([^"]*)"\s*\}`)
 
 // symbols returns the names that the text form of the event has for numbers.
-func (f *Format) symbols() map[uint64]Comm {
+func (f *eventFormat) symbols() map[uint64]Comm {
 	names := make(map[uint64]Comm)
 	for _, m := range symbol.FindAllStringSubmatch(f.print, -1) {
 		if n, err := strconv.ParseUint(m[1], 10, 32); err == nil {
@@ -115,7 +115,7 @@ func (f *Format) symbols() map[uint64]Comm {
 }
 
 // decode decodes an event.
-func (i *interruptEvent) decode(d *Decoder, e *Event, b []byte) {
+func (i *interruptEvent) decode(d *pageDecoder, e *Event, b []byte) {
 	number := i.number.uint(b)
 	e.Kind, e.Task, e.Other = i.kind, d.pid.int32(b), reader.InterruptTID(i.class, uint32(number))
 	switch {

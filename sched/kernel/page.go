@@ -7,9 +7,9 @@ import (
 	"math/bits"
 )
 
-// Decoder decodes pages of the kernel's ring buffer, as trace_pipe_raw has them. It is safe
+// pageDecoder decodes pages of the kernel's ring buffer, as trace_pipe_raw has them. It is safe
 // for concurrent use.
-type Decoder struct {
+type pageDecoder struct {
 	data        int // offset of the data in a page
 	commit      field
 	typ, flags  field // common to all events
@@ -33,20 +33,20 @@ type Decoder struct {
 	interrupts  map[uint16]*interruptEvent // by the event's ID
 }
 
-// NewDecoder makes a decoder from the content of the files events/header_page and
+// newPageDecoder makes a decoder from the content of the files events/header_page and
 // events/sched/*/format.
-func NewDecoder(headerPage, switchFormat, wakingFormat, forkFormat string) (*Decoder, error) {
-	header, err := ParseFormat("ID: 1\n" + headerPage)
+func newPageDecoder(headerPage, switchFormat, wakingFormat, forkFormat string) (*pageDecoder, error) {
+	header, err := parseFormat("ID: 1\n" + headerPage)
 	if err != nil {
 		return nil, err
 	}
-	var formats [3]*Format
+	var formats [3]*eventFormat
 	for i, text := range []string{switchFormat, wakingFormat, forkFormat} {
-		if formats[i], err = ParseFormat(text); err != nil {
+		if formats[i], err = parseFormat(text); err != nil {
 			return nil, err
 		}
 	}
-	d := &Decoder{switchID: formats[0].ID, wakingID: formats[1].ID, forkID: formats[2].ID}
+	d := &pageDecoder{switchID: formats[0].ID, wakingID: formats[1].ID, forkID: formats[2].ID}
 	page, err0 := header.need("commit", "data")
 	common, err1 := formats[0].need("common_type", "common_flags", "common_pid")
 	sw, err2 := formats[0].need("prev_pid", "prev_comm", "prev_state", "next_pid", "next_comm")
@@ -87,7 +87,7 @@ const (
 
 // Page calls each with the events of a page of a CPU. The event is valid during the call. Page
 // returns how many events are missing before the page, which is at least 1 if some are.
-func (d *Decoder) Page(page []byte, cpu uint16, each func(*Event)) (lost uint64, err error) {
+func (d *pageDecoder) Page(page []byte, cpu uint16, each func(*Event)) (lost uint64, err error) {
 	le := binary.LittleEndian
 	if len(page) < d.data || len(page) < 8 {
 		return 0, fmt.Errorf("a page of %d bytes has no header", len(page))
@@ -160,7 +160,7 @@ func absolute(t, last uint64) uint64 {
 }
 
 // event decodes an event, and reports whether it is one of the scheduler or of an interrupt.
-func (d *Decoder) event(e *Event, b []byte) bool {
+func (d *pageDecoder) event(e *Event, b []byte) bool {
 	if len(b) < d.typ.offset+d.typ.size {
 		return false
 	}
@@ -189,7 +189,7 @@ func (d *Decoder) event(e *Event, b []byte) bool {
 }
 
 // state returns the letter of a state, R for runnable.
-func (d *Decoder) state(state uint64) byte {
+func (d *pageDecoder) state(state uint64) byte {
 	state &= d.stateBits
 	if state == 0 {
 		return 'R'

@@ -12,7 +12,7 @@ import (
 )
 
 // decoder returns a decoder for the formats of Linux 6.18.
-func decoder(t testing.TB) *Decoder {
+func decoder(t testing.TB) *pageDecoder {
 	t.Helper()
 	var texts [4]string
 	for i, name := range []string{"header_page", "sched_switch", "sched_waking", "sched_process_fork"} {
@@ -22,7 +22,7 @@ func decoder(t testing.TB) *Decoder {
 		}
 		texts[i] = string(data)
 	}
-	d, err := NewDecoder(texts[0], texts[1], texts[2], texts[3])
+	d, err := newPageDecoder(texts[0], texts[1], texts[2], texts[3])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func padded(name string) []byte {
 	return c[:]
 }
 
-func switchEvent(d *Decoder, prev uint32, prevName string, state uint64, next uint32, nextName string) []byte {
+func switchEvent(d *pageDecoder, prev uint32, prevName string, state uint64, next uint32, nextName string) []byte {
 	b := append(head(d.switchID, 0, prev), padded(prevName)...)
 	b = le.AppendUint64(le.AppendUint32(b, prev), 0)[:32]
 	b = le.AppendUint64(b, state)
@@ -82,12 +82,12 @@ func switchEvent(d *Decoder, prev uint32, prevName string, state uint64, next ui
 	return le.AppendUint32(le.AppendUint32(b, next), 120)
 }
 
-func wakingEvent(d *Decoder, flags byte, waker, woken uint32, name string) []byte {
+func wakingEvent(d *pageDecoder, flags byte, waker, woken uint32, name string) []byte {
 	b := append(head(d.wakingID, flags, waker), padded(name)...)
 	return le.AppendUint32(le.AppendUint32(le.AppendUint32(b, woken), 120), 1)
 }
 
-func forkEvent(d *Decoder, parent, child uint32, name string) []byte {
+func forkEvent(d *pageDecoder, parent, child uint32, name string) []byte {
 	b := le.AppendUint32(head(d.forkID, 0, parent), 0)
 	b = le.AppendUint32(b, parent)
 	b = le.AppendUint32(b, 24|uint32(len(name)+1)<<16)
@@ -99,7 +99,7 @@ func forkEvent(d *Decoder, parent, child uint32, name string) []byte {
 	return b
 }
 
-func decode(t testing.TB, d *Decoder, p []byte) (list []Event, lost uint64) {
+func decode(t testing.TB, d *pageDecoder, p []byte) (list []Event, lost uint64) {
 	t.Helper()
 	lost, err := d.Page(p, 3, func(e *Event) { list = append(list, *e) })
 	if err != nil {
@@ -209,7 +209,7 @@ func TestFormats(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, bad := range []string{"", "ID: x", "ID: 99999999", strings.Replace(string(good), "prev_state;", "state;", 1), strings.Split(string(good), "print fmt")[0]} {
-		if _, err := NewDecoder("", bad, bad, bad); err == nil {
+		if _, err := newPageDecoder("", bad, bad, bad); err == nil {
 			t.Errorf("got a decoder for the invalid format %.40q", bad)
 		}
 	}

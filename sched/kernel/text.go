@@ -121,7 +121,7 @@ func ParseText(r io.Reader) (*Events, error) {
 
 // known reports whether the events of a name are read.
 func known(event string) bool {
-	_, interrupts := NamedInterrupt(event)
+	_, interrupts := namedInterrupt(event)
 	return interrupts || strings.HasPrefix(event, "sched_")
 }
 
@@ -226,7 +226,7 @@ func parse(m []string) (e Event, err error) {
 		if err != nil {
 			return e, err
 		}
-		name, _ := NamedInterrupt(m[7])
+		name, _ := namedInterrupt(m[7])
 		e.Kind, e.Other, e.OtherComm = name.Kind, reader.InterruptTID(name.Class, uint32(number)), name.Fixed
 		copy(e.OtherComm[:], f[2]+f[3])
 	}

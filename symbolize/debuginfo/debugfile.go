@@ -24,7 +24,7 @@ type lacking struct {
 // order, until nothing is lacking: the file of .gnu_debuglink, files with the build ID in debug
 // directories, files with the name there, and the file of Options.Fetch.
 func (b *Binary) openDebug() {
-	lack := lacking{b.elf.f.SectionByType(elf.SHT_SYMTAB) == nil, b.elf.Section(".debug_line") == nil}
+	lack := lacking{b.elf.f.SectionByType(elf.SHT_SYMTAB) == nil, b.elf.section(".debug_line") == nil}
 	if lack == (lacking{}) || b.elf.Relocatable() {
 		return
 	}
@@ -59,7 +59,7 @@ func (b *Binary) takeDebug(o *ELF, lack *lacking) {
 		b.symbols = append([]*ELF{o}, b.symbols...)
 		lack.names = false
 	}
-	if s := o.Section(".debug_line"); lack.lines && s != nil && s.s.Type != elf.SHT_NOBITS {
+	if s := o.section(".debug_line"); lack.lines && s != nil && s.s.Type != elf.SHT_NOBITS {
 		b.lines = o
 		lack.lines = false
 	}
@@ -200,7 +200,7 @@ type debugLink struct {
 }
 
 func (o *ELF) debugLink() debugLink {
-	b, err := o.Section(".gnu_debuglink").at(0, 1<<12)
+	b, err := o.section(".gnu_debuglink").at(0, 1<<12)
 	i := bytes.IndexByte(b, 0)
 	if err != nil || i <= 0 {
 		return debugLink{}

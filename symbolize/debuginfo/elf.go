@@ -247,9 +247,9 @@ func (o *ELF) SectionsNamed(name string) (list []*Section) {
 	return list
 }
 
-// Section returns the first section with a name; nil if there is none. It also finds debug
+// section returns the first section with a name; nil if there is none. It also finds debug
 // information under the old names (.zdebug_).
-func (o *ELF) Section(name string) *Section {
+func (o *ELF) section(name string) *Section {
 	debug, ok := strings.CutPrefix(name, ".debug_")
 	for i, s := range o.f.Sections {
 		if s.Name == name {

@@ -52,7 +52,7 @@ func TestBombs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return o.Section(".debug_str").Bytes()
+		return o.section(".debug_str").Bytes()
 	}
 	const mb = 1 << 20
 	zeros := make([]byte, 4*mb)

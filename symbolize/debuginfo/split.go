@@ -334,7 +334,7 @@ func (d *debugData) packed(id uint64) *unit {
 // openAlt opens the file of dwz that .gnu_debugaltlink names with its build ID; nil if there is
 // none.
 func (b *Binary) openAlt(o *ELF) *ELF {
-	link, err := o.Section(".gnu_debugaltlink").at(0, 1<<12)
+	link, err := o.section(".gnu_debugaltlink").at(0, 1<<12)
 	end := bytes.IndexByte(link, 0)
 	if err != nil || end <= 0 {
 		return nil

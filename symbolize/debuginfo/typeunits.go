@@ -28,7 +28,7 @@ func (d *debugData) findTypeUnits() {
 	for _, name := range []string{"", ".debug_types", ".debug_types.dwo"} {
 		in := d
 		if name != "" {
-			s := d.o.Section(name)
+			s := d.o.section(name)
 			if s == nil {
 				continue
 			}

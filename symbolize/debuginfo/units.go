@@ -42,11 +42,11 @@ func newDebugData(o *ELF) *debugData {
 		"addr": &d.addr, "ranges": &d.ranges, "rnglists": &d.rnglists, "line": &d.line,
 		"loc": &d.loc, "loclists": &d.loclists,
 	} {
-		if *p = o.Section(".debug_" + name); *p == nil {
-			*p = o.Section(".debug_" + name + ".dwo")
+		if *p = o.section(".debug_" + name); *p == nil {
+			*p = o.section(".debug_" + name + ".dwo")
 		}
 	}
-	d.index = o.Section(".debug_cu_index")
+	d.index = o.section(".debug_cu_index")
 	return d
 }
 

@@ -184,14 +184,14 @@ func parseValues(flag string, texts []string) (specs []*args.Spec, err error) {
 	return specs, nil
 }
 
-// LeastRing is the size of two chunks: the one being written and a complete one.
-const LeastRing = 128 << 10
+// leastRing is the size of two chunks: the one being written and a complete one.
+const leastRing = 128 << 10
 
 // CheckSizes returns an error if a size is too small for --ring or --memory. 0 is none.
 func CheckSizes(ring, memory int64) error {
 	switch {
-	case ring > 0 && ring < LeastRing:
-		return cli.Usagef("--ring: must be at least %dK, not %d bytes", LeastRing>>10, ring)
+	case ring > 0 && ring < leastRing:
+		return cli.Usagef("--ring: must be at least %dK, not %d bytes", leastRing>>10, ring)
 	case memory > 0 && memory < recorder.LeastMemory:
 		return cli.Usagef("--memory: must be at least %dM, not %d bytes", recorder.LeastMemory>>20, memory)
 	}

@@ -90,12 +90,12 @@ func TestConflicts(t *testing.T) {
 }
 
 func TestCheckSizes(t *testing.T) {
-	for _, sizes := range [][2]int64{{0, 0}, {LeastRing, 0}, {0, recorder.LeastMemory}} {
+	for _, sizes := range [][2]int64{{0, 0}, {leastRing, 0}, {0, recorder.LeastMemory}} {
 		if err := CheckSizes(sizes[0], sizes[1]); err != nil {
 			t.Errorf("%v: %v", sizes, err)
 		}
 	}
-	for _, sizes := range [][2]int64{{LeastRing - 1, 0}, {1, recorder.LeastMemory}, {0, recorder.LeastMemory - 1}} {
+	for _, sizes := range [][2]int64{{leastRing - 1, 0}, {1, recorder.LeastMemory}, {0, recorder.LeastMemory - 1}} {
 		if CheckSizes(sizes[0], sizes[1]) == nil {
 			t.Errorf("%v was accepted", sizes)
 		}

@@ -131,7 +131,7 @@ func (i *Inputs) session(streams *cli.Streams, command string) (*Session, error)
 		return nil, err
 	}
 	s := &Session{Streams: streams, Command: command, Strict: i.strict, traces: i.TraceFlags, style: i.Style}
-	s.MaxPaths, s.TableMemory = i.MaxPaths(), i.tables
+	s.MaxPaths, s.TableMemory = i.maxPaths(), i.tables
 	s.named = i.Named
 	return s, nil
 }

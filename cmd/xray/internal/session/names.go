@@ -39,14 +39,14 @@ func (f *NameFlags) AddFlags(flags *pflag.FlagSet) {
 	f.DebugFlags.AddFlags(flags)
 	f.TraceFlags.AddFlags(flags)
 	flags.BoolVar(&f.ignoreBuildID, "ignore-build-id", false, "read names even if the build ID of a file does not match; names may be wrong")
-	f.AddForReports(flags)
+	f.addForReports(flags)
 }
 
 // StyleFlags select the style of function names. Style is "" unless the flag is given.
 type StyleFlags struct{ Style string }
 
-// AddForReports adds the flag for reports, which show short names to people by default.
-func (f *StyleFlags) AddForReports(flags *pflag.FlagSet) {
+// addForReports adds the flag for reports, which show short names to people by default.
+func (f *StyleFlags) addForReports(flags *pflag.FlagSet) {
 	cli.AddChoice(flags, &f.Style, "names", "", "`STYLE` of function names (default short in reports, full in data formats)", "full", "short", "mangled")
 }
 

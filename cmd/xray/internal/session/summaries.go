@@ -166,8 +166,8 @@ func (i *Inputs) Sources(streams *cli.Streams, command string, key summary.Key, 
 	return sources, err
 }
 
-// MaxPaths limits the call paths of a tree. 0 is no limit.
-func (i *Inputs) MaxPaths() int {
+// maxPaths limits the call paths of a tree. 0 is no limit.
+func (i *Inputs) maxPaths() int {
 	if i.memory == 0 {
 		return 0
 	}
@@ -198,7 +198,7 @@ func (i *Inputs) sources(streams *cli.Streams, command string, key summary.Key, 
 const summaryPathCost = 6
 
 // MaxSummaryPaths limits the call paths of a summary. 0 is no limit.
-func (i *Inputs) MaxSummaryPaths() int { return (i.MaxPaths() + summaryPathCost - 1) / summaryPathCost }
+func (i *Inputs) MaxSummaryPaths() int { return (i.maxPaths() + summaryPathCost - 1) / summaryPathCost }
 
 // summarize sums up a trace.
 func (i *Inputs) summarize(streams *cli.Streams, command string, key summary.Key, path string, tell func([]string)) (summary.Source, error) {
@@ -208,7 +208,7 @@ func (i *Inputs) summarize(streams *cli.Streams, command string, key summary.Key
 	}
 	defer s.Close()
 	s.MaxPaths = i.MaxSummaryPaths()
-	g, run, err := s.Summarize(key)
+	g, run, err := s.summarize(key)
 	if err != nil {
 		return nil, err
 	}
@@ -217,8 +217,8 @@ func (i *Inputs) summarize(streams *cli.Streams, command string, key summary.Key
 	return summary.Memory{g}, nil
 }
 
-// Summarize sums up the calls in scope. The trace fills the empty fields of the key.
-func (s *Session) Summarize(key summary.Key) (*summary.Group, *Run, error) {
+// summarize sums up the calls in scope. The trace fills the empty fields of the key.
+func (s *Session) summarize(key summary.Key) (*summary.Group, *Run, error) {
 	opts := calls.Options{Paths: true, Nested: true, OffCPU: s.OffCPU()}
 	how := summary.Options{Clock: s.Clock, OffCPU: opts.OffCPU != nil, MaxPaths: s.MaxPaths}
 	sink, run, err := Analyze(s, s.Scope, opts, func() *summary.Analysis { return summary.NewAnalysis(how) })

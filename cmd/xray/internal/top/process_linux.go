@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CPU returns the time that a process has spent on processors, or 0 if it has ended.
-func CPU(pid int) time.Duration {
+// cpuTime returns the time that a process has spent on processors, or 0 if it has ended.
+func cpuTime(pid int) time.Duration {
 	const scheduler = 2 // CPUCLOCK_SCHED: the kernel's clock of a process, in nanoseconds
 	var t unix.Timespec
 	if unix.ClockGettime(int32(^pid<<3|scheduler), &t) != nil {
@@ -21,9 +21,9 @@ func CPU(pid int) time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// Sleeping returns the threads of a process, by their IDs in its own namespace, and whether each
+// sleeping returns the threads of a process, by their IDs in its own namespace, and whether each
 // sleeps.
-func Sleeping(pid int) map[int32]bool {
+func sleeping(pid int) map[int32]bool {
 	threads := make(map[int32]bool)
 	paths, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
 	for _, path := range paths {

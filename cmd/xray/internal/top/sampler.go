@@ -13,15 +13,15 @@ import (
 	"github.com/xray-tools/xray/recorder/live"
 )
 
-// Source is the rings of a process. [live.Reader] implements it.
-type Source interface {
+// source is the rings of a process. [live.Reader] implements it.
+type source interface {
 	Read(ctx context.Context, each func(live.RootCall)) (live.State, error)
 	Newest() uint64
 	WriteTrace(w io.Writer, from, to uint64, edit func(*reader.Recording)) error
 }
 
-// Process is what a sampler does to a process.
-type Process interface {
+// process is what a sampler does to a process.
+type process interface {
 	// Start makes the process record into its rings. Stop ends the recording.
 	Start(context.Context) error
 	Stop(context.Context) error
@@ -29,14 +29,14 @@ type Process interface {
 	CPU() time.Duration
 }
 
-// Clock tells the time. Tests replace it.
-type Clock interface {
+// clock tells the time. Tests replace it.
+type clock interface {
 	Now() time.Time
 	Sleep(context.Context, time.Duration)
 }
 
-// Options of a sampler.
-type Options struct {
+// samplerOptions are the options of a sampler.
+type samplerOptions struct {
 	Interval time.Duration
 	// Budget is the part of the process's CPU time that recording may cost. 1 or more is no limit.
 	Budget float64
@@ -44,8 +44,8 @@ type Options struct {
 	Others bool
 }
 
-// Interval is what was recorded in an interval.
-type Interval struct {
+// interval is what was recorded in an interval.
+type interval struct {
 	Began time.Time
 	// The trace has all calls that began at Known or later. Numbers are to cover the time from From
 	// to To. All are TSCs.
@@ -63,12 +63,12 @@ type Interval struct {
 	Trace        []byte
 }
 
-// RecordCost is the assumed cost of a record: half the cost of a recorded call.
-const RecordCost = 10 * time.Nanosecond
+// recordCost is the assumed cost of a record: half the cost of a recorded call.
+const recordCost = 10 * time.Nanosecond
 
-// HistoryBytes is the size of the records that the source should keep: those of an interval, and
+// historyBytes is the size of the records that the source should keep: those of an interval, and
 // earlier ones, which tell which calls are open.
-const HistoryBytes = 2 * mostBytes
+const historyBytes = 2 * mostBytes
 
 const (
 	recordSize = 8
@@ -85,29 +85,29 @@ const (
 	// fullest is the share of a ring above which records could be overwritten before they are read.
 	fullest = 0.75
 	// jitter is the part of an interval by which the start of the next one varies at random if
-	// Interval.Part is set.
+	// interval.Part is set.
 	jitter = 0.2
 )
 
-// Sampler records a process. It is not safe for concurrent use.
-type Sampler struct {
-	source    Source
-	process   Process
-	clock     Clock
-	options   Options
+// sampler records a process. It is not safe for concurrent use.
+type sampler struct {
+	source    source
+	process   process
+	clock     clock
+	options   samplerOptions
 	recording bool
 	known     uint64 // when the recording began
 	last      uint64 // end of the previous interval
 	due       time.Time
 }
 
-// NewSampler returns a sampler of a process that does not record yet, unless Options.Others is set.
-func NewSampler(s Source, p Process, c Clock, o Options) *Sampler {
-	return &Sampler{source: s, process: p, clock: c, options: o}
+// newSampler returns a sampler of a process that does not record yet, unless samplerOptions.Others is set.
+func newSampler(s source, p process, c clock, o samplerOptions) *sampler {
+	return &sampler{source: s, process: p, clock: c, options: o}
 }
 
 // Close ends the recording.
-func (s *Sampler) Close(ctx context.Context) error {
+func (s *sampler) Close(ctx context.Context) error {
 	if !s.recording || s.options.Others {
 		return nil
 	}
@@ -117,12 +117,12 @@ func (s *Sampler) Close(ctx context.Context) error {
 
 // Next waits until the next interval begins, and records in it. An error means that the process has
 // ended or cannot be read.
-func (s *Sampler) Next(ctx context.Context) (*Interval, error) {
+func (s *sampler) Next(ctx context.Context) (*interval, error) {
 	s.clock.Sleep(ctx, s.due.Sub(s.clock.Now()))
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	i := &Interval{Began: s.clock.Now()}
+	i := &interval{Began: s.clock.Now()}
 	s.due = i.Began.Add(s.options.Interval)
 	defer func() {
 		if i.Part {
@@ -153,7 +153,7 @@ func (s *Sampler) Next(ctx context.Context) (*Interval, error) {
 }
 
 // begin makes the process record, unless it already does.
-func (s *Sampler) begin(ctx context.Context) error {
+func (s *sampler) begin(ctx context.Context) error {
 	if s.recording {
 		return nil
 	}
@@ -174,7 +174,7 @@ func (s *Sampler) begin(ctx context.Context) error {
 func ignore(live.RootCall) {}
 
 // observe reads the rings until the interval ends, or until the budget for it is spent.
-func (s *Sampler) observe(ctx context.Context, i *Interval) error {
+func (s *sampler) observe(ctx context.Context, i *interval) error {
 	pause, cpu := shortestPause, s.process.CPU()
 	bytes := int64(0)
 	for {
@@ -187,7 +187,7 @@ func (s *Sampler) observe(ctx context.Context, i *Interval) error {
 		i.Lost += state.Lost * chunkSize / recordSize
 		i.Records = uint64(bytes) / recordSize
 		now := s.clock.Now()
-		cost := time.Duration(i.Records) * RecordCost
+		cost := time.Duration(i.Records) * recordCost
 		i.Part = s.spent(i, cost, s.process.CPU()-cpu, now.Sub(i.Began)) || bytes >= mostBytes || s.limited() && state.Fill > fullest
 		if i.Part || !now.Before(s.due) || ctx.Err() != nil {
 			return nil
@@ -201,11 +201,11 @@ func (s *Sampler) observe(ctx context.Context, i *Interval) error {
 	}
 }
 
-func (s *Sampler) limited() bool { return s.options.Budget < 1 && !s.options.Others }
+func (s *sampler) limited() bool { return s.options.Budget < 1 && !s.options.Others }
 
 // spent reports whether the budget of an interval is spent. In the time that has passed, recording has
 // cost this much and the process has used this much CPU time. spent sets i.Cost, i.Slower and i.AtLeast.
-func (s *Sampler) spent(i *Interval, cost, used, passed time.Duration) bool {
+func (s *sampler) spent(i *interval, cost, used, passed time.Duration) bool {
 	// The CPU time without recording. The estimates of both may be far off.
 	own := max(used-cost, cost/mostSlower, 1)
 	i.AtLeast = used-cost < cost/mostSlower

@@ -67,9 +67,9 @@ func (m *machine) WriteTrace(w io.Writer, from, to uint64, _ func(*reader.Record
 	return err
 }
 
-func sample(t *testing.T, m *machine, budget float64, intervals int) (list []*Interval) {
+func sample(t *testing.T, m *machine, budget float64, intervals int) (list []*interval) {
 	t.Helper()
-	s := NewSampler(m, m, m, Options{Interval: time.Second, Budget: budget})
+	s := newSampler(m, m, m, samplerOptions{Interval: time.Second, Budget: budget})
 	for range intervals {
 		i, err := s.Next(context.Background())
 		if err != nil {
@@ -86,7 +86,7 @@ func sample(t *testing.T, m *machine, budget float64, intervals int) (list []*In
 	return list
 }
 
-func observed(i *Interval) time.Duration { return time.Duration(i.To - i.From) }
+func observed(i *interval) time.Duration { return time.Duration(i.To - i.From) }
 
 // A process that makes few calls is recorded all the time, without gaps, and patched once.
 func TestCheap(t *testing.T) {
@@ -167,7 +167,7 @@ func TestMemory(t *testing.T) {
 // A recording for another client is neither started nor stopped.
 func TestOthers(t *testing.T) {
 	m := &machine{cpu: 1, rate: 1e6, recording: true}
-	s := NewSampler(m, m, m, Options{Interval: time.Second, Budget: 0.0001, Others: true})
+	s := newSampler(m, m, m, samplerOptions{Interval: time.Second, Budget: 0.0001, Others: true})
 	for range 2 {
 		if i, err := s.Next(context.Background()); err != nil || i.Part {
 			t.Errorf("%+v, %v", i, err)
@@ -180,7 +180,7 @@ func TestOthers(t *testing.T) {
 
 func TestEnd(t *testing.T) {
 	m := &machine{cpu: 1, rate: 1}
-	s := NewSampler(m, m, m, Options{Interval: time.Second, Budget: 1})
+	s := newSampler(m, m, m, samplerOptions{Interval: time.Second, Budget: 1})
 	if _, err := s.Next(context.Background()); err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ type topRow struct {
 }
 
 type topInterval struct {
-	*Interval
+	*interval
 	data   *tui.Data
 	number int
 }
@@ -32,7 +32,7 @@ func (r *topRow) rate(v uint64) float64 {
 }
 
 // tables writes the table of one interval, or of each.
-func (t *Topping) tables(ctx context.Context, sampler *Sampler) error {
+func (t *Topping) tables(ctx context.Context, sampler *sampler) error {
 	if t.Report.Path == "" || t.Report.Path == "-" {
 		return t.each(ctx, sampler, func(text []byte) error {
 			return t.WriteText("", func(w io.Writer) error { return writeAll(w, text) })
@@ -49,7 +49,7 @@ func writeAll(w io.Writer, text []byte) error {
 }
 
 // each passes the tables of intervals to write, until ctx or the process ends.
-func (t *Topping) each(ctx context.Context, sampler *Sampler, write func([]byte) error) error {
+func (t *Topping) each(ctx context.Context, sampler *sampler, write func([]byte) error) error {
 	for n := 1; ; n++ {
 		d, i, err := t.next(ctx, sampler)
 		switch {
@@ -72,7 +72,7 @@ func (t *Topping) each(ctx context.Context, sampler *Sampler, write func([]byte)
 }
 
 // render returns the table of an interval. CSV has one header for all.
-func (t *Topping) render(d *tui.Data, i *Interval, number int) ([]byte, error) {
+func (t *Topping) render(d *tui.Data, i *interval, number int) ([]byte, error) {
 	if err := tui.Sort(d.Functions, t.Sort, false); err != nil {
 		return nil, err
 	}

@@ -45,8 +45,8 @@ type Topping struct {
 	code    calls.Code
 }
 
-// InsteadOfTerminal says what to do without a terminal.
-const InsteadOfTerminal = "use --once or --batch to write tables"
+// insteadOfTerminal says what to do without a terminal.
+const insteadOfTerminal = "use --once or --batch to write tables"
 
 // liveNames are the names of a process, which may load objects. They are safe for concurrent use.
 type liveNames struct {
@@ -68,7 +68,7 @@ func (l *liveNames) Func(id reader.FuncID) (symbolize.Symbol, bool) {
 // Run shows the process until it ends or the user does.
 func (t *Topping) Run(ctx context.Context) (err error) {
 	if !t.Once && !t.Batch {
-		if err := browse.NeedTerminal(t.Streams, InsteadOfTerminal); err != nil {
+		if err := browse.NeedTerminal(t.Streams, insteadOfTerminal); err != nil {
 			return err
 		}
 	}
@@ -92,7 +92,7 @@ func (t *Topping) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer rings.Close()
-	sampler := NewSampler(rings, t, wallClock{}, Options{Interval: t.Interval, Budget: t.Share, Others: t.others})
+	sampler := newSampler(rings, t, wallClock{}, samplerOptions{Interval: t.Interval, Budget: t.Share, Others: t.others})
 	defer func() {
 		if closeErr := sampler.Close(context.WithoutCancel(ctx)); !launch.IsGone(t.process) {
 			err = errors.Join(err, closeErr)
@@ -145,7 +145,7 @@ func (t *Topping) openLive(ctx context.Context) (*live.Reader, error) {
 		}
 		defer t.stop()
 	}
-	return live.Open(ctx, t.process, HistoryBytes, t.describe)
+	return live.Open(ctx, t.process, historyBytes, t.describe)
 }
 
 // describe reads the names of the functions of a process.
@@ -165,20 +165,20 @@ func (t *Topping) describe(trace *reader.Trace) (live.Roots, error) {
 	return live.Roots{}, nil
 }
 
-// Start implements [Process].
+// Start implements [process].
 func (t *Topping) Start(ctx context.Context) (err error) {
 	t.stop, err = t.HoldRings(ctx, t.process)
 	return err
 }
 
-// Stop implements [Process].
+// Stop implements [process].
 func (t *Topping) Stop(context.Context) error {
 	t.stop()
 	return nil
 }
 
-// CPU implements [Process].
-func (t *Topping) CPU() time.Duration { return CPU(t.process.PID) }
+// CPU implements [process].
+func (t *Topping) CPU() time.Duration { return cpuTime(t.process.PID) }
 
 type wallClock struct{}
 
@@ -191,7 +191,7 @@ func (wallClock) Sleep(ctx context.Context, d time.Duration) {
 }
 
 // next records an interval and collects the data to show.
-func (t *Topping) next(ctx context.Context, sampler *Sampler) (*tui.Data, *Interval, error) {
+func (t *Topping) next(ctx context.Context, sampler *sampler) (*tui.Data, *interval, error) {
 	i, err := sampler.Next(ctx)
 	if err != nil {
 		if launch.IsGone(t.process) {
@@ -205,7 +205,7 @@ func (t *Topping) next(ctx context.Context, sampler *Sampler) (*tui.Data, *Inter
 	}
 	defer s.Close()
 	names := t.shown()
-	d, run, err := browse.Collect(s, names, &browse.Window{From: i.From, To: i.To, Sleeping: Sleeping(t.process.PID)})
+	d, run, err := browse.Collect(s, names, &browse.Window{From: i.From, To: i.To, Sleeping: sleeping(t.process.PID)})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -224,7 +224,7 @@ func (t *Topping) next(ctx context.Context, sampler *Sampler) (*tui.Data, *Inter
 }
 
 // session opens the trace of an interval.
-func (t *Topping) session(i *Interval) (*session.Session, error) {
+func (t *Topping) session(i *interval) (*session.Session, error) {
 	trace, err := reader.OpenReaderAt(bytes.NewReader(i.Trace), int64(len(i.Trace)), t.process.String())
 	if err != nil {
 		return nil, err
@@ -244,7 +244,7 @@ func (t *Topping) shown() symbolize.Names {
 }
 
 // save writes the trace of an interval.
-func (t *Topping) save(i *Interval) (string, error) {
+func (t *Topping) save(i *interval) (string, error) {
 	path := fmt.Sprintf("xray-%s.%d.%s.xray", t.program, t.process.PID, i.Began.UTC().Format("20060102T150405.000"))
 	return path, fileio.Replace(path, fileio.Mode(0o600), func(file *os.File) error {
 		_, err := file.Write(i.Trace)
@@ -253,7 +253,7 @@ func (t *Topping) save(i *Interval) (string, error) {
 }
 
 // title is the first line.
-func (t *Topping) title(d *tui.Data, i *Interval) string {
+func (t *Topping) title(d *tui.Data, i *interval) string {
 	calls := uint64(0)
 	for n := range d.Functions {
 		calls += d.Functions[n].Calls
@@ -264,7 +264,7 @@ func (t *Topping) title(d *tui.Data, i *Interval) string {
 }
 
 // estimate formats a share of the CPU time of an interval, after the word for an estimate or for a lower bound.
-func estimate(i *Interval, share float64, about, above string) string {
+func estimate(i *interval, share float64, about, above string) string {
 	if i.AtLeast {
 		about = above
 	}
@@ -272,7 +272,7 @@ func estimate(i *Interval, share float64, about, above string) string {
 }
 
 // notes say which time and calls the numbers of an interval cover.
-func (t *Topping) notes(d *tui.Data, i *Interval) (list []string) {
+func (t *Topping) notes(d *tui.Data, i *interval) (list []string) {
 	if i.Part {
 		list = append(list, fmt.Sprintf("Rates cover %s of the interval, as much as --budget or memory allows. Longer calls are missing. While it records, xray adds %s to the CPU time.",
 			d.Clock.Format(d.Observed), estimate(i, i.Slower, "about ", "more than ")))
@@ -288,7 +288,7 @@ func (t *Topping) notes(d *tui.Data, i *Interval) (list []string) {
 }
 
 // screen shows a process in the terminal.
-func (t *Topping) screen(ctx context.Context, sampler *Sampler) error {
+func (t *Topping) screen(ctx context.Context, sampler *sampler) error {
 	ctx, cancel := context.WithCancel(ctx)
 	updates := make(chan tui.Update)
 	var engine sync.WaitGroup
@@ -306,7 +306,7 @@ func (t *Topping) screen(ctx context.Context, sampler *Sampler) error {
 		}
 	})
 	m := tui.New(&tui.Data{Title: fmt.Sprintf("%s %d: recording", t.program, t.process.PID), Observed: 1, OffCPU: true}, t.Sort)
-	err := browse.Show(ctx, m, updates, InsteadOfTerminal)
+	err := browse.Show(ctx, m, updates, insteadOfTerminal)
 	cancel()
 	engine.Wait()
 	return err

@@ -19,7 +19,7 @@ func TestTopCost(t *testing.T) {
 		{false, "recording ~3.1% CPU", "adds about 400.0% to"},
 		{true, "recording >3.1% CPU", "adds more than 400.0% to"},
 	} {
-		i := &Interval{Part: true, Cost: 0.031, Slower: 4, AtLeast: c.atLeast}
+		i := &interval{Part: true, Cost: 0.031, Slower: 4, AtLeast: c.atLeast}
 		if got := shown.title(new(tui.Data), i); !strings.HasSuffix(got, c.title) {
 			t.Errorf("got %q, want %q", got, c.title)
 		}

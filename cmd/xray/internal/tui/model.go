@@ -11,44 +11,44 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// Key is a key: a character, or the name of another key as below.
-type Key string
+// key is a key: a character, or the name of another key as below.
+type key string
 
 // Keys that are not characters.
 const (
-	Up, Down, Left, Right  Key = "up", "down", "left", "right"
-	PageUp, PageDown       Key = "pgup", "pgdn"
-	Home, End              Key = "home", "end"
-	Enter, Escape, Tab     Key = "enter", "esc", "tab"
-	Backspace, Interrupted Key = "backspace", "interrupt"
+	keyUp, keyDown, keyLeft, keyRight key = "up", "down", "left", "right"
+	keyPageUp, keyPageDown            key = "pgup", "pgdn"
+	keyHome, keyEnd                   key = "home", "end"
+	keyEnter, keyEscape, keyTab       key = "enter", "esc", "tab"
+	keyBackspace, keyInterrupt        key = "backspace", "interrupt"
 )
 
-// Line is a line of the screen.
-type Line struct {
+// line is a line of the screen.
+type line struct {
 	Text    string
-	Style   Style
+	Style   style
 	Columns int // cells of Text
 }
 
-// Style is how a line is shown.
-type Style uint8
+// style is how a line is shown.
+type style uint8
 
 // Styles.
 const (
-	Normal   Style = iota
-	Heading        // titles
-	Selected       // where the cursor is
-	Dim
+	styleNormal   style = iota
+	styleHeading        // titles
+	styleSelected       // where the cursor is
+	styleDim
 )
 
-// Task is work that a key started and that may take a long time. It returns a text, or an error.
-type Task struct {
+// task is work that a key started and that may take a long time. It returns a text, or an error.
+type task struct {
 	run  func() ([]string, error)
 	page *page
 }
 
 // Run does the work.
-func (t *Task) Run() ([]string, error) { return t.run() }
+func (t *task) Run() ([]string, error) { return t.run() }
 
 // Model is the state of the display. It is not safe for concurrent use.
 type Model struct {
@@ -76,17 +76,17 @@ func New(d *Data, by string) *Model {
 	return m
 }
 
-// Resize changes the size of the screen.
-func (m *Model) Resize(width, height int) { m.width, m.height = max(width, 1), max(height, 1) }
+// resize changes the size of the screen.
+func (m *Model) resize(width, height int) { m.width, m.height = max(width, 1), max(height, 1) }
 
-// Quit reports whether the user wants to leave.
-func (m *Model) Quit() bool { return m.quit }
+// over reports whether the user wants to leave.
+func (m *Model) over() bool { return m.quit }
 
-// Say shows a message in the last line until the next key.
-func (m *Model) Say(format string, args ...any) { m.message = fmt.Sprintf(format, args...) }
+// say shows a message in the last line until the next key.
+func (m *Model) say(format string, args ...any) { m.message = fmt.Sprintf(format, args...) }
 
-// Update passes new data to the model.
-func (m *Model) Update(d *Data) {
+// update passes new data to the model.
+func (m *Model) update(d *Data) {
 	m.newest = d
 	if !m.frozen {
 		m.show(d)
@@ -141,12 +141,12 @@ func (m *Model) choose() {
 
 func (m *Model) page() *page { return m.pages[len(m.pages)-1] }
 
-// Press passes a key to the model. It returns the task that the key starts, or nil. The caller passes
-// the task's result to [Model.Done].
-func (m *Model) Press(k Key) *Task {
+// press passes a key to the model. It returns the task that the key starts, or nil. The caller passes
+// the task's result to [Model.done].
+func (m *Model) press(k key) *task {
 	m.message = ""
 	switch {
-	case k == Interrupted:
+	case k == keyInterrupt:
 		m.quit = true
 	case m.typing:
 		m.typeKey(k)
@@ -157,13 +157,13 @@ func (m *Model) Press(k Key) *Task {
 	return nil
 }
 
-// Done shows the result of a task.
-func (m *Model) Done(t *Task, lines []string, err error) {
+// done shows the result of a task.
+func (m *Model) done(t *task, lines []string, err error) {
 	switch {
 	case t.page == nil && err != nil:
-		m.Say("%v", err)
+		m.say("%v", err)
 	case t.page == nil:
-		m.Say("%s", strings.Join(lines, " "))
+		m.say("%s", strings.Join(lines, " "))
 	case err != nil:
 		t.page.text = texttab.Wrap(texttab.Printable(err.Error()), "", "", max(m.width, 10))
 	default:
@@ -172,13 +172,13 @@ func (m *Model) Done(t *Task, lines []string, err error) {
 }
 
 // typeKey edits the regular expression of a search.
-func (m *Model) typeKey(k Key) {
+func (m *Model) typeKey(k key) {
 	switch k {
-	case Enter:
+	case keyEnter:
 		m.typing = false
-	case Escape:
+	case keyEscape:
 		m.typing, m.typed = false, ""
-	case Backspace:
+	case keyBackspace:
 		if r := []rune(m.typed); len(r) > 0 {
 			m.typed = string(r[:len(r)-1])
 		}
@@ -189,7 +189,7 @@ func (m *Model) typeKey(k Key) {
 	}
 	search, err := regexp.Compile(m.typed)
 	if err != nil {
-		m.Say("%v", err)
+		m.say("%v", err)
 		return
 	}
 	if m.search = search; m.typed == "" {
@@ -200,22 +200,22 @@ func (m *Model) typeKey(k Key) {
 }
 
 // move moves the cursor. It reports whether the key is one that does.
-func (m *Model) move(k Key) bool {
+func (m *Model) move(k key) bool {
 	p := m.page()
 	last := m.list(p).n - 1
 	rows := max(1, m.height-m.fixed(p))
 	switch k {
-	case Up, "k":
+	case keyUp, "k":
 		p.cursor--
-	case Down, "j":
+	case keyDown, "j":
 		p.cursor++
-	case PageUp:
+	case keyPageUp:
 		p.cursor -= rows
-	case PageDown:
+	case keyPageDown:
 		p.cursor += rows
-	case Home, "g":
+	case keyHome, "g":
 		p.cursor = 0
-	case End, "G":
+	case keyEnd, "G":
 		p.cursor = last
 	default:
 		return false
@@ -225,14 +225,14 @@ func (m *Model) move(k Key) bool {
 }
 
 // command handles the other keys.
-func (m *Model) command(k Key) *Task {
+func (m *Model) command(k key) *task {
 	p := m.page()
 	switch k {
 	case "q":
 		m.quit = true
 	case "?", "h":
 		m.pages = append(m.pages, &page{kind: textPage, title: "Keys", text: help})
-	case Escape, Backspace:
+	case keyEscape, keyBackspace:
 		switch {
 		case len(m.pages) > 1:
 			m.pages = m.pages[:len(m.pages)-1]
@@ -240,7 +240,7 @@ func (m *Model) command(k Key) *Task {
 			m.search, m.typed = nil, ""
 			m.choose()
 		}
-	case Tab:
+	case keyTab:
 		kind := p.kind + 1
 		if kind > threadsPage {
 			kind = functionsPage
@@ -262,12 +262,12 @@ func (m *Model) command(k Key) *Task {
 		}
 	case "w":
 		if save := m.data.Save; save != nil {
-			return &Task{run: func() ([]string, error) {
+			return &task{run: func() ([]string, error) {
 				path, err := save()
 				return []string{"wrote " + path}, err
 			}}
 		}
-	case Left, Right, Enter:
+	case keyLeft, keyRight, keyEnter:
 		m.open(p, k)
 	case "*":
 		m.openHottest(p)
@@ -284,7 +284,7 @@ func (m *Model) command(k Key) *Task {
 }
 
 // sortNext orders by the next column that is shown, to the left or right.
-func (m *Model) sortNext(k Key) {
+func (m *Model) sortNext(k key) {
 	for {
 		if k == ">" {
 			m.by = (m.by + 1) % len(columns)
@@ -300,7 +300,7 @@ func (m *Model) sortNext(k Key) {
 }
 
 // about opens a page with a text about the selected function.
-func (m *Model) about(p *page, title string, text func(reader.FuncID, int) ([]string, error)) *Task {
+func (m *Model) about(p *page, title string, text func(reader.FuncID, int) ([]string, error)) *task {
 	fn := m.selected(p)
 	if fn == 0 || text == nil {
 		return nil
@@ -308,7 +308,7 @@ func (m *Model) about(p *page, title string, text func(reader.FuncID, int) ([]st
 	next := &page{kind: textPage, fn: fn, title: title + " of " + m.name(fn), text: []string{"working..."}}
 	m.pages = append(m.pages, next)
 	width := m.width
-	return &Task{page: next, run: func() ([]string, error) { return text(fn, width) }}
+	return &task{page: next, run: func() ([]string, error) { return text(fn, width) }}
 }
 
 // selected returns the function that the cursor is on, or that the page is about, or 0.
@@ -331,8 +331,8 @@ func (m *Model) name(fn reader.FuncID) string {
 	return fmt.Sprintf("#%d", fn)
 }
 
-// View returns the lines of the screen, at most as many as it has.
-func (m *Model) View() []Line {
+// view returns the lines of the screen, at most as many as it has.
+func (m *Model) view() []line {
 	p := m.page()
 	l := m.list(p)
 	p.cursor = max(0, min(p.cursor, l.n-1))
@@ -341,33 +341,33 @@ func (m *Model) View() []Line {
 	if p.cursor >= p.offset+rows {
 		p.offset = p.cursor - rows + 1
 	}
-	var lines []Line
-	add := func(style Style, text string) {
+	var lines []line
+	add := func(style style, text string) {
 		text = cut(text, m.width)
-		lines = append(lines, Line{Text: text, Style: style, Columns: texttab.Width(text)})
+		lines = append(lines, line{Text: text, Style: style, Columns: texttab.Width(text)})
 	}
-	add(Normal, m.title())
+	add(styleNormal, m.title())
 	for _, note := range m.notes() {
-		add(Dim, note)
+		add(styleDim, note)
 	}
 	for _, h := range l.head {
-		add(Heading, h)
+		add(styleHeading, h)
 	}
 	for at := p.offset; at < min(l.n, p.offset+rows); at++ {
 		it := l.at(at)
 		if style := it.style; at == p.cursor {
-			add(Selected, left(cut(it.text, m.width), m.width))
+			add(styleSelected, left(cut(it.text, m.width), m.width))
 		} else {
 			add(style, it.text)
 		}
 	}
 	for len(lines) < m.height-1 {
-		add(Normal, "")
+		add(styleNormal, "")
 	}
 	if len(lines) >= m.height {
 		lines = lines[:m.height-1]
 	}
-	add(Heading, m.status())
+	add(styleHeading, m.status())
 	return lines
 }
 

@@ -38,11 +38,11 @@ func sample(observed uint64) *Data {
 	}
 }
 
-func press(m *Model, keys ...Key) {
+func press(m *Model, keys ...key) {
 	for _, k := range keys {
-		if t := m.Press(k); t != nil {
+		if t := m.press(k); t != nil {
 			lines, err := t.Run()
-			m.Done(t, lines, err)
+			m.done(t, lines, err)
 		}
 	}
 }
@@ -51,7 +51,7 @@ func press(m *Model, keys ...Key) {
 func screen(t *testing.T, m *Model) string {
 	t.Helper()
 	var b strings.Builder
-	lines := m.View()
+	lines := m.view()
 	if len(lines) > m.height {
 		t.Errorf("%d lines on a screen of %d", len(lines), m.height)
 	}
@@ -60,7 +60,7 @@ func screen(t *testing.T, m *Model) string {
 			t.Errorf("%d cells on a screen of %d: %q", w, m.width, l.Text)
 		}
 		mark := " "
-		if l.Style == Selected {
+		if l.Style == styleSelected {
 			mark = ">"
 		}
 		b.WriteString(strings.TrimRight(mark+l.Text, " ") + "\n")
@@ -79,7 +79,7 @@ func expect(t *testing.T, m *Model, want string) {
 
 func TestFunctions(t *testing.T) {
 	m := New(sample(2e9), "self")
-	m.Resize(80, 12)
+	m.resize(80, 12)
 	expect(t, m, `server
   calls/s↓self/s total/s  cpu/s block/s    p50    p99    max function
 >   1.20k  340ms   340ms  340ms   500us  250us  900us 1.00ms parse
@@ -89,8 +89,8 @@ func TestFunctions(t *testing.T) {
         0  500us   500ms  500us       0      -      -      - main`)
 	// A trace shows sums. A narrow terminal shows fewer columns.
 	m = New(sample(0), "calls")
-	m.Resize(40, 9)
-	press(m, Down, "r")
+	m.resize(40, 9)
+	press(m, keyDown, "r")
 	expect(t, m, `server
    ↑calls   self    p99 function
         0 1.00ms      - main
@@ -110,19 +110,19 @@ func TestSortAndSearch(t *testing.T) {
 		return strings.Join(names, " ")
 	}
 	for _, c := range []struct {
-		keys []Key
+		keys []key
 		want string
 	}{
 		{nil, "pars stal idle hand main"},
-		{[]Key{">"}, "main hand pars stal idle"},      // total
-		{[]Key{">", ">"}, "stal pars main hand idle"}, // blocked
-		{[]Key{">", ">", ">", ">"}, "hand idle main pars stal"},
-		{[]Key{"r"}, "stal pars main idle hand"},
-		{[]Key{"<"}, "idle stal hand pars main"},
-		{[]Key{"/", "^", "(", "h"}, "idle stal hand pars main"}, // not complete: it changes nothing
-		{[]Key{"|", "m", ")"}, "hand main"},
-		{[]Key{Backspace, Backspace, Backspace, ")", Enter}, "hand"},
-		{[]Key{Escape}, "idle stal hand pars main"},
+		{[]key{">"}, "main hand pars stal idle"},      // total
+		{[]key{">", ">"}, "stal pars main hand idle"}, // blocked
+		{[]key{">", ">", ">", ">"}, "hand idle main pars stal"},
+		{[]key{"r"}, "stal pars main idle hand"},
+		{[]key{"<"}, "idle stal hand pars main"},
+		{[]key{"/", "^", "(", "h"}, "idle stal hand pars main"}, // not complete: it changes nothing
+		{[]key{"|", "m", ")"}, "hand main"},
+		{[]key{keyBackspace, keyBackspace, keyBackspace, ")", keyEnter}, "hand"},
+		{[]key{keyEscape}, "idle stal hand pars main"},
 	} {
 		press(m, c.keys...)
 		if got := order(); got != c.want {
@@ -134,18 +134,18 @@ func TestSortAndSearch(t *testing.T) {
 		t.Errorf("no error of the regular expression:\n%s", got)
 	}
 	press(m, "q")
-	if m.Quit() {
+	if m.over() {
 		t.Error("q in a search quits")
 	}
-	if press(m, Interrupted); !m.Quit() {
+	if press(m, keyInterrupt); !m.over() {
 		t.Error("Ctrl-C does not quit")
 	}
 }
 
 func TestFunctionPage(t *testing.T) {
 	m := New(sample(0), "self")
-	m.Resize(60, 16)
-	press(m, Down, Enter)
+	m.resize(60, 16)
+	press(m, keyDown, keyEnter)
 	expect(t, m, `server
  stall
 >   calls  ↓self   block    p99    max
@@ -156,7 +156,7 @@ func TestFunctionPage(t *testing.T) {
    calls   total callees
    calls durations
  no call ended`)
-	press(m, Down, Down, Down, Enter)
+	press(m, keyDown, keyDown, keyDown, keyEnter)
 	expect(t, m, `server
  handle(Request const&)
 >server.cc:12
@@ -169,8 +169,8 @@ func TestFunctionPage(t *testing.T) {
        9   190ms stall
    calls durations
  no call ended`)
-	press(m, Down, Down, Down, Down, Down, Down, Enter)
-	m.Resize(60, 16)
+	press(m, keyDown, keyDown, keyDown, keyDown, keyDown, keyDown, keyEnter)
+	m.resize(60, 16)
 	expect(t, m, `server
  parse
 >   calls  ↓self   block    p99    max
@@ -181,19 +181,19 @@ func TestFunctionPage(t *testing.T) {
    calls durations
    2.00k 131us to 262us     ████████████████████████████████
      400 262us to 524us     ██████▍`)
-	if press(m, Escape, Escape, Escape, Escape); len(m.pages) != 1 {
+	if press(m, keyEscape, keyEscape, keyEscape, keyEscape); len(m.pages) != 1 {
 		t.Errorf("%d pages are open, want 1", len(m.pages))
 	}
 }
 
 func TestTree(t *testing.T) {
 	m := New(sample(0), "self")
-	m.Resize(60, 12)
-	press(m, Tab)
+	m.resize(60, 12)
+	press(m, keyTab)
 	expect(t, m, `server
    total  share   self   calls call tree
 >  1.00s 100.0% 1.00ms       0 + main`)
-	press(m, Right, Down, Right)
+	press(m, keyRight, keyDown, keyRight)
 	open := `server
    total  share   self   calls call tree
    1.00s 100.0% 1.00ms       0 - main
@@ -205,7 +205,7 @@ func TestTree(t *testing.T) {
 	// Open rows and the cursor survive new data.
 	d := sample(0)
 	d.Frames[4].Total = 900e6
-	m.Update(d)
+	m.update(d)
 	expect(t, m, `server
    total  share   self   calls call tree
    1.00s 100.0% 1.00ms       0 - main
@@ -213,9 +213,9 @@ func TestTree(t *testing.T) {
 >  890ms  89.0% 20.0ms   1.20k   - handle(Request const&)
    680ms  68.0%  680ms   2.40k       parse
    190ms  19.0%  190ms       9       stall`)
-	m.Update(sample(0))
+	m.update(sample(0))
 	expect(t, m, open)
-	press(m, Down, Left, Left, Left, Left)
+	press(m, keyDown, keyLeft, keyLeft, keyLeft, keyLeft)
 	expect(t, m, `server
    total  share   self   calls call tree
 >  1.00s 100.0% 1.00ms       0 + main`)
@@ -223,7 +223,7 @@ func TestTree(t *testing.T) {
 	if got := screen(t, m); !strings.Contains(got, "parse") || strings.Contains(got, "- idle") {
 		t.Errorf("the hottest path is not open:\n%s", got)
 	}
-	press(m, Tab)
+	press(m, keyTab)
 	expect(t, m, `server
    calls    cpu   block   queue thread                   mos…
 >  3.61k  790ms   200ms       0 7 main                   par…
@@ -236,7 +236,7 @@ func TestFreeze(t *testing.T) {
 	press(m, "f")
 	d := sample(1e9)
 	d.Title = "later"
-	m.Update(d)
+	m.update(d)
 	if got := screen(t, m); !strings.HasPrefix(got, "FROZEN server") {
 		t.Errorf("not frozen:\n%s", got)
 	}
@@ -257,11 +257,11 @@ func TestTasks(t *testing.T) {
 	d.Save = func() (string, error) { return "trace.xray", nil }
 	m := New(d, "self")
 	for _, c := range []struct {
-		keys []Key
+		keys []key
 		want string
 	}{
-		{[]Key{"l"}, "slow 3 80"}, {[]Key{Escape, Down, "s"}, "Source of stall\n>no source"}, {nil, "for a reason"},
-		{[]Key{"w"}, "wrote trace.xray"}, {[]Key{"?"}, "Ctrl-C"},
+		{[]key{"l"}, "slow 3 80"}, {[]key{keyEscape, keyDown, "s"}, "Source of stall\n>no source"}, {nil, "for a reason"},
+		{[]key{"w"}, "wrote trace.xray"}, {[]key{"?"}, "Ctrl-C"},
 	} {
 		press(m, c.keys...)
 		if got := screen(t, m); !strings.Contains(got, c.want) {
@@ -273,7 +273,7 @@ func TestTasks(t *testing.T) {
 // No name controls the terminal, and no sequence of keys fails, on any size of terminal.
 func TestAnyKeys(t *testing.T) {
 	const evil = "evil\x1b[31m\x1b]8;;http://x\x07\u009b\u202e\r\n\tb\xff日本語"
-	keys := []Key{Up, Down, Left, Right, PageUp, PageDown, Home, End, Enter, Escape, Tab, Backspace, "q", "?", "<", ">", "r", "/", "f", "w", "*", "c", "l", "s", "(", "x"}
+	keys := []key{keyUp, keyDown, keyLeft, keyRight, keyPageUp, keyPageDown, keyHome, keyEnd, keyEnter, keyEscape, keyTab, keyBackspace, "q", "?", "<", ">", "r", "/", "f", "w", "*", "c", "l", "s", "(", "x"}
 	rapid.Check(t, func(rt *rapid.T) {
 		make := func() *Data {
 			d := sample(uint64(rapid.IntRange(0, 1).Draw(rt, "rate")) * 1e9)
@@ -294,13 +294,13 @@ func TestAnyKeys(t *testing.T) {
 		for range 30 {
 			switch rapid.IntRange(0, 9).Draw(rt, "step") {
 			case 0:
-				m.Resize(rapid.IntRange(0, 100).Draw(rt, "width"), rapid.IntRange(0, 30).Draw(rt, "height"))
+				m.resize(rapid.IntRange(0, 100).Draw(rt, "width"), rapid.IntRange(0, 30).Draw(rt, "height"))
 			case 1:
-				m.Update(make())
+				m.update(make())
 			default:
 				press(m, rapid.SampledFrom(keys).Draw(rt, "key"))
 			}
-			for _, l := range m.View() {
+			for _, l := range m.view() {
 				if strings.ContainsFunc(l.Text, func(r rune) bool { return unicode.IsControl(r) || r == 0x202e }) || !utf8.ValidString(l.Text) {
 					rt.Fatalf("%q", l.Text)
 				}

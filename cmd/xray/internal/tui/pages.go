@@ -44,7 +44,7 @@ type item struct {
 	text  string
 	key   string // identifies the row in other data
 	fn    reader.FuncID
-	style Style
+	style style
 }
 
 func (m *Model) list(p *page) list {
@@ -135,21 +135,21 @@ func (m *Model) neighbors(fn reader.FuncID) (callers, callees []edge) {
 // function is a page about one function.
 func (m *Model) function(fn reader.FuncID) list {
 	var items []item
-	say := func(style Style, format string, args ...any) {
+	say := func(style style, format string, args ...any) {
 		items = append(items, item{text: fmt.Sprintf(format, args...), key: format, style: style})
 	}
 	f := m.names[fn]
 	if f == nil {
-		say(Dim, "the selected part has no call of this function")
+		say(styleDim, "the selected part has no call of this function")
 		f = &Function{ID: fn, Name: m.name(fn)}
 	}
 	if f.Location != "" {
-		say(Dim, "%s", f.Location)
+		say(styleDim, "%s", f.Location)
 	}
 	shown, _ := m.fitting()
-	items = append(items, item{text: strings.TrimSuffix(m.titles(shown), m.titleOf(len(columns)-1)), style: Heading}, item{text: m.cells(f, shown)})
+	items = append(items, item{text: strings.TrimSuffix(m.titles(shown), m.titleOf(len(columns)-1)), style: styleHeading}, item{text: m.cells(f, shown)})
 	if f.Open > 0 {
-		say(Dim, "%s still open. self and total include the time so far.", label.Count(f.Open, "call has", "calls have"))
+		say(styleDim, "%s still open. self and total include the time so far.", label.Count(f.Open, "call has", "calls have"))
 	}
 	callers, callees := m.neighbors(fn)
 	unit := ""
@@ -157,7 +157,7 @@ func (m *Model) function(fn reader.FuncID) list {
 		unit = "/s"
 	}
 	edges := func(title string, list []edge) {
-		say(Heading, "%s", right("calls"+unit, 7)+" "+right("total"+unit, 7)+" "+title)
+		say(styleHeading, "%s", right("calls"+unit, 7)+" "+right("total"+unit, 7)+" "+title)
 		for _, e := range list {
 			name := m.name(e.fn)
 			if e.fn == 0 {
@@ -171,7 +171,7 @@ func (m *Model) function(fn reader.FuncID) list {
 	}
 	edges("callers", callers)
 	edges("callees", callees)
-	say(Heading, "%s", right("calls", 7)+" "+left("durations", 18))
+	say(styleHeading, "%s", right("calls", 7)+" "+left("durations", 18))
 	return list{head: []string{f.Name}, n: len(items) + len(m.histogram(f)), at: func(i int) item {
 		if i < len(items) {
 			return items[i]
@@ -281,9 +281,9 @@ func (m *Model) tree(p *page) list {
 }
 
 // open opens or closes the row at the cursor.
-func (m *Model) open(p *page, k Key) {
+func (m *Model) open(p *page, k key) {
 	if p.kind != treePage {
-		if fn := m.selected(p); fn != 0 && k == Enter && p.kind != textPage {
+		if fn := m.selected(p); fn != 0 && k == keyEnter && p.kind != textPage {
 			m.pages = append(m.pages, &page{kind: functionPage, fn: fn})
 		}
 		return
@@ -295,14 +295,14 @@ func (m *Model) open(p *page, k Key) {
 	n := nodes[p.cursor]
 	isOpen := m.expanded[n.key]
 	switch {
-	case k == Left && !isOpen:
+	case k == keyLeft && !isOpen:
 		for at := p.cursor; at >= 0; at-- {
 			if nodes[at].depth < n.depth {
 				p.cursor = at
 				return
 			}
 		}
-	case k == Left, k == Enter && isOpen:
+	case k == keyLeft, k == keyEnter && isOpen:
 		delete(m.expanded, n.key)
 	default:
 		m.expanded[n.key] = true

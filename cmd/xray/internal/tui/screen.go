@@ -34,12 +34,12 @@ func Run(ctx context.Context, screen tcell.Screen, m *Model, updates <-chan Upda
 	defer close(stop)
 	go screen.ChannelEvents(events, stop)
 	type result struct {
-		task  *Task
+		task  *task
 		lines []string
 		err   error
 	}
 	results := make(chan result)
-	tasks := make(chan *Task, 64)
+	tasks := make(chan *task, 64)
 	defer close(tasks)
 	done := make(chan struct{})
 	wait = func() { <-done }
@@ -54,36 +54,36 @@ func Run(ctx context.Context, screen tcell.Screen, m *Model, updates <-chan Upda
 			}
 		}
 	}()
-	m.Resize(screen.Size())
-	for !m.Quit() {
+	m.resize(screen.Size())
+	for !m.over() {
 		draw(screen, m)
 		select {
 		case <-ctx.Done():
 			return wait
 		case r := <-results:
-			m.Done(r.task, r.lines, r.err)
+			m.done(r.task, r.lines, r.err)
 		case u, ok := <-updates:
 			switch {
 			case !ok:
 				updates = nil
 			case u.Err != nil:
-				m.Say("%v", u.Err)
+				m.say("%v", u.Err)
 			default:
-				m.Update(u.Data)
+				m.update(u.Data)
 			}
 		case e := <-events:
 			switch e := e.(type) {
 			case nil, *tcell.EventError:
 				return wait // the terminal is gone
 			case *tcell.EventResize:
-				m.Resize(e.Size())
+				m.resize(e.Size())
 				screen.Sync()
 			case *tcell.EventKey:
-				if task := m.Press(keyOf(e)); task != nil {
+				if task := m.press(keyOf(e)); task != nil {
 					select {
 					case tasks <- task:
 					default:
-						m.Say("busy")
+						m.say("busy")
 					}
 				}
 			}
@@ -93,28 +93,28 @@ func Run(ctx context.Context, screen tcell.Screen, m *Model, updates <-chan Upda
 }
 
 // keys are the keys that are not characters.
-var keys = map[tcell.Key]Key{
-	tcell.KeyUp: Up, tcell.KeyDown: Down, tcell.KeyLeft: Left, tcell.KeyRight: Right,
-	tcell.KeyPgUp: PageUp, tcell.KeyPgDn: PageDown, tcell.KeyHome: Home, tcell.KeyEnd: End,
-	tcell.KeyEnter: Enter, tcell.KeyEscape: Escape, tcell.KeyTab: Tab,
-	tcell.KeyBackspace: Backspace, tcell.KeyBackspace2: Backspace, tcell.KeyCtrlC: Interrupted,
+var keys = map[tcell.Key]key{
+	tcell.KeyUp: keyUp, tcell.KeyDown: keyDown, tcell.KeyLeft: keyLeft, tcell.KeyRight: keyRight,
+	tcell.KeyPgUp: keyPageUp, tcell.KeyPgDn: keyPageDown, tcell.KeyHome: keyHome, tcell.KeyEnd: keyEnd,
+	tcell.KeyEnter: keyEnter, tcell.KeyEscape: keyEscape, tcell.KeyTab: keyTab,
+	tcell.KeyBackspace: keyBackspace, tcell.KeyBackspace2: keyBackspace, tcell.KeyCtrlC: keyInterrupt,
 }
 
-func keyOf(e *tcell.EventKey) Key {
+func keyOf(e *tcell.EventKey) key {
 	if e.Key() == tcell.KeyRune {
-		return Key(e.Rune())
+		return key(e.Rune())
 	}
 	return keys[e.Key()]
 }
 
-var styles = map[Style]tcell.Style{
-	Normal: tcell.StyleDefault, Heading: tcell.StyleDefault.Bold(true),
-	Selected: tcell.StyleDefault.Reverse(true), Dim: tcell.StyleDefault.Dim(true),
+var styles = map[style]tcell.Style{
+	styleNormal: tcell.StyleDefault, styleHeading: tcell.StyleDefault.Bold(true),
+	styleSelected: tcell.StyleDefault.Reverse(true), styleDim: tcell.StyleDefault.Dim(true),
 }
 
 func draw(screen tcell.Screen, m *Model) {
 	screen.Clear()
-	for y, line := range m.View() {
+	for y, line := range m.view() {
 		screen.PutStrStyled(0, y, line.Text, styles[line.Style])
 	}
 	screen.Show()

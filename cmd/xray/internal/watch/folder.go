@@ -48,8 +48,8 @@ type Entry struct {
 // whose names begin with an underscore.
 const indexName = "_index.jsonl"
 
-// Folder is a folder of traces with an index, within limits. It is safe for concurrent use.
-type Folder struct {
+// folder is a folder of traces with an index, within limits. It is safe for concurrent use.
+type folder struct {
 	path   string
 	limits Limits
 
@@ -58,13 +58,13 @@ type Folder struct {
 	stale   int     // lines of the index whose traces were removed
 }
 
-// OpenFolder opens a folder, and creates it if necessary. It continues with the traces of an
+// openFolder opens a folder, and creates it if necessary. It continues with the traces of an
 // earlier run, as listed in the index.
-func OpenFolder(path string, limits Limits) (*Folder, error) {
+func openFolder(path string, limits Limits) (*folder, error) {
 	if err := os.MkdirAll(path, 0o777); err != nil {
 		return nil, err
 	}
-	f := &Folder{path: path, limits: limits}
+	f := &folder{path: path, limits: limits}
 	data, err := readOwn(f.index())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -100,10 +100,10 @@ func parseIndex(data []byte) (entries []Entry) {
 	return entries
 }
 
-func (f *Folder) index() string { return filepath.Join(f.path, indexName) }
+func (f *folder) index() string { return filepath.Join(f.path, indexName) }
 
 // Wants reports whether a trace of a slow call of this duration would be kept.
-func (f *Folder) Wants(duration uint64) bool {
+func (f *folder) Wants(duration uint64) bool {
 	if f.limits.Keep == 0 || f.limits.Latest {
 		return true
 	}
@@ -122,13 +122,13 @@ func (f *Folder) Wants(duration uint64) bool {
 }
 
 // Count returns how many traces of slow, or of usual calls are in the folder.
-func (f *Folder) Count(slow bool) int {
+func (f *folder) Count(slow bool) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.count(slow)
 }
 
-func (f *Folder) count(slow bool) (n int) {
+func (f *folder) count(slow bool) (n int) {
 	for _, e := range f.entries {
 		if e.Slow == slow {
 			n++
@@ -139,7 +139,7 @@ func (f *Folder) count(slow bool) (n int) {
 
 // Add writes a trace and removes others if a limit requires it. It completes the entry, and returns
 // the path of the trace, or "" if the limits do not allow this one.
-func (f *Folder) Add(e *Entry, write func(io.Writer) error) (string, error) {
+func (f *folder) Add(e *Entry, write func(io.Writer) error) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	e.File = f.name(e)
@@ -173,7 +173,7 @@ func (f *Folder) Add(e *Entry, write func(io.Writer) error) (string, error) {
 }
 
 // name returns a file name with the time, slow or usual, and the duration. Names sort by time.
-func (f *Folder) name(e *Entry) string {
+func (f *folder) name(e *Entry) string {
 	kind := "slow"
 	if !e.Slow {
 		kind = "usual"
@@ -208,7 +208,7 @@ func readOwn(path string) ([]byte, error) {
 }
 
 // append adds a line to the index, or leaves it as it was.
-func (f *Folder) append(line []byte) error {
+func (f *folder) append(line []byte) error {
 	file, err := fileio.Append(f.index(), true)
 	if err != nil {
 		return err
@@ -224,7 +224,7 @@ func (f *Folder) append(line []byte) error {
 
 // fit removes traces until the limits hold. It rewrites the index when many of its lines are
 // stale.
-func (f *Folder) fit() error {
+func (f *folder) fit() error {
 	var errs []error
 	for {
 		i := f.surplus()
@@ -244,7 +244,7 @@ func (f *Folder) fit() error {
 }
 
 // surplus returns the index of an entry to remove, or -1.
-func (f *Folder) surplus() int {
+func (f *folder) surplus() int {
 	size := int64(0)
 	for _, e := range f.entries {
 		size += e.Bytes
@@ -273,7 +273,7 @@ func byDuration(a, b *Entry) int {
 }
 
 // least returns the index of the first entry in this order, or -1 if there is none.
-func (f *Folder) least(slow bool, order func(a, b *Entry) int) int {
+func (f *folder) least(slow bool, order func(a, b *Entry) int) int {
 	found := -1
 	for i := range f.entries {
 		e := &f.entries[i]
@@ -285,7 +285,7 @@ func (f *Folder) least(slow bool, order func(a, b *Entry) int) int {
 }
 
 // rewrite writes the index with the traces that are there.
-func (f *Folder) rewrite() error {
+func (f *folder) rewrite() error {
 	err := fileio.Replace(f.index(), fileio.Mode(0o600), func(file *os.File) error {
 		e := json.NewEncoder(file)
 		for i := range f.entries {

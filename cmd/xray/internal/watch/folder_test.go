@@ -19,7 +19,7 @@ import (
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 // add adds a trace of 100 bytes of a call at a second after noon.
-func add(t *testing.T, f *Folder, slow bool, second int, duration time.Duration) {
+func add(t *testing.T, f *folder, slow bool, second int, duration time.Duration) {
 	t.Helper()
 	e := &Entry{Slow: slow, Time: noon.Add(time.Duration(second) * time.Second), DurationNS: uint64(duration)}
 	path, err := f.Add(e, func(w io.Writer) error {
@@ -34,9 +34,9 @@ func add(t *testing.T, f *Folder, slow bool, second int, duration time.Duration)
 	}
 }
 
-func open(t *testing.T, dir string, l Limits) *Folder {
+func open(t *testing.T, dir string, l Limits) *folder {
 	t.Helper()
-	f, err := OpenFolder(dir, l)
+	f, err := openFolder(dir, l)
 	if err != nil {
 		t.Fatal(err)
 	}

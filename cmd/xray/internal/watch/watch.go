@@ -14,8 +14,8 @@ import (
 	"github.com/xray-tools/xray/recorder/live"
 )
 
-// Source is a watched process. [live.Reader] implements it.
-type Source interface {
+// source is a watched process. [live.Reader] implements it.
+type source interface {
 	// Read reads the new records, and calls each with the calls of roots that have ended.
 	Read(ctx context.Context, each func(live.RootCall)) (live.State, error)
 	// Newest is the TSC up to which everything was read.
@@ -42,8 +42,8 @@ type Options struct {
 	Failed  func(error)
 }
 
-// Stats count what a watcher saw.
-type Stats struct {
+// stats count what a watcher saw.
+type stats struct {
 	Calls   uint64 // of roots
 	Slow    uint64 // of these
 	Traces  uint64 // of slow calls that were written
@@ -52,12 +52,12 @@ type Stats struct {
 	Failed  uint64 // slow calls whose traces could not be written
 }
 
-// Watcher looks for slow calls of one process. It is not safe for concurrent use.
-type Watcher struct {
-	source  Source
-	folder  *Folder
+// watcher looks for slow calls of one process. It is not safe for concurrent use.
+type watcher struct {
+	source  source
+	folder  *folder
 	options Options
-	Stats   Stats
+	Stats   stats
 
 	durations map[reader.FuncID]*durations
 	waiting   []live.RootCall // slow calls that are not written yet
@@ -69,9 +69,9 @@ type Watcher struct {
 	lastRead  time.Time
 }
 
-// New returns a watcher that writes to a folder.
-func New(source Source, folder *Folder, o Options) *Watcher {
-	return &Watcher{source: source, folder: folder, options: o, durations: make(map[reader.FuncID]*durations)}
+// newWatcher returns a watcher that writes to a folder.
+func newWatcher(source source, folder *folder, o Options) *watcher {
+	return &watcher{source: source, folder: folder, options: o, durations: make(map[reader.FuncID]*durations)}
 }
 
 const (
@@ -88,10 +88,10 @@ const (
 )
 
 // Run watches until ctx or the process ends.
-func (w *Watcher) Run(ctx context.Context) error {
+func (w *watcher) Run(ctx context.Context) error {
 	pause := shortestRound
 	for ctx.Err() == nil {
-		state, err := w.Round(ctx)
+		state, err := w.round(ctx)
 		if err != nil {
 			return err
 		}
@@ -109,9 +109,9 @@ func (w *Watcher) Run(ctx context.Context) error {
 	return nil
 }
 
-// Finish writes the traces of slow calls that have ended, without waiting for the margin.
-func (w *Watcher) Finish(ctx context.Context) {
-	_, _ = w.Round(ctx) // the process may have ended
+// finish writes the traces of slow calls that have ended, without waiting for the margin.
+func (w *watcher) finish(ctx context.Context) {
+	_, _ = w.round(ctx) // the process may have ended
 	if len(w.waiting) == 0 {
 		return
 	}
@@ -122,8 +122,8 @@ func (w *Watcher) Finish(ctx context.Context) {
 	w.write(to)
 }
 
-// Round reads once, and writes the traces that are due. The error is that of reading.
-func (w *Watcher) Round(ctx context.Context) (live.State, error) {
+// round reads once, and writes the traces that are due. The error is that of reading.
+func (w *watcher) round(ctx context.Context) (live.State, error) {
 	before := len(w.waiting)
 	state, err := w.source.Read(ctx, w.ended)
 	if err != nil {
@@ -154,7 +154,7 @@ func (w *Watcher) Round(ctx context.Context) (live.State, error) {
 // Calls that are slow and still open belong in the same trace, so that no slow call is in two
 // traces. Another call that becomes slow later is shorter than those that wait: it cannot enclose
 // them.
-func (w *Watcher) ready(state *live.State, newest uint64) (to uint64, ready bool) {
+func (w *watcher) ready(state *live.State, newest uint64) (to uint64, ready bool) {
 	first, last, shortest := w.waiting[0].End, uint64(0), uint64(math.MaxUint64)
 	for _, c := range w.waiting {
 		first, last, shortest = min(first, c.End), max(last, c.End), min(shortest, c.End-c.Start)
@@ -168,7 +168,7 @@ func (w *Watcher) ready(state *live.State, newest uint64) (to uint64, ready bool
 }
 
 // ended handles a call of a root that has ended.
-func (w *Watcher) ended(c live.RootCall) {
+func (w *watcher) ended(c live.RootCall) {
 	w.Stats.Calls++
 	duration := c.End - c.Start
 	if w.isSlow(c.Func, duration, c.End) {
@@ -186,7 +186,7 @@ func (w *Watcher) ended(c live.RootCall) {
 }
 
 // isSlow counts a call, and reports whether it is slow.
-func (w *Watcher) isSlow(fn reader.FuncID, ticks, end uint64) bool {
+func (w *watcher) isSlow(fn reader.FuncID, ticks, end uint64) bool {
 	d := w.durations[fn]
 	if d == nil {
 		d = &durations{}
@@ -206,7 +206,7 @@ func (w *Watcher) isSlow(fn reader.FuncID, ticks, end uint64) bool {
 }
 
 // limitLongest sets the duration above which a call that ends at a TSC is one of the longest of the minute.
-func (w *Watcher) limitLongest(d *durations, end uint64) {
+func (w *watcher) limitLongest(d *durations, end uint64) {
 	if d.first == 0 {
 		d.first = end
 	}
@@ -324,7 +324,7 @@ func (d *durations) quantile(q float64) uint64 {
 }
 
 // watched is what a trace says about the calls of a function.
-func (w *Watcher) watched(fn reader.FuncID) *reader.Watched {
+func (w *watcher) watched(fn reader.FuncID) *reader.Watched {
 	info := &reader.Watched{Root: w.options.Root, OverNS: uint64(w.options.Over)}
 	d := w.durations[fn]
 	if w.options.Quantile > 0 {
@@ -340,7 +340,7 @@ func (w *Watcher) watched(fn reader.FuncID) *reader.Watched {
 }
 
 // write writes a trace with all slow calls that wait.
-func (w *Watcher) write(to uint64) {
+func (w *watcher) write(to uint64) {
 	calls := w.waiting
 	w.waiting = nil
 	longest := slices.MaxFunc(calls, func(a, b live.RootCall) int {
@@ -368,7 +368,7 @@ func (w *Watcher) write(to uint64) {
 }
 
 // writeUsual writes a trace of a usual call, and of what happened before it.
-func (w *Watcher) writeUsual(now time.Time) {
+func (w *watcher) writeUsual(now time.Time) {
 	interval := usualEvery
 	if w.folder.Count(false) < w.folder.limits.Usual {
 		interval = usualFirst
@@ -387,7 +387,7 @@ func (w *Watcher) writeUsual(now time.Time) {
 }
 
 // add writes a trace to the folder. It returns false if the folder has no room for it.
-func (w *Watcher) add(e *Entry, fn reader.FuncID, from, to uint64) (written bool, err error) {
+func (w *watcher) add(e *Entry, fn reader.FuncID, from, to uint64) (written bool, err error) {
 	watched := w.watched(fn)
 	path, err := w.folder.Add(e, func(out io.Writer) error {
 		return w.source.WriteTrace(out, from, to, func(r *reader.Recording) { r.Process.Watched = watched })
@@ -404,7 +404,7 @@ func (w *Watcher) add(e *Entry, fn reader.FuncID, from, to uint64) (written bool
 	return true, nil
 }
 
-func (w *Watcher) entry(c *live.RootCall, from, to uint64) *Entry {
+func (w *watcher) entry(c *live.RootCall, from, to uint64) *Entry {
 	r := w.source.Recording()
 	return &Entry{
 		Time: w.wall(c.Start), Function: w.options.Name(c.Func), DurationNS: w.nanos(c.End - c.Start),
@@ -415,7 +415,7 @@ func (w *Watcher) entry(c *live.RootCall, from, to uint64) *Entry {
 
 // after returns how long after a TSC another one is, in ns. It is negative if that is earlier: a trace may
 // begin after its call, if the trace before has the beginning.
-func (w *Watcher) after(from, to uint64) int64 {
+func (w *watcher) after(from, to uint64) int64 {
 	if to < from {
 		return -w.after(to, from)
 	}
@@ -423,7 +423,7 @@ func (w *Watcher) after(from, to uint64) int64 {
 }
 
 // wall converts a TSC to the time of day.
-func (w *Watcher) wall(tsc uint64) time.Time {
+func (w *watcher) wall(tsc uint64) time.Time {
 	anchors := w.clock().Anchors
 	if len(anchors) == 0 {
 		return time.Now()
@@ -436,9 +436,9 @@ func (w *Watcher) wall(tsc uint64) time.Time {
 	return at.Add(-time.Duration(w.nanos(a.TSC - tsc)))
 }
 
-func (w *Watcher) clock() *reader.RecordedClock { return &w.source.Recording().Clock }
+func (w *watcher) clock() *reader.RecordedClock { return &w.source.Recording().Clock }
 
-func (w *Watcher) nanos(ticks uint64) uint64 {
+func (w *watcher) nanos(ticks uint64) uint64 {
 	frequency := w.clock().Frequency
 	if frequency == 0 {
 		return ticks
@@ -446,6 +446,6 @@ func (w *Watcher) nanos(ticks uint64) uint64 {
 	return uint64(float64(ticks) * 1e9 / float64(frequency))
 }
 
-func (w *Watcher) ticks(d time.Duration) uint64 {
+func (w *watcher) ticks(d time.Duration) uint64 {
 	return uint64(d.Seconds() * float64(max(w.clock().Frequency, 1)))
 }

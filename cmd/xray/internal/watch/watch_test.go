@@ -52,15 +52,15 @@ func (s *script) WriteTrace(_ io.Writer, from, to uint64, edit func(*reader.Reco
 	return nil
 }
 
-func run(t *testing.T, s *script, limits Limits, o Options) (*Watcher, []Entry) {
+func run(t *testing.T, s *script, limits Limits, o Options) (*watcher, []Entry) {
 	t.Helper()
 	var entries []Entry
 	o.Root, o.Name = "root", func(reader.FuncID) string { return "root" }
 	o.Written = func(_ string, e *Entry) { entries = append(entries, *e) }
 	o.Failed = func(err error) { t.Error(err) }
-	w := New(s, open(t, t.TempDir(), limits), o)
+	w := newWatcher(s, open(t, t.TempDir(), limits), o)
 	for range s.rounds {
-		if _, err := w.Round(context.Background()); err != nil {
+		if _, err := w.round(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -97,7 +97,7 @@ func TestWatcher(t *testing.T) {
 	if diff := cmp.Diff(want, s.written); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(Stats{Calls: 7, Slow: 5, Traces: 4}, w.Stats); diff != "" {
+	if diff := cmp.Diff(stats{Calls: 7, Slow: 5, Traces: 4}, w.Stats); diff != "" {
 		t.Error(diff)
 	}
 	if len(entries) != 4 {
@@ -171,7 +171,7 @@ func TestWatcherEvery(t *testing.T) {
 		now:    []uint64{5100, 9300, 9400},
 	}
 	w, _ := run(t, s, Limits{}, Options{Over: time.Millisecond, Every: time.Hour})
-	if diff := cmp.Diff(Stats{Calls: 3, Slow: 2, Traces: 1, Skipped: 1}, w.Stats); diff != "" {
+	if diff := cmp.Diff(stats{Calls: 3, Slow: 2, Traces: 1, Skipped: 1}, w.Stats); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -180,7 +180,7 @@ func TestWatcherEvery(t *testing.T) {
 // A trace of a call may begin after it, because the one before has its beginning. Durations in names are
 // short, whatever a process claims.
 func TestTimesOfEntries(t *testing.T) {
-	w := &Watcher{source: &script{}, options: Options{Name: func(reader.FuncID) string { return "root" }}}
+	w := &watcher{source: &script{}, options: Options{Name: func(reader.FuncID) string { return "root" }}}
 	if e := w.entry(&live.RootCall{Start: 100, End: 300}, 250, 90); e.FromNS != 150_000 || e.ToNS != -10_000 {
 		t.Errorf("from %d to %d ns", e.FromNS, e.ToNS)
 	}

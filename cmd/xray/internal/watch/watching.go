@@ -38,14 +38,14 @@ type Watching struct {
 
 	root     *regexp.Regexp
 	begun    func() // called when the first process is watched, to end after Duration; or nil
-	folder   *Folder
+	folder   *folder
 	commands chan string // paths of traces for Exec
 
 	mu      sync.Mutex
 	awaits  int          // process that waits until it is watched, or 0
 	known   map[int]bool // processes that are watched, or cannot be
 	watched bool         // a process was watched
-	stats   Stats
+	stats   stats
 	failed  time.Time // time of the latest message that a trace could not be written
 	large   bool      // xray said that a trace is larger than --disk
 }
@@ -55,7 +55,7 @@ func (w *Watching) Start(ctx context.Context, args []string) (err error) {
 	w.known, w.root = make(map[int]bool), regexp.MustCompile(w.Slow.Root)
 	w.Slow.Written, w.Slow.Failed = w.written, w.notWritten
 	_, missing := os.Stat(w.Output)
-	if w.folder, err = OpenFolder(w.Output, w.Limits); err != nil {
+	if w.folder, err = openFolder(w.Output, w.Limits); err != nil {
 		return err
 	}
 	defer func() {
@@ -404,7 +404,7 @@ func (w *Watching) process(ctx context.Context, p *client.Process) (err error) {
 	}
 	options := w.Slow
 	options.Name = func(id reader.FuncID) string { return names[id] }
-	watcher := New(rings, w.folder, options)
+	watcher := newWatcher(rings, w.folder, options)
 	w.setWatched()
 	w.release(ctx, p.PID)
 	what := fmt.Sprintf("%s over %s", w.Slow.Root, w.Over)
@@ -416,7 +416,7 @@ func (w *Watching) process(ctx context.Context, p *client.Process) (err error) {
 	if launch.IsGone(p) || ctx.Err() != nil {
 		err = nil // the end of a process looks like an error of reading
 	}
-	watcher.Finish(context.WithoutCancel(ctx))
+	watcher.finish(context.WithoutCancel(ctx))
 	w.add(&watcher.Stats)
 	return err
 }
@@ -540,7 +540,7 @@ func (w *Watching) runCommands() {
 	}
 }
 
-func (w *Watching) add(s *Stats) {
+func (w *Watching) add(s *stats) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.stats.Calls += s.Calls
