@@ -112,7 +112,7 @@ func (v *rootCall) own() uint64 { return v.duration - v.foreign }
 
 func (v *rootCall) clone() rootCall {
 	c := *v
-	c.visits, c.args, c.picks = slices.Clone(v.visits), slices.Clone(v.args), slices.Clone(v.picks)
+	c.visits, c.args, c.picks = slices.Clone(v.visits), slices.Clone(v.args), clonePicks(v.picks)
 	return c
 }
 
@@ -176,6 +176,7 @@ type opened struct {
 	total    int // invocations so far
 	slow     int // those that are slow
 	siblings []siblings
+	spare    [][]calls.Recorded            // values of picks that are used again
 	off      []openOff                     // by depth of the open call
 	nest     *invocation.Nest[visit, once] // with plan.nested: what open invocations have
 }
@@ -506,6 +507,9 @@ func (c *cohorts) end(t *opened, call *calls.Call) {
 	}
 	for i := range t.visits {
 		c.slot[t.visits[i].node] = 0
+	}
+	for i := range t.picks {
+		t.spare = append(t.spare, t.picks[i].values)
 	}
 	t.visits, t.args, t.picks, t.queue = t.visits[:0], t.args[:0], t.picks[:0], span{}
 }

@@ -82,24 +82,58 @@ func (c *cohorts) pick(t *opened, b *calls.Batch, i int, kind placeKind) {
 	hash := mix(mix(call.Start) ^ uint64(uint32(b.Thread.Thread))<<32 ^ uint64(call.Depth))
 	sample := c.valued.samples[p.fn]
 	draw := !call.Partial() && (sample == nil || len(*sample) < samplesKept || hash < (*sample)[0].hash)
+	// Most invocations are neither slow nor drawn. Nobody asks what these were called with.
+	if kind == top && t.nest == nil && !c.wants(t, call, p.ticks) {
+		longest = false
+	}
 	if !longest && !draw {
 		return
 	}
 	c.scratch = c.plan.values.Of(b, i, c.scratch[:0])
-	p.values = make([]calls.Recorded, len(c.scratch))
+	switch last := len(t.spare) - 1; {
+	case longest && at >= 0 && t.nest == nil:
+		p.values = t.picks[at].values[:0]
+	case last >= 0:
+		p.values, t.spare = t.spare[last][:0], t.spare[:last]
+	}
 	for k := range c.scratch {
-		p.values[k] = c.scratch[k].Keep(maxText)
+		p.values = append(p.values, c.scratch[k].Keep(maxText))
 	}
 	if draw {
 		if sample == nil {
 			sample = new([]sampled)
 			c.valued.samples[p.fn] = sample
 		}
-		c.valued.held += drawn(sample, sampled{hash, p})
+		mine := p
+		mine.values = slices.Clone(p.values)
+		c.valued.held += drawn(sample, sampled{hash, mine})
 	}
 	if longest {
 		t.picks = longer(t.picks, p)
 	}
+}
+
+// wants reports whether the invocation that ends with a call may be kept. Own is its duration without foreign time.
+func (c *cohorts) wants(t *opened, call *calls.Call, own uint64) bool {
+	switch {
+	case own >= c.plan.ownSlow || call.Duration >= c.plan.slow:
+		return true
+	case own < c.plan.low || own > c.plan.high:
+		return false
+	}
+	s := &c.valued.controls[c.plan.stretch(call.Start)]
+	v := rootCall{id: t.id, start: call.Start}
+	most := controlsKept / c.plan.stretches
+	return len(s.kept) < most || v.hash() < s.kept[most-1].hash
+}
+
+// clonePicks returns a copy whose values are not used again.
+func clonePicks(picks []pick) []pick {
+	picks = slices.Clone(picks)
+	for i := range picks {
+		picks[i].values = slices.Clone(picks[i].values)
+	}
+	return picks
 }
 
 // waitOf returns the wait of a call, or nil.
@@ -177,7 +211,7 @@ func (c *cohorts) control(v *rootCall) {
 	if len(s.kept) == most && hash >= s.kept[most-1].hash {
 		return
 	}
-	s.kept = add(s.kept, most, control{hash, v.start, slices.Clone(v.picks)})
+	s.kept = add(s.kept, most, control{hash, v.start, clonePicks(v.picks)})
 	for i := range v.picks {
 		c.valued.held += v.picks[i].size() // too much if it replaces another one
 	}
