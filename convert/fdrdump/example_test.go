@@ -5,22 +5,14 @@ import (
 	"os"
 
 	"github.com/xray-tools/xray/convert/fdrdump"
+	"github.com/xray-tools/xray/internal/test/recorded"
 	"github.com/xray-tools/xray/reader"
-	"github.com/xray-tools/xray/symbolize"
 )
 
 // The first records of a trace: offsets, bytes and meanings.
 func Example() {
-	trace, err := reader.Open(reader.Options{}, "../../testdata/journal-recorded.xray")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer trace.Close()
-	names, err := symbolize.Open(trace, nil, symbolize.Search{}) // this trace has its names inside
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer names.Close()
+	trace, names, _, close := recorded.Open()
+	defer close()
 	header := trace.Header(0)
 	first := func(yield func(reader.Record, error) bool) {
 		n := 0
@@ -30,7 +22,7 @@ func Example() {
 			}
 		}
 	}
-	if _, err := fdrdump.Annotate(os.Stdout, &header, first, fdrdump.Options{Names: names.Names}); err != nil {
+	if _, err := fdrdump.Annotate(os.Stdout, &header, first, fdrdump.Options{Names: names}); err != nil {
 		log.Fatal(err)
 	}
 	// Output:

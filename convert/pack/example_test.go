@@ -5,27 +5,18 @@ import (
 	"log"
 
 	"github.com/xray-tools/xray/convert/pack"
-	"github.com/xray-tools/xray/reader"
-	"github.com/xray-tools/xray/symbolize"
+	"github.com/xray-tools/xray/internal/test/recorded"
 )
 
 // The functions that occur in a trace, as they are stored in packed traces.
 func Example() {
-	trace, err := reader.Open(reader.Options{}, "../../testdata/journal-recorded.xray")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer trace.Close()
-	names, err := symbolize.Open(trace, nil, symbolize.Search{}) // this trace has its names inside
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer names.Close()
+	trace, names, _, close := recorded.Open()
+	defer close()
 	ids, err := pack.Occurring(trace, 1)
 	if err != nil {
 		log.Fatal(err)
 	}
-	for _, f := range pack.Functions(names.Names, nil, ids)[:3] {
+	for _, f := range pack.Functions(names, nil, ids)[:3] {
 		fmt.Println(f.ID, f.Name, f.Line)
 	}
 	// Output:

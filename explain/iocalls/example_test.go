@@ -5,6 +5,7 @@ import (
 	"log"
 
 	"github.com/xray-tools/xray/explain/iocalls"
+	"github.com/xray-tools/xray/internal/test/recorded"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/symbolize"
@@ -12,26 +13,14 @@ import (
 
 // The first pass finds the files and sockets of descriptors. The second one adds up the calls by file.
 func Example() {
-	trace, err := reader.Open(reader.Options{}, "../../testdata/journal-recorded.xray")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer trace.Close()
-	names, err := symbolize.Open(trace, nil, symbolize.Search{}) // this trace has its names inside
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer names.Close()
-	clock, err := trace.Clock()
-	if err != nil {
-		log.Fatal(err)
-	}
+	trace, names, clock, close := recorded.Open()
+	defer close()
 	opened, _, err := calls.Run(calls.Source(trace), calls.Options{}, iocalls.NewNames)
 	if err != nil {
 		log.Fatal(err)
 	}
 	opts := iocalls.Options{Names: opened, Role: func(id reader.FuncID) iocalls.Role {
-		return iocalls.RoleOf(symbolize.Label(names.Names, id))
+		return iocalls.RoleOf(symbolize.Label(names, id))
 	}}
 	a, _, err := calls.Run(calls.Source(trace), calls.Options{Paths: true}, func() *iocalls.Analysis { return iocalls.New(opts) })
 	if err != nil {

@@ -5,28 +5,17 @@ import (
 	"log"
 
 	"github.com/xray-tools/xray/explain/locks"
+	"github.com/xray-tools/xray/internal/test/recorded"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
 )
 
 // Options.Function says which functions lock and unlock.
 func ExampleAnalyze() {
-	trace, err := reader.Open(reader.Options{}, "../../testdata/locks-basic.xray")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer trace.Close()
-	names, err := symbolize.Open(trace, map[int]string{0: "../../testdata/locks.yaml"}, symbolize.Search{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer names.Close()
-	clock, err := trace.Clock()
-	if err != nil {
-		log.Fatal(err)
-	}
+	trace, names, clock, close := recorded.Named("locks-basic.xray", "locks.yaml")
+	defer close()
 	r, _, err := locks.Analyze(trace, locks.Options{Clock: clock, Function: func(id reader.FuncID) locks.Function {
-		switch symbolize.Label(names.Names, id) {
+		switch symbolize.Label(names, id) {
 		case "Mutex::lock()":
 			return locks.Function{Role: locks.Lock, Class: "Mutex"}
 		case "Mutex::unlock()":

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/xray-tools/xray/explain/shapes"
+	"github.com/xray-tools/xray/internal/test/recorded"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/symbolize"
@@ -13,21 +14,9 @@ import (
 
 // The shapes of the call trees of a function, and how they differ.
 func Example() {
-	trace, err := reader.Open(reader.Options{}, "../../testdata/kvserver-fdr.xray")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer trace.Close()
-	names, err := symbolize.Open(trace, map[int]string{0: "../../testdata/kvserver.yaml"}, symbolize.Search{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer names.Close()
-	clock, err := trace.Clock()
-	if err != nil {
-		log.Fatal(err)
-	}
-	root := func(id reader.FuncID) bool { return strings.HasPrefix(symbolize.Label(names.Names, id), "kv::handle(") }
+	trace, names, clock, close := recorded.Named("kvserver-fdr.xray", "kvserver.yaml")
+	defer close()
+	root := func(id reader.FuncID) bool { return strings.HasPrefix(symbolize.Label(names, id), "kv::handle(") }
 	a, _, err := calls.Run(calls.Source(trace), calls.Options{Paths: true, Roots: root}, func() *shapes.Analysis {
 		return shapes.New(shapes.Options{Root: root})
 	})
@@ -37,7 +26,7 @@ func Example() {
 	for _, s := range a.Report(clock).Shapes[:3] {
 		fmt.Println(s.Count, "calls")
 		for _, d := range s.Differences {
-			fmt.Println("  differs in", symbolize.Shorten(symbolize.Label(names.Names, d.Path[len(d.Path)-1])))
+			fmt.Println("  differs in", symbolize.Shorten(symbolize.Label(names, d.Path[len(d.Path)-1])))
 		}
 	}
 	// Output:

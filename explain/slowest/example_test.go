@@ -5,6 +5,7 @@ import (
 	"log"
 
 	"github.com/xray-tools/xray/explain/slowest"
+	"github.com/xray-tools/xray/internal/test/recorded"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/symbolize"
@@ -12,21 +13,9 @@ import (
 
 // The first pass finds the slowest calls of a function. The second one finds what these called.
 func Example() {
-	trace, err := reader.Open(reader.Options{}, "../../testdata/journal-recorded.xray")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer trace.Close()
-	names, err := symbolize.Open(trace, nil, symbolize.Search{}) // this trace has its names inside
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer names.Close()
-	clock, err := trace.Clock()
-	if err != nil {
-		log.Fatal(err)
-	}
-	root := func(id reader.FuncID) bool { return symbolize.Label(names.Names, id) == "appendRecord" }
+	trace, names, clock, close := recorded.Open()
+	defer close()
+	root := func(id reader.FuncID) bool { return symbolize.Label(names, id) == "appendRecord" }
 	opts := slowest.Options{Root: root, Top: 2}
 	how := calls.Options{Paths: true, Roots: root}
 	search, _, err := calls.Run(calls.Source(trace), how, func() *slowest.Search { return slowest.NewSearch(opts) })
@@ -39,9 +28,9 @@ func Example() {
 		log.Fatal(err)
 	}
 	for _, s := range trees.Report(clock).Slowest {
-		fmt.Printf("call %d of %s called", s.Number, symbolize.Label(names.Names, s.Root))
+		fmt.Printf("call %d of %s called", s.Number, symbolize.Label(names, s.Root))
 		for _, row := range s.Rows[1:] {
-			fmt.Printf(" %s", symbolize.Label(names.Names, row.Func))
+			fmt.Printf(" %s", symbolize.Label(names, row.Func))
 		}
 		fmt.Println()
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/xray-tools/xray/explain/why"
+	"github.com/xray-tools/xray/internal/test/recorded"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/symbolize"
@@ -13,18 +14,10 @@ import (
 
 // Explain reads the trace several times. Here it explains the slowest 3 % of the calls of a function.
 func ExampleExplain() {
-	trace, err := reader.Open(reader.Options{}, "../../testdata/kvserver-fdr.xray")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer trace.Close()
-	names, err := symbolize.Open(trace, map[int]string{0: "../../testdata/kvserver"}, symbolize.Search{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer names.Close()
+	trace, names, _, close := recorded.Named("kvserver-fdr.xray", "kvserver")
+	defer close()
 	r, _, err := why.Explain(calls.Source(trace), why.Options{
-		Root: func(id reader.FuncID) bool { return strings.HasPrefix(symbolize.Label(names.Names, id), "kv::handle(") },
+		Root: func(id reader.FuncID) bool { return strings.HasPrefix(symbolize.Label(names, id), "kv::handle(") },
 		Slow: why.Rule{Quantile: 0.97},
 	})
 	if err != nil {
@@ -32,7 +25,7 @@ func ExampleExplain() {
 	}
 	fmt.Printf("%d of %d calls are slow and lose %.0f ns each\n", r.Slow.Count, r.Invocations, r.Excess)
 	for _, c := range r.Causes {
-		fmt.Printf("%s: %.0f%% of the time, in %d calls\n", symbolize.Label(names.Names, c.Func), 100*c.Share, c.Dominates)
+		fmt.Printf("%s: %.0f%% of the time, in %d calls\n", symbolize.Label(names, c.Func), 100*c.Share, c.Dominates)
 	}
 	// Output:
 	// 24 of 800 calls are slow and lose 26931 ns each

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"log"
 
-	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/internal/test/recorded"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/recorder/exclude"
 	"github.com/xray-tools/xray/symbolize"
@@ -12,20 +12,8 @@ import (
 
 // The functions to leave out if recording a call costs 40 to 60 ticks and may take 0.1 % of the CPU time.
 func Example() {
-	trace, err := reader.Open(reader.Options{}, "../../testdata/journal-recorded.xray")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer trace.Close()
-	names, err := symbolize.Open(trace, nil, symbolize.Search{}) // this trace has its names inside
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer names.Close()
-	clock, err := trace.Clock()
-	if err != nil {
-		log.Fatal(err)
-	}
+	trace, names, clock, close := recorded.Open()
+	defer close()
 	a, _, err := calls.Run(calls.Source(trace), calls.Options{}, exclude.New)
 	if err != nil {
 		log.Fatal(err)
@@ -33,7 +21,7 @@ func Example() {
 	opts := exclude.Options{Budget: 0.001, Clock: clock, Cost: calls.ProbeCost{Low: 40_000, High: 60_000}}
 	opts.Measured(trace)
 	for _, f := range a.Plan(opts).Functions {
-		fmt.Println(symbolize.Label(names.Names, f.ID))
+		fmt.Println(symbolize.Label(names, f.ID))
 	}
 	// Output:
 	// free

@@ -5,31 +5,18 @@ import (
 	"fmt"
 	"log"
 
-	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/internal/test/recorded"
 	"github.com/xray-tools/xray/reader/calls"
-	"github.com/xray-tools/xray/symbolize"
 	"github.com/xray-tools/xray/tables"
 	"github.com/xray-tools/xray/tables/sql"
 )
 
 // A query over the calls of a trace. It reads the trace again for each pass.
 func Example() {
-	trace, err := reader.Open(reader.Options{}, "../../testdata/journal-recorded.xray")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer trace.Close()
-	names, err := symbolize.Open(trace, nil, symbolize.Search{}) // this trace has its names inside
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer names.Close()
-	clock, err := trace.Clock()
-	if err != nil {
-		log.Fatal(err)
-	}
+	trace, names, clock, close := recorded.Open()
+	defer close()
 	db, err := sql.Open(sql.Options{
-		Source: tables.Source{Names: names.Names, Clock: clock, Files: trace.Files()},
+		Source: tables.Source{Names: names, Clock: clock, Files: trace.Files()},
 		Pass: func(p sql.PassOptions, sink calls.Sink) error {
 			opts := calls.Options{Shards: 1, Paths: p.Paths, Filter: p.Filter}
 			_, _, err := calls.Run(calls.Source(trace), opts, func() single { return single{sink} })

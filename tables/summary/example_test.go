@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log"
 
+	"github.com/xray-tools/xray/internal/test/recorded"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/symbolize"
@@ -14,20 +15,8 @@ import (
 
 // The summary of a trace is written to a file. Files of several traces are merged.
 func Example() {
-	trace, err := reader.Open(reader.Options{}, "../../testdata/journal-recorded.xray")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer trace.Close()
-	names, err := symbolize.Open(trace, nil, symbolize.Search{}) // this trace has its names inside
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer names.Close()
-	clock, err := trace.Clock()
-	if err != nil {
-		log.Fatal(err)
-	}
+	trace, names, clock, close := recorded.Open()
+	defer close()
 	a, _, err := calls.Run(calls.Source(trace), calls.Options{Paths: true, Nested: true}, func() *summary.Analysis {
 		return summary.NewAnalysis(summary.Options{Clock: clock})
 	})
@@ -38,7 +27,7 @@ func Example() {
 	var file bytes.Buffer
 	w := summary.NewWriter(&file)
 	err = w.Group(a.Group(key, func(id reader.FuncID) summary.Function {
-		return summary.Function{Name: symbolize.Label(names.Names, id)}
+		return summary.Function{Name: symbolize.Label(names, id)}
 	}))
 	if err = cmp.Or(err, w.Close()); err != nil {
 		log.Fatal(err)
