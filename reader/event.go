@@ -22,6 +22,16 @@ const (
 	ValueFrame FuncID = -0x7c << 24
 )
 
+// These functions stand for requests and their waits, where requests are shown as calls. No real function has
+// these IDs.
+const (
+	Request         FuncID = Folded + 1
+	Suspended       FuncID = Folded + 2 // the request could not go on
+	ExecutorAwaited FuncID = Folded + 3 // it could go on, and waited for its thread
+	ExecutorAtMost  FuncID = Folded + 4 // likewise, or it could not go on: that is unknown
+	OtherRequest    FuncID = Folded + 5 // its thread worked on another one
+)
+
 // Kind is the kind of an [Event]. The values are those of LLVM's RecordTypes, and the first
 // four are the kinds of function records on disk.
 type Kind uint8

@@ -8,6 +8,12 @@ var standIns = map[reader.FuncID]string{
 	reader.WakerThread:    "(woken by)",
 	reader.WakerProcess:   "(woken by another process)",
 	reader.WakerInterrupt: "(woken by an interrupt)",
+
+	reader.Request:         "(request)",
+	reader.Suspended:       "(suspended)",
+	reader.ExecutorAwaited: "(waiting for its executor)",
+	reader.ExecutorAtMost:  "(suspended or waiting for its executor)",
+	reader.OtherRequest:    "(another request)",
 }
 
 // WithValues returns names in which [reader.ValueFrame] n is texts[n]. They have no locations. n may be nil.

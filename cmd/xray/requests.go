@@ -2,7 +2,6 @@ package main
 
 import (
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -21,14 +20,13 @@ import (
 
 // requestTracing is one run of requests.
 type requestTracing struct {
-	inputs              session.Inputs
-	output              session.Output
-	id, idFunc, idEvent string
-	idValues            []string
-	class, pause, slow  string
-	key                 string
-	top, exemplars      int
-	minShare            float64
+	inputs             session.Inputs
+	output             session.Output
+	ids                idFlags
+	class, pause, slow string
+	key                string
+	top, exemplars     int
+	minShare           float64
 }
 
 func (a *app) requestsCommand() *cobra.Command {
@@ -61,9 +59,7 @@ of a function (--id-func), or by the text of custom events (--id-event).`,
 }
 
 func (c *requestTracing) addFlags(f *pflag.FlagSet) {
-	f.StringArrayVar(&c.idValues, "id", nil, "identify requests by `SOURCE`: mark, event, arg1, or FUNCTION: EXPRESSION for a recorded argument or result; repeatable")
-	f.StringVar(&c.idFunc, "id-func", "", "use the logged first argument of functions that match `REGEXP` as the request key")
-	f.StringVar(&c.idEvent, "id-event", "", "use custom events as the request key: the text that the group in `REGEXP` captures, or the whole text")
+	c.ids.add(f)
 	f.StringVar(&c.class, "class", "", "classify requests by the text that `REGEXP` captures in their custom events, or by argN of --id-func")
 	f.StringVar(&c.pause, "pause", "", "treat a key that reappears after `TIME` as a new request (default 10 times the median)")
 	cli.AddSlow(f, &c.slow)
@@ -104,7 +100,7 @@ func (c *requestTracing) run(s *session.Session) error {
 	}
 	found := set.Report(s.Clock, requests.Rule{Quantile: rule.Quantile, Top: rule.Top, Ticks: rule.Ticks, Text: rule.Text})
 	key := c.key
-	if n, err := strconv.ParseUint(key, 0, 64); err == nil && (c.id == "arg1" || c.id == "mark") {
+	if n, err := strconv.ParseUint(key, 0, 64); err == nil && (c.ids.id == "arg1" || c.ids.id == "mark") {
 		key = label.Argument(n) // an address may also be given as a decimal number
 	}
 	found.Show(key, c.exemplars)
@@ -118,53 +114,25 @@ func (c *requestTracing) run(s *session.Session) error {
 			return err
 		}
 		run.Folded, run.FoldedSelf = trees.Folded, trees.FoldedSelf
+		view.Occupants = requests.NewOccupants(found.Shown, set)
+		if _, _, err = session.Analyze(s, session.Scope{}, calls.Options{}, func() *requests.Occupants { return view.Occupants }); err != nil {
+			return err
+		}
 	}
 	s.Note(func() string { return c.nothing(found) })
 	return s.Report(&c.output, run, func(names symbolize.Names) []report.Node { return found.Body(names, view) })
 }
 
-// options determines where keys come from, by --id or other flags.
+// options determines where keys and classes come from.
 func (f *requestTracing) options(s *session.Session) (requests.Options, error) {
-	opts := requests.Options{Always: f.key}
-	if len(f.idValues) == 1 && slices.Contains([]string{"mark", "event", "arg1"}, f.idValues[0]) {
-		f.id = f.idValues[0]
-	}
-	if f.id == "" {
-		switch {
-		case len(f.idValues) > 0:
-			f.id = "value"
-		case f.idFunc != "":
-			f.id = "arg1"
-		case f.idEvent != "":
-			f.id = "event"
-		default:
-			f.id = "mark"
-		}
-	}
-	if f.idFunc != "" && f.id != "arg1" || f.idEvent != "" && f.id != "event" {
-		return opts, cli.Usagef("--id-func implies --id arg1, and --id-event implies --id event: use only one of them")
-	}
-	var err error
-	switch f.id {
-	case "arg1":
-		if opts.IDFunc, err = s.ChooseFuncs("id-func", f.idFunc); err != nil {
-			return opts, err
-		}
-	case "event":
-		if opts.IDEvent, err = regexp.Compile(f.idEvent); err != nil {
-			return opts, cli.Usagef("--id-event: %w", err)
-		}
-	case "value":
-		if opts.IDValue, err = s.ChooseExpressions("id", f.idValues...); err != nil {
-			return opts, err
-		}
-	case "mark":
-		opts.Marks = true
+	opts, err := f.ids.options(s)
+	if opts.Always = f.key; err != nil {
+		return opts, err
 	}
 	if f.class == "" {
 		return opts, nil
 	}
-	if digits, ok := strings.CutPrefix(f.class, "arg"); ok && f.id == "arg1" {
+	if digits, ok := strings.CutPrefix(f.class, "arg"); ok && f.ids.id == "arg1" {
 		if n, err := strconv.ParseUint(digits, 10, 8); err == nil && n > 0 {
 			opts.ClassArg = int(n)
 			return opts, nil
@@ -185,12 +153,6 @@ func (f *requestTracing) nothing(r *requests.Report) string {
 		return ""
 	case r.Elsewhere > 0:
 		return "no request begins in the selected part of the trace"
-	case f.id == "arg1":
-		return "no call that matches --id-func has a logged argument: compile these functions with the attribute xray_log_args(1)"
-	case f.id == "value":
-		return "no call has a value that --id selects"
-	case f.id == "event":
-		return "no custom event matches --id-event"
 	}
-	return "the program marks no requests with xray_request_begin: identify requests with --id-func or --id-event"
+	return f.ids.nothing()
 }

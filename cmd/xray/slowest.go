@@ -24,6 +24,7 @@ type slowestRun struct {
 	inputs    session.Inputs
 	output    session.Output
 	root      string
+	ids       idFlags
 	rootDepth int
 	which     lockFlags
 	top       int
@@ -52,6 +53,8 @@ function as xray why does.
 If a call waited for a lock, the tree shows who held the lock. xray recognizes lock
 functions by name, as in xray locks.
 
+With --id, --id-func or --id-event, show requests, which may change threads, as xray why does.
+
 Calls are numbered in trace order. Pass the number of a call to xray slice --around, for
 example --around handleRequest#4711.`,
 		example: `  xray slowest -m ./server --root '^handleRequest' trace.xray
@@ -67,6 +70,7 @@ example --around handleRequest#4711.`,
 func (c *slowestRun) addFlags(f *pflag.FlagSet) {
 	session.AddRoot(f, &c.root)
 	session.AddRootDepth(f, &c.rootDepth)
+	c.ids.add(f)
 	c.which.add(f)
 	cli.AddCount(f, &c.top, "top", "n", 1, "show the `N` slowest calls")
 	cli.AddPerThread(f, &c.perThread, "")
@@ -74,7 +78,7 @@ func (c *slowestRun) addFlags(f *pflag.FlagSet) {
 }
 
 func (c *slowestRun) run(s *session.Session) error {
-	root, chosen, err := chooseRoot(s, c.root)
+	root, chosen, err := c.chooseRoot(s)
 	if err != nil {
 		return err
 	}
@@ -83,6 +87,20 @@ func (c *slowestRun) run(s *session.Session) error {
 		return err
 	}
 	return s.Report(&c.output, run, func(names symbolize.Names) []report.Node { return append(chosen(names), slow.Body(names, c.view())...) })
+}
+
+// chooseRoot returns the functions that the expression of --root selects, or requests if the flags say what identifies
+// them. chosen describes the choice.
+func (c *slowestRun) chooseRoot(s *session.Session) (root func(reader.FuncID) bool, chosen func(symbolize.Names) []report.Node, err error) {
+	if !c.ids.given() {
+		return chooseRoot(s, c.root)
+	}
+	found, err := c.ids.asCalls(s, c.root, true)
+	if err != nil {
+		return nil, nil, err
+	}
+	s.Scope.Thread = nil // requests are on threads of their own, and selected already
+	return isRequest, func(symbolize.Names) []report.Node { return found.said() }, nil
 }
 
 func (c *slowestRun) view() slowest.View { return slowest.View{MinShare: c.minShare} }
@@ -127,6 +145,9 @@ func findHolders(s *session.Session, report *slowest.Report, which *lockFlags, f
 		return err
 	}
 	threads := make(map[reader.Thread]bool)
+	if s.Replaced() {
+		return nil // locks are found in the trace, which has other threads
+	}
 	opts := locks.Options{
 		Function: functions, Clock: s.Clock, From: math.MaxUint64, MaxPaths: lockPaths(s), Memory: s.TableMemory, Code: s.Code, Wakers: sched.NewLogs(s.Trace),
 		Thread: func(t reader.Thread) bool { return threads[t] },

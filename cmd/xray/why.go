@@ -25,6 +25,8 @@ type explaining struct {
 	inputs            session.Inputs
 	output            session.Output
 	waits             waitFlags
+	ids               idFlags
+	requests          *tracedRequests // with ids
 	root, slow, usual string
 	arg               string
 	depth, rootDepth  int
@@ -54,6 +56,10 @@ paths that only slow calls take, and threads that were waited for.
 why reports a cause only if chance and scheduling are unlikely explanations. If it reports
 none, look at the machine rather than the program.
 
+With --id, --id-func or --id-event, explain requests, which may change threads, as xray requests
+finds them: the work on the critical path of each, and its waits for the next thread, with what
+that did instead. --root then selects requests by their class.
+
 Without --root, why chooses the function whose slow calls lose the most time. In traces
 from xray watch, it uses the functions that watch selected.`,
 		example: `  xray why -m ./server trace.xray
@@ -79,6 +85,7 @@ func (w *explaining) addFlags(f *pflag.FlagSet) {
 	session.AddRootDepth(f, &w.rootDepth)
 	addAutoSlow(f, &w.slow)
 	f.StringVar(&w.usual, "usual", w.usual, "treat calls in this `RANGE` of percentiles or times (10us..20us) as usual")
+	w.ids.add(f)
 	w.waits.add(f)
 	f.StringVar(&w.arg, "arg", "", "compare logged arguments only of functions that match `REGEXP`")
 	cli.AddCount(f, &w.depth, "path-depth", "", 1, "analyze call paths at most `N` levels below the root")
@@ -121,6 +128,10 @@ func (w *explaining) explain(s *session.Session) (found *why.Report, run *sessio
 			return nil, run, err
 		}
 	}
+	if w.requests != nil {
+		w.requests.addExecutors(found)
+		found.Warnings = append(found.Warnings, w.requests.notes()...)
+	}
 	if hint := noLibcalls(s, found); hint != "" {
 		found.Warnings = append(found.Warnings, hint)
 	}
@@ -130,7 +141,7 @@ func (w *explaining) explain(s *session.Session) (found *why.Report, run *sessio
 // noLibcalls says how to learn more about blocked time, if time was lost blocked and the recording has
 // no calls of the C library. Otherwise it returns "".
 func noLibcalls(s *session.Session, found *why.Report) string {
-	if !slices.ContainsFunc(found.Causes, func(c why.Cause) bool { return c.Kind == why.Blocked }) {
+	if !slices.ContainsFunc(found.Causes, func(c why.Cause) bool { return c.Kind == why.Blocked && !c.Awaits() }) {
 		return ""
 	}
 	for i := range s.Trace.Files() {
@@ -235,6 +246,9 @@ func (w *explaining) addDescriptors(s *session.Session, found *why.Report) error
 
 func (w *explaining) view(s *session.Session) why.View {
 	v := why.View{Exemplars: w.exemplars, All: w.all, Files: w.files(s.Operands()), Full: s.FullNames(), Locks: namesOfLocks(s), Library: libraryCalls(s)}
+	if w.requests != nil {
+		v.Request, v.IDs = w.requests.command, w.ids.words()
+	}
 	if !w.all && (w.flags == nil || !w.flags.Changed("exemplars")) {
 		v.Exemplars = 0
 	}
@@ -305,6 +319,16 @@ func duration(ns uint64) time.Duration { return time.Duration(min(ns, math.MaxIn
 
 func (w *explaining) options(s *session.Session) (why.Options, error) {
 	w.watched(s)
+	if w.ids.given() {
+		if s.Origins() != nil {
+			return why.Options{}, cli.Usagef("--id requires traces of one machine")
+		}
+		var err error
+		if w.requests, err = w.ids.asCalls(s, w.root, false); err != nil {
+			return why.Options{}, err
+		}
+		w.root = ""
+	}
 	opts := why.Options{
 		Seed: w.seed, Clock: s.Clock, From: s.Scope.From, To: s.Scope.To,
 		PathDepth: w.depth, MaxPaths: s.MaxPaths, MinShare: w.minShare, RootLabel: w.root, RootDepth: w.rootDepth,
@@ -328,6 +352,10 @@ func (w *explaining) options(s *session.Session) (why.Options, error) {
 	var err error
 	if opts.Root, err = s.ChooseFuncs("root", w.root); err != nil {
 		return opts, err
+	}
+	if w.requests != nil {
+		// Requests are on threads of their own, which were selected already.
+		opts.Root, opts.Calls.Filter.Thread, opts.Sched, opts.Calls.Interrupts = isRequest, nil, nil, nil
 	}
 	if opts.Argument, err = s.ChooseFuncs("arg", w.arg); err != nil {
 		return opts, err

@@ -19,6 +19,8 @@ type View struct {
 	Threads label.Threads
 	Trees   *Trees  // of the requests that are shown
 	Sleeps  *Sleeps // of the requests that are shown, or nil
+	// Occupants are what threads did while the requests that are shown waited for them.
+	Occupants *Occupants
 	// MinShare omits segments and calls with less than this part of the request's time,
 	// from 0 to 1, from waterfalls.
 	MinShare float64

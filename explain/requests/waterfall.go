@@ -48,7 +48,7 @@ func (w *waterfall) body() []report.Node {
 			report.Moment("start", func(q *Request) uint64 { return q.Start }),
 			report.Time("duration", func(q *Request) uint64 { return q.Duration() }),
 		).Hidden(),
-		&report.Drawing{Text: w.draw, Data: report.Programs{w.segments(), w.path()}},
+		&report.Drawing{Text: w.draw, Data: report.Programs{w.segments(), w.path(), w.executors()}},
 	}
 	if w.v.Sleeps != nil {
 		body = append(body, w.blocked()...)
@@ -167,6 +167,44 @@ func (w *waterfall) small(ticks uint64) bool {
 	return float64(ticks) < w.v.MinShare*float64(w.q.Duration())
 }
 
+// occupant is what the awaited thread did in a wait.
+type occupant struct {
+	Occupant
+	depth int
+}
+
+// meanwhile returns what the thread did that a part waits for, without what took little time.
+func (w *waterfall) meanwhile(part int) (list []occupant) {
+	if _, first := w.q.executorWait(w.parts, part); !first {
+		return nil
+	}
+	var open []uint64 // ends
+	for _, o := range w.v.Occupants.Of(w.q, &w.parts[part]) {
+		for len(open) > 0 && open[len(open)-1] <= o.Start {
+			open = open[:len(open)-1]
+		}
+		if !w.small(o.End - o.Start) {
+			list = append(list, occupant{o, len(open)})
+			open = append(open, o.End)
+		}
+	}
+	return list
+}
+
+// executors returns what the threads did that the request waited for, for programs.
+func (w *waterfall) executors() *report.TableNode {
+	var list []occupant
+	for i := range w.parts {
+		list = append(list, w.meanwhile(i)...)
+	}
+	return report.Tree("executors", list, func(o *occupant) int { return o.depth },
+		report.Moment("start", func(o *occupant) uint64 { return o.Start }),
+		report.Time("duration", func(o *occupant) uint64 { return o.End - o.Start }),
+		report.String("key", func(o *occupant) string { return o.Key }).Missing(func(o *occupant) bool { return o.Key == "" }),
+		report.Function("function", func(o *occupant) reader.FuncID { return o.Func }),
+	)
+}
+
 // widestBar is the maximum width of a waterfall's bars. On a narrow terminal they take a
 // quarter of it.
 const widestBar = 40
@@ -201,6 +239,14 @@ func (w *waterfall) draw(out io.Writer, width int) error {
 					blocked, queued = format(p.Off.Blocked), format(p.Off.Queued)
 				}
 				add(format(p.Start-q.Start), format(p.End-p.Start), "", blocked, queued, "", w.bar(cells, -1, p.Start, p.End), p.Kind.String())
+				for _, o := range w.meanwhile(next) {
+					name := label.Func(w.names, o.Func)
+					if o.Key != "" {
+						name += " " + printable(o.Key)
+					}
+					add(format(o.Start-q.Start), format(o.End-o.Start), "", "", "", w.v.Threads.Of(q.Segments[p.Segment].Thread), "",
+						label.Indent(o.depth+1)+name)
+				}
 			}
 		}
 		s := &q.Segments[i]

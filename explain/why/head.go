@@ -287,6 +287,9 @@ func (h *head) sentence(causes []*Cause) string {
 	if c.Kind == NewPath {
 		text += h.target(c, cmp.Or(c.Most, c.Func))
 	}
+	if c.Holder != nil && c.Holder.Evidence == ByExecutor {
+		return text + h.busy(c.Holder)
+	}
 	if x := c.Holder; x != nil && x.Covered >= headline {
 		if c.Kind == LockWait && x.Evidence != ByCoincidence {
 			text += ", which " + h.label(x.Scope) + " holds" + h.itself(x)
@@ -444,6 +447,12 @@ func (h *head) calls(c *Cause) string {
 		return many
 	}
 	switch {
+	case c.Func == reader.Suspended:
+		return fmt.Sprintf("%s %s suspended, %s each", number, verb("is", "are"), time)
+	case c.Func == reader.ExecutorAwaited:
+		return fmt.Sprintf("%s wait%s, %s each", number, s, time)
+	case c.Func == reader.ExecutorAtMost:
+		return fmt.Sprintf("%s wait%s, each at most %s", number, s, time)
 	case c.Kind == MoreCalls:
 		return fmt.Sprintf("%s make%s %s%s calls of %s instead of %s", number, s, least, amount(slow.Calls), name, amount(usual.Calls))
 	case c.Kind == NewPath:
@@ -473,6 +482,15 @@ func (h *head) held(c *Cause, x *Holder) string {
 	switch x.Evidence {
 	case ByCoincidence:
 		return ""
+	case ByExecutor:
+		text := ""
+		if x.Covered >= leastTold {
+			text = fmt.Sprintf("; the executor is in %s for %s of that", h.where(x), percent(x.Covered))
+		}
+		if x.Other >= leastTold {
+			text += fmt.Sprintf("; it works on other requests for %s", percent(x.Other))
+		}
+		return text
 	case ByWaking:
 		return fmt.Sprintf("; %s ends %s of that", h.where(x), percent(x.Covered))
 	}
@@ -490,7 +508,7 @@ func (h *head) places(r reason) {
 	}
 	c := r.causes[0]
 	fn, path := h.user(c)
-	if c.Holder != nil && c.Holder.Covered >= headline && c.Kind != NewPath {
+	if x := c.Holder; x != nil && (x.Covered >= headline || x.Evidence == ByExecutor && x.Covered >= 0.5) && c.Kind != NewPath {
 		fn, path = c.Holder.Scope, nil
 		if h.ofLibrary(fn) && !h.ofLibrary(c.Holder.Self) {
 			fn = c.Holder.Self
@@ -527,6 +545,11 @@ func (h *head) certainty(causes []*Cause) string {
 	}
 	for _, c := range causes {
 		switch {
+		case c.Func == reader.ExecutorAtMost:
+			sure = "probably"
+			add("the trace does not show when the requests could go on, so the executor's part is an upper bound")
+		case c.Awaits():
+			add("the program says when its requests can go on")
 		case c.blocks || c.Kind == Blocked:
 			add("the trace shows when threads were blocked")
 		case !c.ByChance && (c.Kind == MoreCalls || c.Kind == NewPath):
@@ -554,6 +577,8 @@ func (h *head) certainty(causes []*Cause) string {
 		case ByFunction:
 			sure = "probably"
 			add("without lock addresses, xray assumes that " + h.label(c.Func) + " takes a single lock")
+		case ByExecutor:
+			add("the calls of the executor are recorded")
 		case ByWaking:
 			add("the wake-ups are recorded")
 		case ByCoincidence:
@@ -569,6 +594,9 @@ func (h *head) next(reasons []reason) {
 	var list []line
 	command := func(text string) { list = append(list, line{text: text + " " + h.view.Files, whole: true}) }
 	root := "--root " + ShellQuote(h.rootExpression(h.view))
+	if h.view.Request != nil {
+		root = h.view.IDs
+	}
 	var exemplar *Exemplar
 	if shown, _ := h.Shown(1); len(shown) > 0 {
 		exemplar = shown[0]
@@ -586,7 +614,7 @@ func (h *head) next(reasons []reason) {
 				command("xray io")
 			case slices.ContainsFunc(r.causes, func(c *Cause) bool { return c.Kind == LockWait }):
 				command("xray locks")
-			case c.Kind == MoreCalls:
+			case c.Kind == MoreCalls && h.view.Request == nil:
 				command("xray shapes " + root)
 			case c.Kind == NewPath:
 				command("xray slowest " + root)
@@ -595,7 +623,13 @@ func (h *head) next(reasons []reason) {
 	} else if h.Origins == nil {
 		command("xray slowest " + root)
 	}
-	if exemplar != nil && exemplar.Number > 0 {
+	switch {
+	case exemplar == nil:
+	case h.view.Request != nil:
+		if text := h.view.Request(exemplar.Start); text != "" {
+			command(text)
+		}
+	case exemplar.Number > 0:
 		list = append(list, line{text: h.commands(exemplar, h.view)[1], whole: true})
 	}
 	for i, l := range list[:min(len(list), 2)] {

@@ -30,6 +30,8 @@ type Holder struct {
 	// Blocked and Queued are the shares of Covered in which the holder itself was blocked, and waited for a CPU, if
 	// the trace says when threads were off CPU.
 	Blocked, Queued float64
+	// Other is, by executor, the share of the lost time in which the thread worked on another request.
+	Other float64
 	// Cause is the number of the cause that makes the holder slow, from 1, or 0 for none.
 	Cause int
 }
@@ -42,11 +44,12 @@ const (
 	ByFunction                    // it held a lock of the same function, which is assumed to be the only one
 	ByWaking                      // it woke the waiting threads
 	ByCoincidence                 // it was active when time was lost, and hardly ever at other times
+	ByExecutor                    // the thread that the request waited for was in it
 )
 
 // String returns the name of the evidence in JSON.
 func (e Evidence) String() string {
-	return [...]string{"address", "assumed one lock per function", "waking", "coincidence"}[e]
+	return [...]string{"address", "assumed one lock per function", "waking", "coincidence", "executor"}[e]
 }
 
 // meanwhile is the pass that finds what other threads do during gaps.

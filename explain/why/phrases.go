@@ -162,6 +162,9 @@ func (t *phrases) cohort(what string, c *Cohort) string {
 // phrase describes a cause.
 func (t *phrases) phrase(c *Cause) string {
 	name := t.label(c.Func)
+	if text := awaited[c.Func]; text != "" && c.Kind != MoreCalls {
+		return text
+	}
 	switch c.Kind {
 	case MoreCalls:
 		return fmt.Sprintf("it makes more calls of %s", name)
@@ -190,6 +193,32 @@ func (t *phrases) phrase(c *Cause) string {
 		return fmt.Sprintf("it is blocked longer in %s", name)
 	}
 	return fmt.Sprintf("%s itself is slower", name)
+}
+
+// awaited says what a request waits for in the functions that stand for waits.
+var awaited = map[reader.FuncID]string{
+	reader.Suspended:       "it is suspended for longer",
+	reader.ExecutorAwaited: "it waits for its executor",
+	reader.ExecutorAtMost:  "it is suspended, or waits for its executor",
+}
+
+// Awaits reports whether a cause is the wait of a request for its next part, and none of a function.
+func (c *Cause) Awaits() bool { return awaited[c.Func] != "" }
+
+// leastTold is the least share of a wait that is told.
+const leastTold = 0.1
+
+// busy says what the executor of a request did for most of its waits, or returns "".
+func (t *phrases) busy(h *Holder) string {
+	switch {
+	case h.Covered >= 0.5 && h.Other >= 0.5:
+		return ", which is busy in " + t.where(h) + " for another request"
+	case h.Covered >= 0.5:
+		return ", which is busy in " + t.where(h)
+	case h.Other >= 0.5:
+		return ", which is busy with other requests"
+	}
+	return ""
 }
 
 // byFaults says that page faults block the thread, if most of the blocked time has some.
@@ -288,6 +317,11 @@ func (t *phrases) holder(c *Cause) string {
 	switch h.Evidence {
 	case ByCoincidence:
 		text = capital(t.meanwhile(h))
+	case ByExecutor:
+		text = fmt.Sprintf("Its executor is in %s for %s of the waiting.", t.where(h), percent(h.Covered))
+		if h.Other >= leastTold {
+			text += fmt.Sprintf(" It works on other requests for %s.", percent(h.Other))
+		}
 	case ByWaking:
 		text = fmt.Sprintf("A thread in %s ends %s of the waiting by waking the thread.", t.where(h), percent(h.Covered))
 	default:

@@ -24,6 +24,10 @@ type View struct {
 	Locks label.Locks
 	// Library says which functions are of the C library. Reports name their callers. nil stands for none.
 	Library func(reader.FuncID) bool
+	// Request returns the command that shows the request that begins at a time, without the files, or "". IDs are
+	// the flags that say what requests are. Request is nil if the calls are no requests.
+	Request func(tsc uint64) string
+	IDs     string
 }
 
 // Body describes the report. The decomposition adds up to the excess. The numbers of
@@ -306,7 +310,9 @@ func (p *phrases) holders(key string, h *Holder) *report.TableNode {
 	if h != nil {
 		list = append(list, *h)
 	}
-	noFacts := func(h *Holder) bool { return p.Preempted == nil || h.Evidence == ByCoincidence }
+	noFacts := func(h *Holder) bool {
+		return p.Preempted == nil || h.Evidence == ByCoincidence || h.Evidence == ByExecutor
+	}
 	return report.Table(key, list,
 		report.Function("scope", func(h *Holder) reader.FuncID { return h.Scope }),
 		report.Function("function", func(h *Holder) reader.FuncID { return h.Self }),
@@ -314,6 +320,7 @@ func (p *phrases) holders(key string, h *Holder) *report.TableNode {
 		report.Share("holder_blocked", func(h *Holder) float64 { return h.Blocked }).Missing(noFacts),
 		report.Share("holder_queued", func(h *Holder) float64 { return h.Queued }).Missing(noFacts),
 		report.Share("self_share", func(h *Holder) float64 { return h.SelfShare }),
+		report.Share("other_requests", func(h *Holder) float64 { return h.Other }).Missing(func(h *Holder) bool { return h.Evidence != ByExecutor }),
 		report.Share("expected", func(h *Holder) float64 { return h.Expected }),
 		report.Flag("ends_with", func(h *Holder) bool { return h.Ends }),
 		report.Count("cause", func(h *Holder) uint64 { return uint64(h.Cause) }).Missing(func(h *Holder) bool { return h.Cause == 0 }),

@@ -209,10 +209,10 @@ func (s *Session) joinMachines(f *NameFlags) error {
 
 // Source is the trace for analyses, with all machines joined if there are several.
 func (s *Session) Source() calls.Source {
-	if s.machines != nil {
+	if s.machines != nil && s.replaced == nil {
 		return s.machines
 	}
-	return s.Trace
+	return s.calls()
 }
 
 // Origins says where the files are from if they are of several machines or builds. It is nil

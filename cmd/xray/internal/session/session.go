@@ -62,6 +62,7 @@ type Session struct {
 	tails    func() *symbolize.TailCalls // nil if no binary shows them
 	span     *reader.Extent              // nil until it is known
 	sched    []*sched.Log                // nil until it is read
+	replaced calls.Source                // instead of Trace, or nil
 	summed   *summed                     // nil unless calls are from summaries
 	closers  []func() error
 	quiet    bool // shows no progress
@@ -164,7 +165,7 @@ func Analyze[S calls.Analysis[S]](s *Session, scope Scope, opts calls.Options, n
 		if opts.Unmatched == nil {
 			opts.Unmatched = unmatched
 		}
-		sink, run.Stats, err = calls.Run(calls.Source(s.Trace), opts, newSink)
+		sink, run.Stats, err = calls.Run(s.calls(), opts, newSink)
 		if err != nil {
 			return err
 		}
@@ -181,6 +182,24 @@ func Analyze[S calls.Analysis[S]](s *Session, scope Scope, opts calls.Options, n
 	}
 	return sink, run, err
 }
+
+// calls is the trace for analyses of calls.
+func (s *Session) calls() calls.Source {
+	if s.replaced != nil {
+		return s.replaced
+	}
+	return s.Trace
+}
+
+// Replace makes src the source of calls instead of the trace. It has other functions and threads. So nothing is
+// known about which functions can call which.
+func (s *Session) Replace(src calls.Source) {
+	s.replaced = src
+	s.Code.CanCall, s.Code.CanReach = nil, nil
+}
+
+// Replaced reports whether Replace was called.
+func (s *Session) Replaced() bool { return s.replaced != nil }
 
 // Pass calls f, which passes over the trace. With --strict, f must call unmatched for each exit
 // without an entry, perhaps concurrently, and losses are errors. Otherwise, unmatched is nil.
