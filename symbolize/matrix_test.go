@@ -1,6 +1,7 @@
 package symbolize
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -8,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -134,13 +136,21 @@ func (m *matrixObject) build(t *testing.T, variant string, args ...string) strin
 	if strings.HasSuffix(path, ".so") {
 		args = append(args, "-shared", "-fPIC")
 	}
-	cmd := exec.Command(m.compiler, args...)
-	cmd.Dir = m.dir
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%q: %v\n%s", cmd.Args, err, out)
-	}
+	m.compile(t, args)
 	m.ask(t, path)
 	return path
+}
+
+// compile runs the compiler in the folder of the object, or takes what it made in an earlier run of the tests.
+func (m *matrixObject) compile(t *testing.T, args []string) {
+	t.Helper()
+	elftest.KeepFiles(t, m.compiler, m.dir, args, func() {
+		cmd := exec.Command(m.compiler, args...)
+		cmd.Dir = m.dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%q: %v\n%s", cmd.Args, err, out)
+		}
+	})
 }
 
 // ask lists the functions of a file with other tools.
@@ -212,7 +222,7 @@ func TestMatrix(t *testing.T) {
 
 func newMatrixObject(t *testing.T, compiler, name string) *matrixObject {
 	t.Helper()
-	m := &matrixObject{dir: t.TempDir(), name: name, compiler: compiler, lines: make(map[string]int)}
+	m := &matrixObject{dir: samePlace(t, compiler+"-"+name), name: name, compiler: compiler, lines: make(map[string]int)}
 	m.path = name
 	if name != "server" {
 		m.path = "lib" + name + ".so"
@@ -230,6 +240,30 @@ func newMatrixObject(t *testing.T, compiler, name string) *matrixObject {
 		t.Fatal(err)
 	}
 	return m
+}
+
+// samePlace returns an empty folder that has the same path in each run of a test, and that no other run uses until
+// the test ends.
+func samePlace(t *testing.T, name string) string {
+	t.Helper()
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return t.TempDir()
+	}
+	dir := filepath.Join(cache, "xray-tests", "places", strings.ReplaceAll(t.Name(), "/", "-")+"-"+name)
+	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := os.OpenFile(dir+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX)
+	if err = errors.Join(err, os.RemoveAll(dir), os.MkdirAll(dir, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir); lock.Close() })
+	return dir
 }
 
 // likeLLVM compares names, lines and inlined frames in the middle of functions with those of LLVM's
@@ -395,11 +429,7 @@ func TestGCC(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			m := newMatrixObject(t, gcc, "server")
 			path := filepath.Join(m.dir, "server")
-			cmd := exec.Command(gcc, append([]string{"-O1", "server.cc", "-o", path}, c.args...)...)
-			cmd.Dir = m.dir
-			if out, err := cmd.CombinedOutput(); err != nil {
-				t.Fatalf("%v\n%s", err, out)
-			}
+			m.compile(t, append([]string{"-O1", "server.cc", "-o", path}, c.args...))
 			var addresses []uint64
 			args := []string{"--functions=linkage", "--no-demangle", "-e", path}
 			for line := range strings.Lines(elftest.Run(t, "nm", "-S", path)) {

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"debug/elf"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -161,6 +163,53 @@ func Keep(t testing.TB, compiler, folder string, args []string, path string, run
 		run()
 		keep(key, path)
 	}
+}
+
+// KeepFiles calls run to make files in a folder, unless an earlier run of the tests has made them there from the
+// same sources in it, with the same compiler and arguments. Debug information names the folder, so it must be at
+// the same place in each run, and not in the folder for temporary files. It needs [Main].
+func KeepFiles(t testing.TB, compiler, folder string, args []string, run func()) {
+	t.Helper()
+	testenv.Need(t, compiler)
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%s\n%s\n", keyOf(compiler, args), folder)
+	if err := addSources(sum, folder); err != nil {
+		t.Fatal(err)
+	}
+	key, archive := hex.EncodeToString(sum.Sum(nil)), filepath.Join(t.TempDir(), "kept.tar")
+	if keyOf(compiler, args) == "" {
+		key = ""
+	}
+	if restore(key, archive) && exec.Command("tar", "-C", folder, "-xf", archive).Run() == nil {
+		return
+	}
+	before := filesIn(t, folder)
+	run()
+	made := []string{"-C", folder, "-cf", archive}
+	for path := range filesIn(t, folder) {
+		if !before[path] {
+			made = append(made, path)
+		}
+	}
+	if exec.Command("tar", made...).Run() == nil {
+		keep(key, archive)
+	}
+}
+
+// filesIn returns the files below a folder, relative to it.
+func filesIn(t testing.TB, folder string) map[string]bool {
+	t.Helper()
+	files := make(map[string]bool)
+	err := fs.WalkDir(os.DirFS(folder), ".", func(path string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			files[path] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
 }
 
 // CompileC builds the text of a C program and returns the output file, which it keeps as Compile does.

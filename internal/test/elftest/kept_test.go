@@ -134,3 +134,40 @@ func TestKeep(t *testing.T) {
 		t.Error("debug information names the folder, but the file was kept")
 	}
 }
+
+// Files are made again when a source changes, and only then. Their folders are made anew, too.
+func TestKeepFiles(t *testing.T) {
+	if _, err := os.Stat(installed); err != nil {
+		t.Skip("nothing is kept on this system: ", err)
+	}
+	kept := built.kept
+	built.kept = t.TempDir()
+	t.Cleanup(func() { built.kept = kept })
+	folder := t.TempDir()
+	made := func(source string) (runs int) {
+		out := filepath.Join(folder, "out")
+		if err := os.RemoveAll(out); err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(folder, "main.c"), source)
+		KeepFiles(t, "sh", folder, []string{"-g"}, func() {
+			runs++
+			if err := os.Mkdir(out, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			write(t, filepath.Join(out, "a.dwo"), "of "+source)
+		})
+		if text, err := os.ReadFile(filepath.Join(out, "a.dwo")); string(text) != "of "+source {
+			t.Errorf("got %q, %v", text, err)
+		}
+		return runs
+	}
+	for _, c := range []struct {
+		source string
+		want   int
+	}{{"1", 1}, {"1", 0}, {"2", 1}, {"1", 0}} {
+		if got := made(c.source); got != c.want {
+			t.Errorf("source %s: made %d times, want %d", c.source, got, c.want)
+		}
+	}
+}
