@@ -136,7 +136,7 @@ func (c *Chrome) appendCall(dst []byte, b *calls.Batch, i int, t *chromeThread) 
 		}
 		before := call.Args
 		for k, exit := range [...]bool{false, true} {
-			heads := [...]string{`"values":{`, `,"values":{`, `"results":{`, `,"results":{`}
+			heads := [...]string{`"values":`, `,"values":`, `"results":`, `,"results":`}
 			from := len(dst)
 			head := heads[2*k]
 			if before {

@@ -81,7 +81,7 @@ func (c *CSV) appendCall(dst []byte, b *calls.Batch, i int) []byte {
 	if c.opts.Values != nil {
 		c.named = c.opts.Values.Of(b, i, c.named[:0])
 		for _, exit := range [...]bool{false, true} {
-			c.text = appendNamed(c.text[:0], "{", c.named, exit)
+			c.text = calls.AppendValues(c.text[:0], c.named, exit)
 			dst = appendField(append(dst, ','), string(c.text))
 		}
 	}

@@ -20,27 +20,14 @@ type JSONLines struct {
 	keys    struct{ start, duration, self string }
 }
 
-// appendNamed appends arguments or results as an object that begins with head, or nothing if there is none.
+// appendNamed appends arguments or results as an object after head, or nothing if there is none.
 func appendNamed(dst []byte, head string, named []calls.Recorded, exit bool) []byte {
-	first := true
-	for i := range named {
-		n := &named[i]
-		if n.Exit != exit {
-			continue
-		}
-		if first {
-			dst = append(dst, head...)
-		} else {
-			dst = append(dst, ',')
-		}
-		first = false
-		dst = append(appendJSON(dst, n.Expression.Expression), ':')
-		dst = append(dst, n.JSON()...)
+	from := len(dst)
+	dst = append(dst, head...)
+	if to := calls.AppendValues(dst, named, exit); len(to) > len(dst) {
+		return to
 	}
-	if !first {
-		dst = append(dst, '}')
-	}
-	return dst
+	return dst[:from]
 }
 
 // NewJSONLines returns a writer of lines.
@@ -80,8 +67,8 @@ func (j *JSONLines) appendCall(dst []byte, b *calls.Batch, i int) []byte {
 	}
 	if j.opts.Values != nil {
 		j.named = j.opts.Values.Of(b, i, j.named[:0])
-		dst = appendNamed(dst, `,"values":{`, j.named, false)
-		dst = appendNamed(dst, `,"results":{`, j.named, true)
+		dst = appendNamed(dst, `,"values":`, j.named, false)
+		dst = appendNamed(dst, `,"results":`, j.named, true)
 	}
 	return append(dst, "}\n"...)
 }

@@ -54,6 +54,10 @@ var Calls = table("calls", "A row for each call.", slices.Concat(ofThread(func(c
 			}
 			return int64(c.Result)
 		}},
+	{col("args", texts, optional, "", "arguments that `xray record --args` recorded, as a JSON object by expression; null if there are none"),
+		func(_ *Source, c *Call) any { return orNull(c.Values.Args) }},
+	{col("results", texts, optional, "", "results that `xray record --results` recorded, as a JSON object by expression; null if there are none"),
+		func(_ *Source, c *Call) any { return orNull(c.Values.Results) }},
 	{col("ended", texts, required, "", "how the call ended: exited, tail-exited, continued, inferred, truncated or left; after `earlier`, if it began before the trace or before `--from`"),
 		func(_ *Source, c *Call) any { return endings[c.Ending()] }},
 	onCPU("cpu", "`duration` without `blocked`, `queued` and `recorder`; null if the trace has no off-CPU times", whole),

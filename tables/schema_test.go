@@ -48,7 +48,7 @@ func TestTablesAreDocumented(t *testing.T) {
 // schemas are digests of the tables of each version in files. If this test fails because a column is
 // new, change the digest. If a column is gone or different, increase Version, too.
 var schemas = map[int]string{
-	1: "d66753fa55f215bb",
+	1: "66244093a87c00da",
 }
 
 func TestVersion(t *testing.T) {

@@ -23,6 +23,8 @@ type Source struct {
 	// ThreadName and ProcessName return the names of a thread and of its process, or "". They may
 	// be nil.
 	ThreadName, ProcessName func(reader.Thread) string
+	// Values are the recorded arguments and results, or nil. They need calls without calls.Options.Alias.
+	Values *calls.Expressions
 
 	functions *FunctionCache
 }
@@ -194,6 +196,18 @@ func (t *Thread) Count(c *calls.Call) {
 	t.calls++
 }
 
+// Values are recorded arguments and results as JSON, or "".
+type Values struct{ Args, Results string }
+
+// ValuesOf returns the values of call i of a batch. Scratch may be nil, and is returned for the next call.
+func (s *Source) ValuesOf(b *calls.Batch, i int, scratch []calls.Recorded) (v Values, again []calls.Recorded) {
+	scratch = s.Values.Of(b, i, scratch[:0])
+	if len(scratch) > 0 {
+		v.Args, v.Results = string(calls.AppendValues(nil, scratch, false)), string(calls.AppendValues(nil, scratch, true))
+	}
+	return v, scratch
+}
+
 // Call is a call of a query.
 type Call struct {
 	calls.Call
@@ -201,6 +215,7 @@ type Call struct {
 	Args         []calls.Arg
 	Result       uint64
 	HasResult    bool
+	Values       Values
 	Off, SelfOff calls.Off // in all of the call, and in itself alone
 }
 

@@ -315,6 +315,9 @@ func (p *passes) options() sql.Options {
 		},
 		Traces: p.traces,
 	}
+	if s.Alias == nil {
+		opts.Source.Values = s.Expressions()
+	}
 	if s.Names != nil {
 		opts.Functions = aliased(s)
 	}

@@ -37,7 +37,7 @@ func parquetTables(c *conversion, s *session.Session, opts convert.Options) (*se
 		CreatedBy: "xray version " + version(),
 		Source: tables.Source{
 			Names: s.Names, Clock: s.Clock, Base: opts.Base, OffCPU: opts.OffCPU != nil,
-			ThreadName: opts.ThreadName, ProcessName: opts.ProcessName,
+			ThreadName: opts.ThreadName, ProcessName: opts.ProcessName, Values: opts.Values,
 		},
 		Last: span.Last, Workers: min(runtime.GOMAXPROCS(0), mostEncoders),
 	}

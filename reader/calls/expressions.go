@@ -1,6 +1,7 @@
 package calls
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"encoding/json"
@@ -20,6 +21,7 @@ type Expression struct {
 	// the same ID in all files and at all times.
 	ID int
 	value.Description
+	key []byte // the text of the expression and a colon, as JSON
 }
 
 // Recorded is the value of an expression for one call. It is valid as long as the batch.
@@ -100,7 +102,11 @@ func describe(fn reader.FuncID, exit bool, list []value.Description) []*Expressi
 	found := make([]*Expression, len(list))
 	for i := range list {
 		if list[i].Expression != "" {
-			found[i] = &Expression{Func: fn, Exit: exit, Description: list[i]}
+			var key bytes.Buffer
+			to := json.NewEncoder(&key)
+			to.SetEscapeHTML(false)
+			_ = to.Encode(list[i].Expression) // a string can always be written
+			found[i] = &Expression{Func: fn, Exit: exit, Description: list[i], key: append(bytes.TrimSpace(key.Bytes()), ':')}
 		}
 	}
 	return found
@@ -283,6 +289,23 @@ func ValuesText(list []Recorded) string {
 		words = append(words, list[i].Expression.Expression+": "+list[i].Text())
 	}
 	return strings.Join(words, ", ")
+}
+
+// AppendValues appends those of some values that are arguments, or results, as a JSON object by expression. It
+// appends nothing if there are none.
+func AppendValues(dst []byte, list []Recorded, results bool) []byte {
+	begin := byte('{')
+	for i := range list {
+		if list[i].Exit == results {
+			dst = append(append(dst, begin), list[i].key...)
+			dst = append(dst, list[i].JSON()...)
+			begin = ','
+		}
+	}
+	if begin == ',' {
+		dst = append(dst, '}')
+	}
+	return dst
 }
 
 // Keep returns a copy that stays valid. Of a string, it has at most that many bytes.

@@ -39,6 +39,8 @@ func (e *groupEncoder) encode(g *group, threads []*tables.Thread, to *parquetfil
 	e.places(g)
 	e.arguments(g)
 	e.result(g)
+	e.values(g, func(v *tables.Values) string { return v.Args })
+	e.values(g, func(v *tables.Values) string { return v.Results })
 	e.ends(g)
 	e.waits(g, length, self)
 }
@@ -162,6 +164,26 @@ func (e *groupEncoder) result(g *group) {
 		values = append(values, r.value)
 	}
 	e.Uint64Of(parquetfile.Keyed{Keys: keys, Gaps: true}, values)
+}
+
+// values encodes arguments or results that were recorded by expression.
+func (e *groupEncoder) values(g *group, of func(*tables.Values) string) {
+	var texts []string
+	keys := e.keysOf(g.rows())
+	for row := range keys {
+		keys[row] = parquetfile.Absent
+	}
+	for i := range g.values {
+		if text := of(&g.values[i].Values); text != "" {
+			keys[g.values[i].row] = uint32(len(texts))
+			texts = append(texts, text)
+		}
+	}
+	if len(texts) == 0 {
+		e.Null()
+		return
+	}
+	e.StringOf(parquetfile.Keyed{Keys: keys, Gaps: true}, texts)
 }
 
 // ends encodes how calls ended.

@@ -3,6 +3,7 @@ package parquet
 import (
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/tables"
 	"github.com/xray-tools/xray/tables/parquetfile"
 )
 
@@ -18,6 +19,8 @@ type group struct {
 	args    []rowValue
 	results []rowValue
 	waits   []rowWait
+	values  []rowValues
+	size    int // of values, in bytes
 
 	encoded   *parquetfile.Group
 	sites     []site          // without duplicates, in order of first occurrence
@@ -43,6 +46,11 @@ type rowValue struct {
 	value uint64
 }
 
+type rowValues struct {
+	row uint32
+	tables.Values
+}
+
 type rowWait struct {
 	row         uint32
 	self, total calls.Off
@@ -53,6 +61,8 @@ func (g *group) rows() int { return len(g.start) }
 func (g *group) reset() {
 	g.spans, g.start, g.length, g.self, g.site, g.end = g.spans[:0], g.start[:0], g.length[:0], g.self[:0], g.site[:0], g.end[:0]
 	g.args, g.results, g.waits, g.sites = g.args[:0], g.results[:0], g.waits[:0], g.sites[:0]
+	clear(g.values)
+	g.values, g.size = g.values[:0], 0
 }
 
 // grow allocates memory for all rows at once when a group has many rows.
@@ -91,6 +101,10 @@ func (g *group) take(o *group) {
 	for _, v := range o.waits {
 		g.waits = append(g.waits, rowWait{base + v.row, v.self, v.total})
 	}
+	for _, v := range o.values {
+		g.values = append(g.values, rowValues{base + v.row, v.Values})
+	}
+	g.size += o.size
 	o.reset()
 }
 

@@ -27,10 +27,12 @@ type cells struct {
 	counts []uint32 // of lists
 }
 
-// groupRows and groupBytes limit a row group, the latter by the length of its texts.
+// groupRows and groupBytes limit a row group, the latter by the length of its texts. valueBytes does so for the
+// arguments and results of calls, of which there are many groups at a time.
 const (
 	groupRows  = 1 << 17
 	groupBytes = 16 << 20
+	valueBytes = 4 << 20
 )
 
 func (w *Writer) newRows(t *tables.Table) (*rows, error) {

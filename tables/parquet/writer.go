@@ -22,6 +22,7 @@ type Writer struct {
 	threads []*tables.Thread // by index of batches; nil for those without a call and an event
 	paths   *calls.Paths
 	events  *rows
+	scratch []calls.Recorded
 
 	bucket [buckets]*group
 	width  uint64 // of a bucket, in ticks
@@ -126,9 +127,14 @@ func (w *Writer) Calls(b *calls.Batch) error {
 		for ; len(waits) > 0 && waits[0].Call == i; waits = waits[1:] {
 			g.waits = append(g.waits, rowWait{row, waits[0].Self, waits[0].Total})
 		}
+		var v tables.Values
+		if v, w.scratch = w.opts.ValuesOf(b, i, w.scratch); v != (tables.Values{}) {
+			g.values = append(g.values, rowValues{row, v})
+			g.size += len(v.Args) + len(v.Results)
+		}
 		t.Count(c)
 		g.grow()
-		if g.rows() == groupRows {
+		if g.rows() == groupRows || g.size >= valueBytes {
 			if err := w.flush(g); err != nil {
 				return err
 			}
@@ -275,7 +281,7 @@ func (w *Writer) flushAll() error {
 			continue
 		case last == nil:
 			last = g
-		case last.rows()+g.rows() <= groupRows:
+		case last.rows()+g.rows() <= groupRows && last.size+g.size <= valueBytes:
 			last.take(g)
 		default:
 			if err := w.flush(last); err != nil {

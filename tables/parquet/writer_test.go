@@ -3,6 +3,7 @@ package parquet
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"math/rand/v2"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/recorder/args/value"
 	"github.com/xray-tools/xray/tables"
 	"github.com/xray-tools/xray/tables/parquetfile"
 )
@@ -255,5 +257,59 @@ func TestPartitionName(t *testing.T) {
 		if got := PartitionName(name); got != want {
 			t.Errorf("%q is %q, want %q", name, got, want)
 		}
+	}
+}
+
+// Arguments and results are JSON in columns of their own. Row groups with long ones are smaller.
+func TestValues(t *testing.T) {
+	t.Parallel()
+	f := &files{left: -1}
+	opts := options(f, 1)
+	opts.Values = calls.ExpressionsOf(&reader.Recording{Values: []reader.RecordedValues{{
+		ID:    1,
+		Entry: []value.Description{{Expression: "key", Kind: value.Bytes, Format: value.String}},
+		Exit:  []value.Description{{Expression: "result", Kind: value.Scalar, Format: value.Int, Size: 4}},
+	}}})
+	w := New(opts)
+	const rows, long = 3000, 4096
+	b := &calls.Batch{Paths: calls.NewPaths()}
+	for i := range rows {
+		key := []byte(strings.Repeat("x", long-1) + string(rune('a'+i%7)))
+		b.Calls = append(b.Calls, calls.Call{Start: 1000 + uint64(i), Duration: 1, Self: 1, Func: reader.FuncID(1 + i%2), Path: b.Paths.Child(0, 1)})
+		if i%2 == 0 {
+			b.Values = append(b.Values, calls.Value{Call: i, Value: reader.Value{Recorded: value.Recorded{Data: key, Length: long}}})
+			b.Results = append(b.Results, calls.Arg{Call: i, Value: uint64(i)})
+		}
+	}
+	if err := w.Calls(b); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(&tables.Trace{Stats: &calls.Stats{}}); err != nil {
+		t.Fatal(err)
+	}
+	data := f.list["calls/trace=t/part-0.parquet"].Bytes()
+	type row struct {
+		Start   int64   `parquet:"start"`
+		Args    *string `parquet:"args,optional"`
+		Results *string `parquet:"results,optional"`
+	}
+	list, err := pq.Read[row](bytes.NewReader(data), int64(len(data)))
+	if err != nil || len(list) != rows {
+		t.Fatalf("%d rows, %v", len(list), err)
+	}
+	for i, r := range list {
+		if (r.Args != nil) != (i%2 == 0) || (r.Results != nil) != (i%2 == 0) {
+			t.Fatalf("row %d: %v, %v", i, r.Args, r.Results)
+		}
+		if r.Args == nil {
+			continue
+		}
+		args, results := `{"key":"`+strings.Repeat("x", long-1)+string(rune('a'+i%7))+`"}`, fmt.Sprintf(`{"result":%d}`, i)
+		if *r.Args != args || *r.Results != results {
+			t.Fatalf("row %d: %s, %s", i, *r.Args, *r.Results)
+		}
+	}
+	if groups := groupsOf(t, data); len(groups) < 2 {
+		t.Errorf("%d row groups have %d bytes of values", len(groups), rows/2*long)
 	}
 }

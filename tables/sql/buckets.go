@@ -67,6 +67,7 @@ const (
 	fieldOff
 	fieldSelfOff
 	fieldResult
+	fieldValues
 )
 
 // fieldsOf are the parts of a call that columns show.
@@ -75,7 +76,7 @@ var fieldsOf = func() (list []fields) {
 		"trace": fieldThread, "process": fieldThread, "thread": fieldThread, "thread_name": fieldThread,
 		"start": fieldStart, "duration": fieldDuration, "duration_ticks": fieldDuration, "self": fieldSelf, "self_ticks": fieldSelf,
 		"depth": fieldDepth, "function_id": fieldFunc, "function": fieldFunc, "file": fieldFunc, "line": fieldFunc,
-		"caller_id": fieldCaller, "caller": fieldCaller, "path": fieldPath, "arguments": fieldArgs, "result": fieldResult, "ended": fieldEnd,
+		"caller_id": fieldCaller, "caller": fieldCaller, "path": fieldPath, "arguments": fieldArgs, "result": fieldResult, "args": fieldValues, "results": fieldValues, "ended": fieldEnd,
 		"cpu": fieldOff | fieldDuration, "blocked": fieldOff, "queued": fieldOff, "recorder": fieldOff,
 		"self_cpu": fieldSelfOff | fieldSelf, "self_blocked": fieldSelfOff, "self_queued": fieldSelfOff, "self_recorder": fieldSelfOff,
 	}
@@ -311,6 +312,11 @@ func (l *bucketList) append(dst []byte, r *row) []byte {
 			dst = binary.AppendUvarint(dst, r.Result)
 		}
 	}
+	if f&fieldValues != 0 {
+		for _, text := range [...]string{r.Values.Args, r.Values.Results} {
+			dst = append(binary.AppendUvarint(dst, uint64(len(text))), text...)
+		}
+	}
 	if f&fieldArgs != 0 {
 		dst = binary.AppendUvarint(dst, uint64(len(r.Args)))
 		for _, a := range r.Args {
@@ -413,6 +419,12 @@ func (b *bucketReader) next(r *row) error {
 	if f&fieldResult != 0 {
 		if r.HasResult = u() != 0; r.HasResult {
 			r.Result = u()
+		}
+	}
+	if f&fieldValues != 0 {
+		for _, text := range [...]*string{&r.Values.Args, &r.Values.Results} {
+			n := u()
+			*text, b.data = string(b.data[:n]), b.data[n:]
 		}
 	}
 	if f&fieldArgs != 0 {

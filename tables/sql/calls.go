@@ -151,6 +151,7 @@ type passReader struct {
 	args    []calls.Arg
 	results []calls.Arg
 	waits   []calls.Wait
+	values  []callValues
 	threads []*tables.Thread // by index; nil until it appears
 	thread  *tables.Thread
 }
@@ -159,7 +160,7 @@ type passReader struct {
 func (db *DB) pass(p *plan, filter calls.Filter) (*passReader, error) {
 	f := p.fields()
 	w := wants{
-		calls: true, args: f&fieldArgs != 0, results: f&fieldResult != 0, paths: f&fieldPath != 0,
+		calls: true, args: f&fieldArgs != 0, results: f&fieldResult != 0, paths: f&fieldPath != 0, values: f&fieldValues != 0,
 		waits: db.opts.OffCPU && f&(fieldOff|fieldSelfOff) != 0,
 	}
 	s, err := db.start(PassOptions{Filter: filter}, w)
@@ -178,7 +179,7 @@ func (r *passReader) next(out *row) error {
 		if r.chunk == nil {
 			return io.EOF
 		}
-		r.at, r.args, r.results, r.waits = 0, r.chunk.args, r.chunk.results, r.chunk.waits
+		r.at, r.args, r.results, r.waits, r.values = 0, r.chunk.args, r.chunk.results, r.chunk.waits, r.chunk.values
 		for r.chunk.index >= len(r.threads) {
 			r.threads = append(r.threads, nil)
 		}
@@ -201,6 +202,12 @@ func (r *passReader) next(out *row) error {
 		list, r.results = argsOf(r.results, r.at)
 		if out.HasResult = len(list) > 0; out.HasResult {
 			out.Result = list[0].Value
+		}
+	}
+	if r.stream.wants.values {
+		out.Values = tables.Values{}
+		if len(r.values) > 0 && r.values[0].call == r.at {
+			out.Values, r.values = r.values[0].Values, r.values[1:]
 		}
 	}
 	if r.stream.wants.waits {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/tables"
 )
 
 // errStopped ends a pass whose remaining records are not needed.
@@ -22,6 +23,13 @@ type chunk struct {
 	results []calls.Arg
 	waits   []calls.Wait
 	events  []calls.Event
+	values  []callValues
+}
+
+// callValues are the arguments and results of a call.
+type callValues struct {
+	call int // index in chunk.calls
+	tables.Values
 }
 
 // pathTree is a tree of call paths by [calls.PathID].
@@ -64,11 +72,14 @@ type stream struct {
 	quit  chan struct{}
 	err   error // valid once out is closed
 	wants wants
+
+	source  *tables.Source
+	scratch []calls.Recorded
 }
 
 // wants are the parts of batches that chunks have.
 type wants struct {
-	calls, args, results, waits, events, paths bool
+	calls, args, results, waits, events, paths, values bool
 }
 
 // chunksAhead is how many chunks the pass may be ahead of the query.
@@ -82,7 +93,7 @@ func (db *DB) start(opts PassOptions, w wants) (*stream, error) {
 		}
 		opts.Filter.Thread = nil // the numbers of paths must not depend on it
 	}
-	s := &stream{out: make(chan *chunk, chunksAhead), free: make(chan *chunk, chunksAhead+1), quit: make(chan struct{}), wants: w}
+	s := &stream{out: make(chan *chunk, chunksAhead), free: make(chan *chunk, chunksAhead+1), quit: make(chan struct{}), wants: w, source: &db.opts.Source}
 	for range chunksAhead + 1 {
 		s.free <- &chunk{}
 	}
@@ -135,6 +146,15 @@ func (s *stream) Calls(b *calls.Batch) error {
 	}
 	if s.wants.results {
 		c.results = append(c.results[:0], b.Results...)
+	}
+	if s.wants.values {
+		c.values = c.values[:0]
+		for i := range b.Calls {
+			var v tables.Values
+			if v, s.scratch = s.source.ValuesOf(b, i, s.scratch); v != (tables.Values{}) {
+				c.values = append(c.values, callValues{i, v})
+			}
+		}
 	}
 	if s.wants.waits {
 		c.waits = append(c.waits[:0], b.Waits...)
