@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -80,29 +81,50 @@ func (c *ticketReport) run(s *session.Session) error {
 	add("info", "Trace", describe(s, found)...)
 
 	off := s.OffCPU()
-	sink, run, err := session.Analyze(s, s.Scope, calls.Options{Nested: true, OffCPU: off}, func() *account.Analysis {
-		return account.New(account.Options{OffCPU: off != nil})
+	sink, run, err := session.Analyze(s, s.Scope, calls.Options{Nested: true, Paths: true, OffCPU: off}, func() *overview {
+		return &overview{
+			account.New(account.Options{OffCPU: off != nil}),
+			stack.New(stack.Options{OffCPU: off != nil, ThreadName: s.Trace.ThreadName}),
+		}
 	})
 	if err != nil {
 		return err
 	}
-	functions := sink.Report(s.Clock.Frequency)
+	functions := sink.Analysis.Report(s.Clock.Frequency)
 	functions.Limited = run.Limited
 	functions.Sort(account.BySelf, true, s.Names)
 	functions.Top(c.top)
 	add("account", "Functions", functions.Body(names, account.View{})...)
 
-	paths, pathRun, err := stacks(s, false, false, nil)
-	if err != nil {
-		return err
-	}
-	run.Folded, run.FoldedSelf = pathRun.Folded, pathRun.FoldedSelf
-	add("stack", "Call paths", paths.Body(names, stack.View{Top: shownStacks})...)
+	add("stack", "Call paths", sink.paths.Report(s.Clock).Body(names, stack.View{Top: shownStacks})...)
 	slow, err := c.slowCalls(s, names)
 	if err != nil {
 		return err
 	}
 	return s.Report(&c.output, run, func(symbolize.Names) []report.Node { return append(body, slow...) })
+}
+
+// overview is account and stack in one pass. Sums of calls that were not recorded are for functions alone.
+type overview struct {
+	*account.Analysis
+	paths *stack.Analysis
+}
+
+// Held implements [calls.Holder].
+func (o *overview) Held() int64 { return o.Analysis.Held() + o.paths.Held() }
+
+// Calls implements [calls.Sink].
+func (o *overview) Calls(b *calls.Batch) error { return cmp.Or(o.Analysis.Calls(b), o.paths.Calls(b)) }
+
+// Sums implements [calls.SumSink].
+func (o *overview) Sums(sums *calls.Sums) error {
+	return cmp.Or(o.Analysis.Sums(sums), o.paths.Sums(sums))
+}
+
+// Merge implements [calls.Analysis].
+func (o *overview) Merge(other *overview) {
+	o.Analysis.Merge(other.Analysis)
+	o.paths.Merge(other.paths)
 }
 
 // shownStacks is the number of stacks shown.

@@ -464,24 +464,27 @@ func (t *opened) hole(call *calls.Call, leaf bool, off uint64) hole {
 	if depth >= maxHoleDepth {
 		return longest
 	}
-	t.siblings = grow(t.siblings, depth+2)
-	inside := &t.siblings[depth+1]
-	if inside.any && !leaf {
-		longest = inside.longest
-		if h := (hole{start: call.Start, end: inside.firstStart, after: inside.first, off: inside.firstOff}); h.ticks() > longest.ticks() {
-			longest = h
-		}
-		if h := (hole{start: inside.lastEnd, end: end, before: inside.last, off: off}); h.ticks() > longest.ticks() {
-			longest = h
-		}
+	if depth+2 > len(t.siblings) {
+		t.siblings = grow(t.siblings, depth+2)
 	}
-	*inside = siblings{}
+	if inside := &t.siblings[depth+1]; inside.any {
+		if !leaf {
+			longest = inside.longest
+			if h := (hole{start: call.Start, end: inside.firstStart, after: inside.first, off: inside.firstOff}); h.ticks() > longest.ticks() {
+				longest = h
+			}
+			if h := (hole{start: inside.lastEnd, end: end, before: inside.last, off: off}); h.ticks() > longest.ticks() {
+				longest = h
+			}
+		}
+		*inside = siblings{}
+	}
 	s := &t.siblings[depth]
 	before := t.offBefore(call)
 	if !s.any {
-		*s = siblings{any: true, firstStart: call.Start, first: call.Func, firstOff: before}
-	} else if h := (hole{s.lastEnd, call.Start, s.last, call.Func, 0, before}); h.ticks() > s.longest.ticks() {
-		s.longest = h
+		s.any, s.firstStart, s.first, s.firstOff = true, call.Start, call.Func, before
+	} else if call.Start-s.lastEnd-before > s.longest.ticks() {
+		s.longest = hole{s.lastEnd, call.Start, s.last, call.Func, 0, before}
 	}
 	s.last, s.lastEnd = call.Func, end
 	return longest

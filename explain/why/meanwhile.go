@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/xray-tools/xray/explain/invocation"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 )
@@ -60,7 +61,20 @@ type meanwhile struct {
 	cell    uint64           // ticks
 	victims map[int][][]span // by thread and cause: times that slow calls lost, in order
 	seen    []seenInGap      // what was open, by gap
+	near    []nearby         // what the thread lost that was examined last, by gap
 	latest  int              // the cell that find returned last
+}
+
+// nearby is what a thread lost during a gap, by cause.
+type nearby struct {
+	thread int // from 1; 0 for none
+	lost   []loss
+}
+
+// loss is a time that a thread lost to a cause.
+type loss struct {
+	span
+	cause int
 }
 
 // others is the pass that examines other threads.
@@ -68,7 +82,8 @@ type others struct {
 	holds     *holds // nil if no thread waited for a lock
 	meanwhile *meanwhile
 	wakers    *wakers
-	queues    *queues // nil without off-CPU times
+	queues    *queues      // nil without off-CPU times
+	numbers   *rootNumbers // nil if numbers take a pass of their own
 }
 
 func (o others) Calls(b *calls.Batch) error {
@@ -87,6 +102,9 @@ func (o others) Calls(b *calls.Batch) error {
 			return err
 		}
 	}
+	if o.numbers != nil {
+		o.numbers.see(b)
+	}
 	return o.meanwhile.Calls(b)
 }
 
@@ -99,6 +117,9 @@ func (o others) Merge(other others) {
 	}
 	if o.queues != nil {
 		o.queues.Merge(other.queues)
+	}
+	if o.numbers != nil {
+		o.numbers.Merge(other.numbers.Numbering)
 	}
 	o.meanwhile.Merge(other.meanwhile)
 }
@@ -214,10 +235,14 @@ func (x *explainer) meanwhile(d *durations, e *evidence) (found, error) {
 		want.Budget = calls.NewPathBudget(x.opts.MaxPaths)
 	}
 	missing := missingIn(x.src, x.opts.Role)
+	root, slow := x.numbered(d, e)
 	o, _, err := run(x, want, func() others {
 		m := *proto
-		m.seen = make([]seenInGap, len(gaps))
+		m.seen, m.near = make([]seenInGap, len(gaps)), make([]nearby, len(gaps))
 		o := others{meanwhile: &m}
+		if slow != nil {
+			o.numbers = &rootNumbers{invocation.NewNumbering(slow), root}
+		}
 		if want.Paths {
 			o.holds = newHolds(byLock, &x.opts, missing, d.unlocks)
 		}
@@ -231,6 +256,9 @@ func (x *explainer) meanwhile(d *durations, e *evidence) (found, error) {
 	})
 	if err != nil {
 		return f, err
+	}
+	if o.numbers != nil {
+		x.numbers = o.numbers.Numbering
 	}
 	if o.holds != nil {
 		for _, g := range gaps {
@@ -387,14 +415,25 @@ func (m *meanwhile) note(b *calls.Batch, c *calls.Call, lost [][]span, number in
 	g := &m.gaps[number]
 	end := c.Start + c.Duration
 	start, stop := max(from, c.Start, g.start), min(to, end, g.end)
-	if start >= stop || g.thread == b.Index || lost != nil && suffers(lost[g.cause], start, stop) {
+	if start >= stop || g.thread == b.Index {
 		return
 	}
 	lostTo := 0
-	for cause := range lost {
-		if cause != g.cause && suffers(lost[cause], start, stop) {
-			lostTo = cause + 1
-			break
+	if lost != nil {
+		near := &m.near[number]
+		if near.thread != b.Index+1 {
+			near.find(b.Index, lost, g)
+		}
+		for _, l := range near.lost {
+			if lo, hi := max(start, l.from), min(stop, l.to); hi <= lo || 2*(hi-lo) <= stop-start {
+				continue // the thread lost at most half of the time
+			}
+			if l.cause == g.cause {
+				return
+			}
+			if lostTo == 0 {
+				lostTo = l.cause + 1
+			}
 		}
 	}
 	key := keyOfSeen(c.Func, lostTo)
@@ -411,26 +450,23 @@ func (m *meanwhile) note(b *calls.Batch, c *calls.Call, lost [][]span, number in
 	m.seen[number].add(key, stop-start, (stop-start)*uint64(c.Depth), g.copy == 0)
 }
 
-// suffers reports whether a thread that lost some times loses more than half of a time itself.
-func suffers(lost []span, start, stop uint64) bool {
-	if len(lost) == 0 {
-		return false
-	}
-	first, _ := slices.BinarySearchFunc(lost, start, func(v span, tsc uint64) int {
-		if v.to <= tsc {
-			return -1
-		}
-		return 1
-	})
-	for _, v := range lost[first:] {
-		if v.from >= stop {
-			break
-		}
-		if lo, hi := max(start, v.from), min(stop, v.to); hi > lo && 2*(hi-lo) > stop-start {
-			return true
+// find finds what a thread lost during a gap.
+func (n *nearby) find(thread int, lost [][]span, g *gap) {
+	n.thread, n.lost = thread+1, n.lost[:0]
+	for cause, list := range lost {
+		first, _ := slices.BinarySearchFunc(list, g.start, func(v span, tsc uint64) int {
+			if v.to <= tsc {
+				return -1
+			}
+			return 1
+		})
+		for _, v := range list[first:] {
+			if v.from >= g.end {
+				break
+			}
+			n.lost = append(n.lost, loss{v, cause})
 		}
 	}
-	return false
 }
 
 // Merge adds what other found.

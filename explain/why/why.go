@@ -157,6 +157,8 @@ type explainer struct {
 	candidates []Candidate
 	loops      bool              // functions that may be of event loops were called
 	budget     *calls.PathBudget // of passes that examine the root; nil for no limit
+	// numbers are those of the slow calls, if the pass over other threads has found them. May be nil.
+	numbers *invocation.Numbering
 }
 
 // run is a pass over the calls. Unmatched exits are reported only in the first. If that shows that
@@ -432,9 +434,42 @@ func (e *explainer) explain(d *durations) (*Report, error) {
 	return r, e.number(r.exemplars())
 }
 
+// rootNumbers numbers calls of a function that are not inside others of it.
+type rootNumbers struct {
+	*invocation.Numbering
+	root reader.FuncID
+}
+
+func (n *rootNumbers) see(b *calls.Batch) {
+	for i := range b.Calls {
+		if c := &b.Calls[i]; c.Func == n.root && !c.Nested && !c.Partial() {
+			n.See(invocation.Key{Start: c.Start, Index: b.Index})
+		}
+	}
+}
+
+// whole reports whether the passes have all calls, as they are in the unmodified trace.
+func (e *explainer) whole() bool {
+	return e.span() == (span{}) && e.opts.Calls.Filter.All() && len(e.lossPoints) == 0 && !e.nested()
+}
+
+// numbered returns the slow calls, if a pass over all calls can number them without call paths, and the root.
+func (e *explainer) numbered(d *durations, ev *evidence) (root reader.FuncID, list []invocation.Key) {
+	if !e.whole() || e.threads == 1 || len(d.roots) != 1 || e.opts.RootDepth > 1 || e.opts.Origins != nil {
+		return 0, nil
+	}
+	for root = range d.roots {
+		for i := range ev.slow {
+			v := &ev.slow[i]
+			list = append(list, invocation.Key{Start: v.start, Index: v.thread})
+		}
+	}
+	return root, list
+}
+
 // number finds the numbers of exemplars in the unmodified trace, as other commands count.
 func (e *explainer) number(list []*Exemplar) error {
-	if e.threads == 1 && e.span() == (span{}) && e.opts.Calls.Filter.All() && len(e.lossPoints) == 0 && !e.nested() {
+	if e.threads == 1 && e.whole() {
 		for _, x := range list {
 			x.Number = uint64(x.ended) + 1
 		}
@@ -444,12 +479,16 @@ func (e *explainer) number(list []*Exemplar) error {
 	for i, x := range list {
 		keys[i] = invocation.Key{Start: x.Start, Index: x.index, Depth: x.depth}
 	}
-	opts := calls.Options{
-		Shards: e.opts.Calls.Shards, Paths: true, Roots: e.opts.Root, RootDepth: e.opts.RootDepth, Budget: calls.RootsOnly(), Code: e.opts.Calls.Code,
-	}
-	numbers, _, err := calls.Run(e.plain, opts, func() *invocation.Numbers { return invocation.NewNumbers(e.opts.Root, e.nested(), keys) })
-	if err != nil {
-		return err
+	numbers := e.numbers
+	if numbers == nil {
+		opts := calls.Options{
+			Shards: e.opts.Calls.Shards, Paths: true, Roots: e.opts.Root, RootDepth: e.opts.RootDepth, Budget: calls.RootsOnly(), Code: e.opts.Calls.Code,
+		}
+		found, _, err := calls.Run(e.plain, opts, func() *invocation.Numbers { return invocation.NewNumbers(e.opts.Root, e.nested(), keys) })
+		if err != nil {
+			return err
+		}
+		numbers = found.Numbering
 	}
 	for i, x := range list {
 		x.Number, _ = numbers.Number(keys[i])

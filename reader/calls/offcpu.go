@@ -177,6 +177,12 @@ func (s *shard) settle(th *thread) {
 				s.settled = s.n
 				return
 			}
+			// Nearly all calls are deeper than those with waits.
+			at, most := s.settled+1, uint32(r.waits[n-1].depth)
+			for at < s.n && s.calls[at].Depth >= most {
+				at++
+			}
+			s.settled = at - 1
 			continue
 		}
 		if in != nil {
