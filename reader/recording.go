@@ -98,8 +98,28 @@ type Process struct {
 	// is empty, the trace has no [Switch] events, and NoOffCPU says why, if that is known.
 	OffCPU   string `json:"offcpu,omitempty"`
 	NoOffCPU string `json:"no_offcpu,omitempty"`
+	// Quotas are those CPU quotas that may have stopped the process, of its cgroup and those around it. xray record
+	// writes them at the end.
+	Quotas []Quota `json:"quotas,omitempty"`
 	// Watched is set in traces that `xray watch` wrote, of slow calls or for comparison.
 	Watched *Watched `json:"watched,omitempty"`
+}
+
+// Quota is the CPU quota of a cgroup: QuotaNS nanoseconds of CPU time in each period of PeriodNS.
+type Quota struct {
+	Group    string `json:"group"`
+	QuotaNS  uint64 `json:"quota_ns"`
+	PeriodNS uint64 `json:"period_ns"`
+	// Samples are in order of time. The first one is at the beginning of the recording.
+	Samples []QuotaSample `json:"samples"`
+}
+
+// QuotaSample says how often a quota had stopped a cgroup until a time: in how many periods, and for how
+// long, in nanoseconds, of all CPUs together.
+type QuotaSample struct {
+	TSC         uint64 `json:"tsc"`
+	Throttled   uint64 `json:"throttled"`
+	ThrottledNS uint64 `json:"throttled_ns"`
 }
 
 // Memory is a limit of memory for the records of all threads of a process, in bytes. Peak is the most that was

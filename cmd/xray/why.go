@@ -345,6 +345,12 @@ func (w *explaining) options(s *session.Session) (why.Options, error) {
 	opts.Origins = s.Origins()
 	if opts.Origins == nil { // otherwise the events have the clocks of their machines
 		opts.Sched = s.Sched()
+		opts.Quotas = func(file int) []reader.Quota {
+			if r := s.Trace.Recording(file); r != nil {
+				return r.Process.Quotas
+			}
+			return nil
+		}
 		if opts.Calls.OffCPU != nil {
 			opts.Calls.Interrupts = s.Interrupts()
 		}

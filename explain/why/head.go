@@ -206,11 +206,16 @@ func (h *head) reasons() (list, rest []reason) {
 	}
 	if p := h.Preempted; p != nil {
 		next := line{text: "xray residency " + h.view.Files, whole: true}
-		if len(p.Instead) == 0 {
+		who := p.Instead
+		sure := "yes: the trace shows when threads waited for a CPU"
+		if q := p.Throttled; q != nil {
+			sure += fmt.Sprintf(", and when the quota of %s in each %s stopped the cgroup: up to %s of that", nanoseconds(q.QuotaNS), nanoseconds(q.PeriodNS), percent(q.Share))
+			who, next = nil, line{text: "Raise the quota (cpu.max), or use fewer threads at once."}
+		} else if len(p.Instead) == 0 {
 			next = line{text: "Record with --sched to see which program ran instead."}
 		}
-		apart(p.Share, "it is preempted"+h.behind(), "waiting for a CPU"+h.behind(), p.Usual, p.Slow, "waits for a CPU", p.Instead,
-			"yes: the trace shows when threads waited for a CPU", next)
+		apart(p.Share, "it is preempted"+h.behind(), "waiting for a CPU"+h.behind(), p.Usual, p.Slow, "waits for a CPU", who,
+			sure, next)
 		apart(p.Recorder, "it waits for the recorder", "waiting for the recorder", 0, 0, "", nil, "yes: the trace shows when threads waited for the recorder",
 			line{text: "Record fewer calls, or use --ring or --drop."})
 	}

@@ -83,6 +83,8 @@ type Preempted struct {
 	// Instead lists the tasks that ran instead, the longest first, if scheduler events were
 	// recorded.
 	Instead []Instead
+	// Throttled is the CPU quota that is the reason, or nil. Then whoever ran instead is not.
+	Throttled *Throttled
 }
 
 // Interrupted is the time that slow calls lose because interrupts ran on the thread's processor.

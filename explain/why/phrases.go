@@ -89,7 +89,13 @@ const (
 // behind names the task that ran for at least half of the time in which slow calls were preempted, or returns
 // "" if that is not known.
 func (t *phrases) behind() string {
-	if t.Preempted == nil || len(t.Preempted.Instead) == 0 {
+	if t.Preempted == nil {
+		return ""
+	}
+	if q := t.Preempted.Throttled; q != nil {
+		return fmt.Sprintf(": the CPU quota of the cgroup %s stopped it (%s, %s)", texttab.Printable(q.Group), label.Count(q.Periods, "period", "periods"), nanoseconds(q.NS))
+	}
+	if len(t.Preempted.Instead) == 0 {
 		return ""
 	}
 	i := &t.Preempted.Instead[0]

@@ -115,11 +115,26 @@ func (p *phrases) preempted() report.Programs {
 		report.Mean("usual_queued", func(x *Preempted) float64 { return x.Usual }),
 		report.Mean("slow_queued", func(x *Preempted) float64 { return x.Slow }),
 		report.Share("recorder", func(x *Preempted) float64 { return x.Recorder }),
-	), report.Table("instead", p.Preempted.Instead,
+	), p.throttled(), report.Table("instead", p.Preempted.Instead,
 		report.String("task", func(i *Instead) string { return i.Task.Name }),
 		report.Count("process", func(i *Instead) uint64 { return uint64(max(0, i.Task.PID)) }),
 		report.Count("thread", func(i *Instead) uint64 { return uint64(i.Task.TID) }),
 		report.Share("share", func(i *Instead) float64 { return i.Share }),
+	)}}}
+}
+
+// throttled is the CPU quota that is the reason for the time in the run queue.
+func (p *phrases) throttled() report.Programs {
+	if p.Preempted.Throttled == nil {
+		return nil
+	}
+	return report.Programs{&report.Section{Key: "quota", Body: []report.Node{report.Facts(p.Preempted.Throttled,
+		report.String("cgroup", func(x *Throttled) string { return x.Group }),
+		report.Count("quota_ns", func(x *Throttled) uint64 { return x.QuotaNS }),
+		report.Count("period_ns", func(x *Throttled) uint64 { return x.PeriodNS }),
+		report.Count("periods", func(x *Throttled) uint64 { return x.Periods }),
+		report.Count("throttled_ns", func(x *Throttled) uint64 { return x.NS }),
+		report.Share("share", func(x *Throttled) float64 { return x.Share }),
 	)}}}
 }
 

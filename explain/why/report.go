@@ -274,6 +274,7 @@ func (e *explainer) fill(r *Report, c *cohorts, ev *evidence, f found) {
 		var interrupted *Interrupted
 		r.Preempted, interrupted = ev.apart()
 		r.Preempted.Instead = e.instead(ev.slow)
+		r.Preempted.Throttled = e.throttled(ev.slow)
 		if e.opts.Calls.Interrupts != nil {
 			r.Interrupted, interrupted.By = interrupted, e.interruptedBy(ev.slow)
 		}

@@ -75,6 +75,8 @@ type Options struct {
 	Origins []Origin
 	// Sched are the scheduler events of each file of the trace, if they were recorded.
 	Sched []*sched.Log
+	// Quotas returns the CPU quotas of a file's process. nil means that there are none.
+	Quotas func(file int) []reader.Quota
 	// MaxPaths limits the call paths, see calls.PathBudget. 0 means no limit.
 	MaxPaths int
 	// Calls are options for the passes. Paths and Nested are set as needed. Unmatched exits

@@ -418,6 +418,7 @@ func (a *arenaObserver) look() {
 			continue
 		}
 		p.begin(a)
+		p.quotas.sample("/", p.host)
 		p.readWindows(a)
 		a.flush(p)
 		p.writeSched(false)

@@ -53,6 +53,7 @@ type observedProcess struct {
 	scheduled   time.Time // when scheduler events were last written
 	tasks       int       // number of tasks in the trace's scheduler events
 	windows     observedWindows
+	quotas      quotas
 	compared    time.Time // when its execution was last compared
 	executes    string    // another program that it executes now
 	recorded    []uint64  // with a budget, entries in the trace, by function
@@ -319,6 +320,7 @@ func (a *arenaObserver) recording(p *observedProcess, complete bool) *reader.Rec
 			r.Clock.Frequency = ring.Scale(now.TSC-first.TSC, 1e9, now.Raw-first.Raw)
 		}
 	}
+	r.Process.Quotas = p.quotas.report()
 	r.Windows = p.windows.pending(a.Streams())
 	at := ring.ProcessAt(p.index)
 	r.Threads = slices.Clone(p.threads)
