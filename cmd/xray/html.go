@@ -94,6 +94,9 @@ func (p *page) record(s *session.Session) (*html.Page, *session.Run, error) {
 	if p.sources != nil {
 		opts.Source = p.sources.Text
 	}
+	if s.Alias == nil {
+		opts.Values = s.Expressions()
+	}
 	if opts.Base, err = s.Start(); err != nil {
 		return nil, nil, err
 	}

@@ -577,3 +577,34 @@ func TestHTMLOfHostileNames(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
+
+// The text about a selected call has its arguments.
+func TestHTMLShowsValues(t *testing.T) {
+	t.Parallel()
+	page := openHTML(t, htmlOf(t, `xray fdr version=5 frequency=1000000000
+extents auto
+thread 0
+metadata process `+"`{\"pid\":7}`"+`
+metadata values `+"`"+`{"functions":[{"id":1,"entry":[{"expression":"n","type":"int","kind":"scalar","format":"int","size":4}]}]}`+"`"+`
+extents auto
+thread 11 pid=7 wall=1.000020 cpu=0 tsc=1000
+enter-arg 1 +0
+arg 5
+enter 2 +10
+exit 2 +100
+exit 1 +1000
+`), "")
+	var texts []string
+	page.Eval(`(async () => {
+		const texts = [];
+		for (const call of [0, 1]) {
+			change({call});
+			await settled();
+			texts.push($("chosen-text").textContent);
+		}
+		return texts;
+	})()`, &texts)
+	if len(texts) != 2 || !strings.HasSuffix(texts[0], "; n: 5") || strings.Contains(texts[1], ";") {
+		t.Errorf("got %q", texts)
+	}
+}

@@ -165,3 +165,54 @@ func TestEventsAndSource(t *testing.T) {
 		t.Errorf("line 99: got %q", got)
 	}
 }
+
+// Calls have their arguments and results, by their number in the page: threads are ordered by their IDs, and calls
+// by their entries.
+func TestPageHasValues(t *testing.T) {
+	t.Parallel()
+	trace := texttrace.Open(t, `xray fdr version=5 frequency=1000000000
+extents auto
+thread 0
+metadata process `+"`{\"pid\":7}`"+`
+metadata values `+"`"+`{"functions":[{"id":1,"entry":[{"expression":"n","type":"int","kind":"scalar","format":"int","size":4}]}]}`+"`"+`
+extents auto
+thread 12 pid=7 wall=1.000020 cpu=0 tsc=1000
+enter-arg 1 +0
+arg 5
+exit 1 +1000
+extents auto
+thread 11 pid=7 wall=1.000020 cpu=0 tsc=1000
+enter 2 +0
+enter 2 +0
+exit 2 +1
+enter-arg 1 +10
+arg 6
+enter-arg 1 +10
+arg 7
+exit 1 +100
+exit 1 +100
+exit 2 +100
+`)
+	for shortest, want := range map[uint64][]any{
+		0: {[]any{2., "n: 6"}, []any{3., "n: 7"}, []any{4., "n: 5"}}, 10: {[]any{1., "n: 6"}, []any{2., "n: 7"}, []any{3., "n: 5"}},
+	} {
+		opts := &Options{Frequency: 1e9, MinDuration: shortest, Values: calls.ExpressionsOf(trace.Recording(0))}
+		got, _, err := calls.Run(trace, calls.Options{Shards: 2, Opens: true}, func() *Page { return New(opts) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		var page bytes.Buffer
+		if err := got.Write(&page, nil); err != nil {
+			t.Fatal(err)
+		}
+		m, _ := decode(t, page.Bytes())
+		var values []any
+		for _, v := range m.Values {
+			values = append(values, v[:])
+		}
+		slices.SortFunc(values, func(a, b any) int { return int(a.([]any)[0].(float64) - b.([]any)[0].(float64)) })
+		if diff := gocmp.Diff(want, values); diff != "" {
+			t.Errorf("calls of at least %d ns: (-want +got):\n%s", shortest, diff)
+		}
+	}
+}

@@ -60,6 +60,7 @@ type meta struct {
 	Functions []metaFunction `json:"functions"`
 	Threads   []metaThread   `json:"threads"`
 	Events    []metaEvent    `json:"events"`
+	Values    [][2]any       `json:"values,omitempty"` // numbers of calls, and their arguments and results
 }
 
 type metaFunction struct {
@@ -112,6 +113,7 @@ func (r *Page) Write(w io.Writer, names symbolize.Names) error {
 		columns[id] = newPacker()
 	}
 	funcs, starts, durations, depths, ended := columns["funcs"], columns["starts"], columns["durations"], columns["depths"], columns["ends"]
+	before, unnamed := 0, r.unnamed            // calls of the threads so far, and those whose values are missing
 	open, earlier, ends := 0, 0, []string(nil) // number of calls that did not end, and a note for each thread
 	order := r.order()
 	several := len(order) > 1 && r.processOf(order[0]) != r.processOf(order[len(order)-1])
@@ -132,6 +134,14 @@ func (r *Page) Write(w io.Writer, names symbolize.Names) error {
 				last = c.start
 			}
 		}
+		for _, v := range t.values {
+			if len(m.Values) == maxValues {
+				unnamed++
+				continue
+			}
+			m.Values = append(m.Values, [2]any{before + v.call, strings.ToValidUTF8(v.text, "\uFFFD")})
+		}
+		before += t.calls
 		earlier += t.earlier
 		if n := t.truncated; n > 0 {
 			open += n
@@ -157,6 +167,9 @@ func (r *Page) Write(w io.Writer, names symbolize.Names) error {
 	events, dropped := r.sorted()
 	for _, e := range events {
 		m.Events = append(m.Events, metaEvent{e.at, position[e.index], e.text})
+	}
+	if unnamed > 0 {
+		m.Notes = append(m.Notes, fmt.Sprintf("%d calls without their arguments", unnamed))
 	}
 	if dropped > 0 {
 		m.Notes = append(m.Notes, fmt.Sprintf("%d events not in the page", dropped))

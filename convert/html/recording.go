@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"unsafe"
 
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
@@ -32,6 +33,8 @@ type Options struct {
 	Functions []Function
 	// ThreadName and ProcessName return names of threads and their processes, or "".
 	ThreadName, ProcessName func(reader.Thread) string
+	// Values are the recorded arguments and results, or nil. They need calls without calls.Options.Alias.
+	Values *calls.Expressions
 	// Source, if not nil, returns the text of a source file.
 	Source func(path string) ([]byte, error)
 }
@@ -40,6 +43,10 @@ type Options struct {
 // the maximum for each thread.
 const maxEvents, maxThreadEvents = 100_000, 10_000
 
+// maxValues is the maximum number of calls in a page, and of each thread, that have arguments or results, and
+// maxValuesText the length of their text in bytes.
+const maxValues, maxValuesText = 100_000, 256
+
 // Page keeps the calls of a trace for a page, at 32 bytes each. It is a [calls.Analysis] for
 // calls.Options with Opens, and a filter without MinDuration.
 type Page struct {
@@ -47,6 +54,8 @@ type Page struct {
 	threads []*thread // by Batch.Index; nil if there are no calls
 	events  []event
 	dropped int // events beyond maxThreadEvents
+	named   []calls.Recorded
+	unnamed int // calls beyond maxValues of their thread
 	// kept is the number of calls of all threads, and texts the bytes of the events' texts.
 	kept, texts int64
 }
@@ -67,6 +76,13 @@ type thread struct {
 	open      []openCall
 	kept      int // how many of open, the outermost, are in chunks
 	events    int
+	values    []callValues
+}
+
+// callValues are the arguments and results of a call.
+type callValues struct {
+	call int // among those of the thread
+	text string
 }
 
 // call is a call of the page.
@@ -83,6 +99,7 @@ type openCall struct {
 	start uint64
 	fn    reader.FuncID
 	call  *call
+	at    int // number of calls in chunks before
 }
 
 // chunkCalls is the maximum number of calls of a chunk. Chunks are never copied.
@@ -129,10 +146,16 @@ func (r *Page) Calls(b *calls.Batch) error {
 		t = &thread{id: b.Thread}
 		r.threads[b.Index] = t
 	}
-	before := t.calls
+	before, i := t.calls, 0
 	b.Replay(
 		func(o *calls.Open) { t.open = append(t.open, openCall{start: o.Start, fn: o.Func}) },
-		func(c *calls.Call, _ []calls.Arg) { t.leave(c, r.opts) },
+		func(c *calls.Call, _ []calls.Arg) {
+			if at := t.leave(c, r.opts); at >= 0 {
+				r.named = r.opts.Values.Of(b, i, r.named[:0])
+				r.values(t, at)
+			}
+			i++
+		},
 		func(e *calls.Event) { r.event(t, b.Index, e.TSC, e.String()) })
 	for i := range b.Gaps {
 		if g := &b.Gaps[i]; g.Sum() > 0 {
@@ -141,6 +164,23 @@ func (r *Page) Calls(b *calls.Batch) error {
 	}
 	r.kept += int64(t.calls - before)
 	return nil
+}
+
+// values adds the arguments and results in named to a call of t.
+func (r *Page) values(t *thread, at int) {
+	switch {
+	case len(r.named) == 0:
+		return
+	case len(t.values) == maxValues:
+		r.unnamed++
+		return
+	}
+	text := calls.ValuesText(r.named)
+	if len(text) > maxValuesText {
+		text = strings.ToValidUTF8(text[:maxValuesText], "") + "..."
+	}
+	t.values = append(t.values, callValues{at, text})
+	r.texts += int64(len(text)) + int64(unsafe.Sizeof(callValues{}))
 }
 
 // event adds an event of t, the thread with that index.
@@ -168,18 +208,19 @@ func (o *Options) offCPU(g *calls.Gap) string {
 	return "was off CPU: " + strings.Join(parts, ", ")
 }
 
-// leave ends the innermost call.
-func (t *thread) leave(c *calls.Call, opts *Options) {
+// leave ends the innermost call. It returns its number, or -1 if the page does not have it.
+func (t *thread) leave(c *calls.Call, opts *Options) int {
 	inner := len(t.open) - 1
 	if c.Duration < opts.MinDuration {
 		t.open = t.open[:inner] // calls inside were shorter
-		return
+		return -1
 	}
 	for ; t.kept <= inner; t.kept++ {
 		o := &t.open[t.kept]
+		o.at = t.calls
 		o.call = t.add(call{start: opts.at(o.start), fn: o.fn, depth: uint32(t.kept)})
 	}
-	kept := t.open[inner].call
+	kept, at := t.open[inner].call, t.open[inner].at
 	t.open, t.kept = t.open[:inner], inner
 	kept.end = c.Ending()
 	kept.duration = uint64(opts.at(c.Start+c.Duration) - kept.start)
@@ -188,6 +229,7 @@ func (t *thread) leave(c *calls.Call, opts *Options) {
 	} else if c.End == calls.Truncated {
 		t.truncated++
 	}
+	return at
 }
 
 // Merge implements [calls.Analysis].
@@ -203,6 +245,7 @@ func (r *Page) Merge(other *Page) {
 	}
 	r.events = append(r.events, other.events...)
 	r.dropped += other.dropped
+	r.unnamed += other.unnamed
 	r.kept += other.kept
 	r.texts += other.texts
 }

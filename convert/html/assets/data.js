@@ -88,6 +88,7 @@ async function loadCalls() {
 			if (start[i] + duration[i] > end) end = start[i] + duration[i];
 		}
 	});
+	calls.values = new Map(meta.values || []);
 	for (const e of meta.events) end = Math.max(end, e.at);
 	Object.assign(calls, {n, func, start, duration, self, depth, ends, parent, thread, length: end, end: Math.max(end, 1)});
 	if (meta.octaves) await loadSums();

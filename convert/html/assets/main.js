@@ -55,7 +55,7 @@ function showChosen() {
 	$("chosen-text").replaceChildren(element("strong", {}, element("bdi", {}, nameOf(i).slice(0, 300))),
 		` ${showDuration(i)}, self ${showTime(calls.self[i])}, at ${showMoment(calls.start[i])} on `, element("bdi", {}, threadOf(i).name),
 		calls.parent[i] >= 0 ? ", called from " : "", element("bdi", {}, calls.parent[i] >= 0 ? nameOf(calls.parent[i]).slice(0, 300) : ""),
-		endingOf(i) && "; " + endingOf(i));
+		endingOf(i) && "; " + endingOf(i), calls.values.has(i) ? "; " + calls.values.get(i) : "");
 	$("chosen-text").title = [fullName(calls.func[i]), showDate(calls.start[i])].join("\n");
 }
 

@@ -146,4 +146,4 @@ function showTip(e, title, ...lines) {
 
 const showCallTip = (e, i) => showTip(e, fullName(calls.func[i]),
 	`${showDuration(i)}, self ${showTime(calls.self[i])}`, `at ${showMoment(calls.start[i])}`, showDate(calls.start[i]),
-	calls.parent[i] >= 0 && "called from " + nameOf(calls.parent[i]), endingOf(i));
+	calls.parent[i] >= 0 && "called from " + nameOf(calls.parent[i]), endingOf(i), calls.values.get(i));

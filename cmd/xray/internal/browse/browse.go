@@ -200,7 +200,7 @@ const slowestCalls = 5
 func Slowest(s *session.Session, names symbolize.Names, fn reader.FuncID, width int) ([]string, error) {
 	opts := slowest.Options{
 		Root: func(id reader.FuncID) bool { return id == fn }, Thread: s.Scope.Thread,
-		From: s.Scope.From, To: s.Scope.To, Top: slowestCalls,
+		From: s.Scope.From, To: s.Scope.To, Top: slowestCalls, Values: s.Expressions(),
 	}
 	if _, err := s.Span(); err != nil {
 		return nil, err
