@@ -143,8 +143,8 @@ func (e *evidence) reason(l *lead, c *cohorts, kind Kind) *Reason {
 	found := &Reason{Conditions: []Condition{first.Condition}, Count: first.count, Of: first.of, Usual: first.usual, Sample: first.sample}
 	chance := first.chance
 	for _, other := range tests[1:] {
-		if both := r.together(first, other); both != nil && len(found.Conditions) == 1 {
-			found.Conditions = append(found.Conditions, both.Condition)
+		if one, both := r.together(first, other); both != nil && len(found.Conditions) == 1 {
+			found.Conditions = []Condition{one.Condition, both.Condition}
 			found.Count, found.Of, found.Usual, found.Sample = both.count, both.of, both.usual, both.sample
 		} else if len(found.Along) < maxReasonsAlong {
 			found.Along = append(found.Along, other.Condition)
@@ -555,29 +555,33 @@ func inStretches(examples []*example, holds func(*example) bool) float64 {
 	return math.Exp(least)
 }
 
-// together returns a condition on b that together with that of a distinguishes slow calls clearly better than each
-// alone, or nil. Its counts are of both.
-func (r *reasoner) together(a, b *test) *test {
+// together returns conditions on a and b that together distinguish slow calls clearly better than that of a alone, or
+// nil. The counts of the second one are of both. Each threshold is the one among calls that satisfy the other condition:
+// alone it may divide other calls, too.
+func (r *reasoner) together(a, b *test) (first, second *test) {
 	if a.feature.Expression == b.feature.Expression {
-		return nil
+		return nil, nil
 	}
-	second, first := r.best(b.feature, b.examples, a), r.best(a.feature, a.examples, b)
+	second, first = r.best(b.feature, b.examples, a), r.best(a.feature, a.examples, b)
 	if second == nil || first == nil || max(first.chance, second.chance)*float64(r.tried) > maxReasonChance {
-		return nil
+		return nil, nil
+	}
+	if refined := r.best(a.feature, a.examples, second); refined != nil {
+		first = refined
 	}
 	var list []*example
 	both := make(map[*example]bool)
 	for i := range b.examples {
 		if x, y := &b.examples[i], &a.examples[i]; x.known && y.known {
 			list = append(list, x)
-			both[x] = second.holds(x) && a.holds(y)
+			both[x] = second.holds(x) && first.holds(y)
 		}
 	}
 	t := measured(b.feature, second.Op, second.Value, list, func(x *example) bool { return both[x] })
 	if t.apart() < a.apart()+0.01 {
-		return nil
+		return nil, nil
 	}
-	return t
+	return first, t
 }
 
 // trend describes how the time of the function's calls depends on a number, or returns nil if it hardly does.
