@@ -57,6 +57,7 @@ func sample() *reader.Recording {
 			{ID: 3, Entry: []value.Description{{Expression: "n", Kind: value.Scalar}}, Missing: "it has no exits"},
 			{ID: 3, Since: 1100, Exit: []value.Description{{Expression: "result.a"}, {Type: "int", Enumerators: map[string]string{"3": "GET"}}}},
 		},
+		When:   []reader.RecordedWhen{{ID: 3, Since: 5, Condition: "n == 3"}, {ID: 4, Condition: "key ^= 'a'"}},
 		Unread: []value.Refused{{Function: "serve", Expression: "p->q", Why: "it was removed"}},
 		Functions: []reader.NamedFunction{
 			{ID: 3, Name: "_Z5servev", File: "/src/<server>.cc", Line: 12, Column: 3, Address: 0x1010, Object: "/usr/bin/server", BuildID: "00ff"},
@@ -473,4 +474,25 @@ func TestMetadataMemory(t *testing.T) {
 func equalJSON(a, b []byte) bool {
 	plain := func(b []byte) string { return strings.ReplaceAll(string(b), "[]", "null") }
 	return plain(a) == plain(b)
+}
+
+func FuzzValue(f *testing.F) {
+	for _, text := range []string{
+		"XRYM\x01\x00\x1c\x00\x01\x00\x01\x00\x20\x00\x00\x00some text",
+		"XRYM\x01\x00\x1c\x00\x00\x00\x0c\x00\x01\x00\x00\x00",
+		"XRYM\x01\x00\x1c\x00\x00\x00\x02\x00\xff\xff\xff\xffab\x00\x00",
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		v, ok := reader.ParseValue(payload)
+		if ok && (len(v.Data) > len(payload) || v.Flags&value.None != 0 && v.Data != nil) {
+			t.Errorf("got %+v", v)
+		}
+		for _, d := range []value.Description{{Kind: value.Bytes, Format: value.String}, {Kind: value.Scalar, Format: value.Int, Size: 8}, {Kind: value.Wide, Format: value.Float, Size: 10}} {
+			if ok && d.Text(v.Recorded) == "" {
+				t.Errorf("%+v has no text as %+v", v, d)
+			}
+		}
+	})
 }

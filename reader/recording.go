@@ -39,6 +39,8 @@ type Recording struct {
 	// Values describe the arguments and results that were asked for, and Unread those that are not recorded.
 	Values []RecordedValues
 	Unread []value.Refused
+	// When are the conditions of recorded calls.
+	When []RecordedWhen
 	// Functions and Sources are from `xray pack`: functions by ID, without duplicates, and
 	// passages of source code by file and line.
 	Functions []NamedFunction

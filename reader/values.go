@@ -17,6 +17,14 @@ type RecordedValues struct {
 	Missing string `json:"missing,omitempty"`
 }
 
+// RecordedWhen is the condition of a function. If there are any, the trace has only calls for which theirs holds, and
+// what is inside.
+type RecordedWhen struct {
+	ID        FuncID `json:"id"`
+	Since     uint64 `json:"since,omitempty"` // TSC
+	Condition string `json:"condition"`
+}
+
 // Value is an argument or a result that needs more than a number, of the innermost open call.
 type Value struct {
 	Index uint16 // among the values of the function's entries, or of its exits
@@ -57,6 +65,7 @@ func ParseValue(payload []byte) (Value, bool) {
 type valuesBody struct {
 	Functions []RecordedValues `json:"functions,omitempty"`
 	Refused   []value.Refused  `json:"refused,omitempty"`
+	When      []RecordedWhen   `json:"when,omitempty"`
 }
 
 // addValues adds what an event says to what earlier ones said. The last one about the same function and time
@@ -93,6 +102,16 @@ func (r *Recording) addValues(body []byte) error {
 			r.Unread = append(r.Unread, u)
 		}
 	}
+	known := make(map[RecordedWhen]bool, len(r.When))
+	for _, w := range r.When {
+		known[w] = true
+	}
+	for _, w := range b.When {
+		if !known[w] {
+			known[w] = true
+			r.When = append(r.When, w)
+		}
+	}
 	return nil
 }
 
@@ -110,5 +129,8 @@ func (r *Recording) valuesBodies(add func([]byte)) {
 	}
 	for part := range chunks(r.Unread, func(u *value.Refused) int { return len(u.Function) + len(u.Expression) + len(u.Why) }) {
 		add(encodeJSON(valuesBody{Refused: part}))
+	}
+	for part := range chunks(r.When, func(w *RecordedWhen) int { return 50 + len(w.Condition) }) {
+		add(encodeJSON(valuesBody{When: part}))
 	}
 }

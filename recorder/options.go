@@ -112,6 +112,9 @@ func (r *Settings) ModeCommand() string {
 	return "mode " + strings.Join(words, " ")
 }
 
+// MaxDepth is the largest limit of the depth.
+const MaxDepth = 256
+
 // LeastMemory is the least limit of memory for records.
 const LeastMemory = 1 << 20
 

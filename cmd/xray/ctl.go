@@ -24,7 +24,7 @@ type ctlCommand struct {
 
 var (
 	dirFlags    = []string{"symbols"}
-	chooseFlags = append([]string{"func", "exclude"}, dirFlags...)
+	chooseFlags = append([]string{"func", "exclude", "args", "results"}, dirFlags...)
 	modeFlags   = []string{"prune", "count", "profile", "depth"}
 )
 
@@ -34,7 +34,7 @@ var ctlCommands = []ctlCommand{
 	{"stop", "", "stop recording and finish the file", nil, (*ctl.Control).Stop},
 	{"mode", "MODE", "set the mode: record, prune, count or profile; off pauses, on resumes", []string{"depth", "prune"}, (*ctl.Control).SetMode},
 	{"threshold", "TIME", "set the duration below which prune drops calls", nil, (*ctl.Control).SetThreshold},
-	{"filter", "", "record only the functions that --func and --exclude select; without them, all", chooseFlags, (*ctl.Control).Choose},
+	{"filter", "", "record only the functions that --func and --exclude select, without them all; with --args and --results their values", chooseFlags, (*ctl.Control).Choose},
 	{"snapshot", "", "write the contents of the rings to -o FILE without stopping the program", []string{"last", "output"}, (*ctl.Control).Snapshot},
 	{"rescan", "", "detect shared libraries that were loaded or unloaded", nil, (*ctl.Control).Rescan},
 	{"counters", "", "show the call counts of functions, in count mode", append([]string{"reset", "output", "names"}, dirFlags...), (*ctl.Control).Counters},
@@ -162,7 +162,7 @@ func chooseCtl(cmd *cobra.Command, args []string) (ctlCommand, error) {
 
 // checkCtlFlags rejects flags that a command does not take.
 func checkCtlFlags(cmd *cobra.Command, c ctlCommand) error {
-	for _, flag := range slices.Concat(modeFlags, chooseFlags, []string{"limit", "window", "memory", "output", "last", "reset", "names"}) {
+	for _, flag := range slices.Concat(modeFlags, chooseFlags, []string{"when", "limit", "window", "memory", "output", "last", "reset", "names"}) {
 		if cmd.Flags().Changed(flag) && !slices.Contains(c.flags, flag) {
 			return cli.Usagef("--%s cannot be used with %s", flag, c.name)
 		}

@@ -148,8 +148,8 @@ func (r *recordFlags) check() (err error) {
 		return cli.Usagef("--window cannot be used with --budget: the budget needs call counts from outside the windows")
 	case r.Every > 0 && r.Sched:
 		return cli.Usagef("--window cannot be used with --sched, which records the kernel's events all the time")
-	case r.Budget > 0 && (r.Sums() || r.Depth > 0):
-		return cli.Usagef("--budget cannot be used with --count, --profile or --depth")
+	case r.Budget > 0 && (r.Sums() || r.Depth > 0 || len(r.When) > 0):
+		return cli.Usagef("--budget cannot be used with --count, --profile, --depth or --when")
 	case r.pid == "" && r.duration > 0:
 		return cli.Usagef("--duration requires -p; to limit a program that xray starts, use timeout(1)")
 	case r.pid != "" && r.Compress:

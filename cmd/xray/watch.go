@@ -12,6 +12,7 @@ import (
 	"github.com/xray-tools/xray/cmd/xray/internal/launch"
 	"github.com/xray-tools/xray/cmd/xray/internal/watch"
 	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/recorder/args"
 )
 
 // watchFlags are the flags of watch.
@@ -60,7 +61,7 @@ that have the recorder in them.`,
 	f.SetInterspersed(false) // arguments after the program's name belong to the program
 	f.StringVarP(&w.PID, "pid", "p", "", "watch the running process `PID`")
 	f.StringVar(&w.Wait, "wait-for", "", "wait for a process whose program is called `NAME` and watch it; when it exits, wait for the next one")
-	f.StringArrayVar(&w.roots, "root", nil, "select the outermost calls of functions that match `REGEXP`; repeatable")
+	f.StringArrayVar(&w.roots, "root", nil, "select the outermost calls of functions that match `REGEXP`, and with REGEXP: EXPR OP VALUE, as in --when, only calls for which that holds; repeatable")
 	f.StringVar(&w.Over, "over", w.Over, "treat calls as slow by `RULE`: longer than a time (20ms) or a percentile of recent calls (p99.9); auto selects the longest calls, about four per minute")
 	f.StringVarP(&w.Output, "output", "o", "", "write traces to the directory `FILE`")
 	cli.AddCount(f, &w.Limits.Keep, "traces", "", 0, "keep the traces of the `N` slowest calls; 0 keeps all")
@@ -86,11 +87,17 @@ that have the recorder in them.`,
 	return cmd
 }
 
-func (w *watchFlags) check(args []string) error {
+func (w *watchFlags) check(operands []string) error {
 	given := 0
-	for _, is := range []bool{w.PID != "", w.Wait != "", len(args) > 0} {
+	for _, is := range []bool{w.PID != "", w.Wait != "", len(operands) > 0} {
 		if is {
 			given++
+		}
+	}
+	for i, root := range w.roots {
+		if end := args.PatternEnd(root); end < len(root) {
+			w.When = append(w.When, root)
+			w.roots[i] = root[:end]
 		}
 	}
 	switch {
@@ -104,8 +111,8 @@ func (w *watchFlags) check(args []string) error {
 		return cli.Usagef("pass the directory for the traces with -o")
 	case w.Memory == 0:
 		return cli.Usagef("--memory: must be at least %dM, not 0 bytes", recorder.LeastMemory>>20)
-	case w.Budget > 0 && w.Depth > 0:
-		return cli.Usagef("--budget cannot be used with --depth")
+	case w.Budget > 0 && (w.Depth > 0 || len(w.When) > 0):
+		return cli.Usagef("--budget cannot be used with --depth or --when, or with a condition in --root")
 	case w.Budget > 0 && w.Every > 0:
 		return cli.Usagef("--window cannot be used with --budget: the budget needs call counts from outside the windows")
 	}

@@ -47,6 +47,7 @@ func (c *Coverage) Caveats() (list []string) {
 	var foreign, pruned, summed, lossy int
 	var dropped, lost uint64
 	var thresholds, depths []uint64
+	var conditional, within int // files of calls with conditions, and how deep calls inside them are
 	first := uint64(0)
 	if stats != nil {
 		first = stats.First
@@ -72,7 +73,9 @@ func (c *Coverage) Caveats() (list []string) {
 			dropped += n
 			summed++
 		}
-		if r.Process.Depth > 0 {
+		if len(r.When) > 0 {
+			conditional, within = conditional+1, max(within, int(r.Process.Depth))
+		} else if r.Process.Depth > 0 {
 			depths = append(depths, uint64(r.Process.Depth))
 		}
 	}
@@ -106,6 +109,10 @@ func (c *Coverage) Caveats() (list []string) {
 	if len(depths) > 0 {
 		add("Calls are missing%s: the recorder dropped calls more than %d deep. Their time counts as self time of their callers.",
 			c.inFiles(len(depths)), slices.Min(depths))
+	}
+	if conditional > 0 {
+		add("Calls are missing%s: only calls for which a condition holds were recorded (--when), and at most %d levels of calls inside.",
+			c.inFiles(conditional), within)
 	}
 	if stats == nil {
 		return list

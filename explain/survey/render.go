@@ -25,7 +25,7 @@ type View struct {
 // Body returns the report.
 func (r *Report) Body(v View) []report.Node {
 	o := &rendering{View: v, Report: r}
-	o.findings = slices.Concat(r.Findings(v.Trace, symbolize.WithOthers(v.Names)), o.leftOff(), o.unread(), o.missing())
+	o.findings = slices.Concat(r.Findings(v.Trace, symbolize.WithOthers(v.Names)), o.leftOff(), o.conditional(), o.unread(), o.missing())
 	return o.body()
 }
 

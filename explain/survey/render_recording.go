@@ -445,6 +445,31 @@ func (o *rendering) leftOff() []Finding {
 	return all
 }
 
+// conditional says which calls were recorded, if conditions select them.
+func (o *rendering) conditional() []Finding {
+	const most = 10 // named
+	var list []string
+	for file := range o.Trace.Files() {
+		if r := o.Trace.Recording(file); r != nil {
+			for _, w := range r.When {
+				list = append(list, w.Condition)
+			}
+		}
+	}
+	slices.Sort(list)
+	list = slices.Compact(list)
+	if len(list) == 0 {
+		return nil
+	}
+	if n := len(list) - most; n > 0 {
+		list = append(list[:most], label.Grouped(uint64(n))+" more")
+	}
+	return []Finding{{
+		Name: "conditional",
+		Text: fmt.Sprintf("Only calls for which a condition holds were recorded, and calls inside them: %s.", strings.Join(list, "; ")),
+	}}
+}
+
 // unread says which arguments and results were asked for and are not recorded, and why.
 func (o *rendering) unread() []Finding {
 	const most = 10 // named

@@ -64,7 +64,7 @@ const (
 // Parse reads the argument of --args or --results: REGEXP[: EXPR, ...]. The first colon that is neither
 // part of "::" nor in parentheses or brackets ends the regular expression.
 func Parse(text string) (*Spec, error) {
-	end := patternEnd(text)
+	end := PatternEnd(text)
 	s := &Spec{Pattern: strings.TrimSpace(text[:end])}
 	if s.Pattern == "" {
 		return nil, errors.New("no function: write a regular expression that matches its name, as in '^handle: req->id'")
@@ -96,8 +96,8 @@ func Parse(text string) (*Spec, error) {
 	}
 }
 
-// patternEnd returns the offset of the colon behind the regular expression, or the length of the text.
-func patternEnd(text string) int {
+// PatternEnd returns the offset of the colon behind the regular expression, or the length of the text.
+func PatternEnd(text string) int {
 	depth, class := 0, false
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/xray-tools/xray/recorder/args/value"
 )
 
 func TestParse(t *testing.T) {
@@ -107,4 +109,83 @@ func TestValidate(t *testing.T) {
 	if got := string(f.Append(nil)); got != want {
 		t.Errorf("got %q", got)
 	}
+}
+
+func TestConditions(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"f: n == 3":                 "",
+		"a::f: p->q.size() >= 0x10": "",
+		"f: s == 'a b'":             "",
+		`f: s ^= ""`:                "",
+		"f: s:100 *= \"x\"":         "",
+		"f":                         "no condition",
+		"f: n":                      "expected one of ==",
+		"f: n = 3":                  "expected one of ==",
+		"f: n ==":                   "expected a number",
+		"f: n ^= 3":                 "only texts",
+		"f: n < 'x'":                "texts are compared by",
+		"f: s:200 == 'x'":           "at most 192 bytes",
+		"[: n == 3":                 "no condition",
+		"f: s == '" + strings.Repeat("x", 65) + "'": "at most 64 bytes",
+	} {
+		c, err := ParseCondition(text)
+		if got := fmt.Sprint(err); want == "" && err != nil || want != "" && !strings.Contains(got, want) {
+			t.Errorf("%q: got %v, want %q", text, err, want)
+		}
+		if err == nil && len(c.Expressions) != 1 {
+			t.Errorf("%q: got %+v", text, c)
+		}
+	}
+}
+
+// What a condition compares with fits the value's type.
+func TestConditionOperands(t *testing.T) {
+	t.Parallel()
+	status := map[string]string{"-1": "bad", "3": "net::Op::get"}
+	for _, c := range []struct {
+		d      value.Description
+		word   string
+		n      int64
+		signed bool
+	}{
+		{value.Description{Format: value.Int, Size: 4}, "-3", -3, true},
+		{value.Description{Format: value.Uint, Size: 1}, "0xff", 255, false},
+		{value.Description{Format: value.Bool, Size: 1}, "true", 1, false},
+		{value.Description{Format: value.Pointer, Size: 8}, "nullptr", 0, false},
+		{value.Description{Format: value.Enum, Size: 4, Signed: true, Enumerators: status}, "bad", -1, true},
+		{value.Description{Format: value.Enum, Size: 1, Enumerators: status}, "get", 3, false},
+		{value.Description{Format: value.Enum, Size: 1, Enumerators: status}, "Op::get", 3, false},
+		{value.Description{Format: value.Duration, Size: 8, Unit: "1000000/1", Signed: true}, "5ms", 5, true},
+		{value.Description{Format: value.Duration, Size: 8, Unit: "1000000/1", Signed: true}, "7", 7, true},
+	} {
+		if n, signed, err := operandOf(&c.d, c.word); err != nil || int64(n) != c.n || signed != c.signed {
+			t.Errorf("%+v, %s: got %d, %v, %v", c.d, c.word, int64(n), signed, err)
+		}
+	}
+	for word, d := range map[string]value.Description{
+		"256": {Format: value.Uint, Size: 1}, "-1": {Format: value.Uint, Size: 8}, "128": {Format: value.Int, Size: 1}, "x": {Format: value.Int, Size: 4},
+		"1": {Format: value.Float, Size: 8}, "5us": {Format: value.Duration, Size: 8, Unit: "1000000/1"}, "put": {Format: value.Enum, Size: 4, Enumerators: status},
+		"3": {Format: value.Uint, Size: 3}, "2": {Format: value.Duration, Size: 8, Unit: "1/1", Float: true},
+	} {
+		if n, _, err := operandOf(&d, word); err == nil {
+			t.Errorf("%+v, %s: got %d", d, word, n)
+		}
+	}
+}
+
+func FuzzCondition(f *testing.F) {
+	for _, text := range []string{"f: n == 3", "f: s ^= 'x'", "a::f(int)$: p[3]->q.size() >= 0x10", "f: s:9 *= \"", "f: = '", "(x: y < z"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := ParseCondition(text)
+		if err == nil && (len(c.Expressions) != 1 || c.op == 0 || len(c.word) > maxWord || c.Expressions[0].Limit > maxCompared) {
+			t.Errorf("%q: got %+v", text, c)
+		}
+		d := value.Description{Format: value.Duration, Size: 4, Unit: "1000/3"}
+		if err == nil {
+			_, _, _ = operandOf(&d, c.word)
+		}
+	})
 }

@@ -34,6 +34,7 @@ type Reader struct {
 	room       int64 // bytes of chunks to keep
 	kept       []*keptChunk
 	objects    uint64 // number in the process when its metadata was read
+	values     uint64 // ring.Root.ValuesChanges at the time
 	since      uint64 // TSC at which the recording began, or 0; rings may have records of earlier recordings
 	text       *reader.Recording
 	newest     uint64   // TSC when the rings were last read
@@ -147,7 +148,7 @@ func (l *Reader) describe(ctx context.Context, root *ring.Root) error {
 	r.Windows, r.Budget = nil, reader.Budget{}
 	r.Process.CPUNS, r.Process.CPUFrom, r.Process.CPUTo = 0, 0, 0
 	r.Process.Complete = true
-	l.text, l.objects = &r, root.Nobjects
+	l.text, l.objects, l.values = &r, root.Nobjects, root.ValuesChanges
 	l.keepRoots()
 	return nil
 }
@@ -165,7 +166,7 @@ func (l *Reader) Read(ctx context.Context, each func(RootCall)) (s State, err er
 	if err != nil {
 		return s, err
 	}
-	if root.Nobjects != l.objects {
+	if root.Nobjects != l.objects || root.ValuesChanges != l.values {
 		if err := l.describe(ctx, root); err != nil {
 			return s, err
 		}

@@ -24,6 +24,9 @@ type Filter struct {
 	Except map[string]map[reader.FuncID]bool
 	// Args and Results ask for values of functions that are recorded: [args.Parse].
 	Args, Results []*args.Spec
+	// When selects calls of functions that are recorded: [args.ParseCondition]. If it is not empty, only such calls are
+	// recorded, and what is inside. This requires a limit of the depth.
+	When []*args.Condition
 	// Chosen are objects whose functions all pass Func: those of [build.Library.PreloadCalls].
 	Chosen []string
 	// Names says where to find names that the objects lack.

@@ -196,7 +196,7 @@ func (ob *Observer) Settle() *Result {
 	}
 	o.Left = ob.left.list()
 	o.Unselected = ob.selections.unselected()
-	o.Unused = ob.options.Filter.unused()
+	o.Unused = ob.options.Filter.Unused()
 	for _, err := range ob.problems {
 		o.Problems = append(o.Problems, err.Error())
 	}

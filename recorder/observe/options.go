@@ -69,7 +69,7 @@ type Result struct {
 	Left []string `json:"left"`
 	// Unselected are the instrumented objects, if the filter selects no function of any of them.
 	Unselected []string `json:"unselected"`
-	// Unused are the regular expressions of [Filter.Args] and [Filter.Results] that match no recorded function.
+	// Unused are the regular expressions of [Filter.Args], [Filter.Results] and [Filter.When] that match no recorded function.
 	Unused []string `json:"unused"`
 }
 

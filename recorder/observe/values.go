@@ -2,8 +2,10 @@ package observe
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -24,12 +26,15 @@ type values struct {
 	refused []value.Refused
 }
 
-// wantsValues reports whether arguments or results are asked for.
-func (f *Filter) wantsValues() bool { return len(f.Args)+len(f.Results) > 0 }
+// wantsValues reports whether arguments or results are asked for, also for conditions.
+func (f *Filter) wantsValues() bool { return len(f.Args)+len(f.Results)+len(f.When) > 0 }
 
 // writeValues writes the values of functions of an object, in the format that the runtime reads, and what
-// cannot be read.
+// cannot be read, and that there are conditions.
 func (f *Filter) writeValues(w io.Writer, table *symbolize.Table, ids []reader.FuncID) error {
+	if len(f.When) > 0 {
+		fmt.Fprintln(w, "when")
+	}
 	if !f.wantsValues() {
 		return nil
 	}
@@ -60,7 +65,14 @@ func (v *values) function(table *symbolize.Table, id reader.FuncID) {
 		return slices.DeleteFunc(slices.Clone(specs), func(s *args.Spec) bool { return !symbolize.Matches(s.Function, name) })
 	}
 	entry, exit := matching(v.filter.Args), matching(v.filter.Results)
-	if len(entry)+len(exit) == 0 {
+	var when []*args.Condition
+	for _, c := range v.filter.When {
+		if symbolize.Matches(c.Function, name) {
+			c.Used.Store(true)
+			when = append(when, c)
+		}
+	}
+	if len(entry)+len(exit)+len(when) == 0 {
 		return
 	}
 	for _, s := range slices.Concat(entry, exit) {
@@ -72,6 +84,7 @@ func (v *values) function(table *symbolize.Table, id reader.FuncID) {
 		v.refuse(name, args.Refused{Expression: expressions(append(entry, exit...)), Why: err.Error()})
 		return
 	}
+	v.conditions(name, uint32(id), fn, when)
 	programs := args.FunctionPrograms{ID: uint32(id)}
 	var described struct {
 		Entry []value.Description `json:"entry,omitempty"`
@@ -89,14 +102,35 @@ func (v *values) function(table *symbolize.Table, id reader.FuncID) {
 	fmt.Fprintf(v.out, "values %s %s\n", hex.EncodeToString(programs.Append(nil)), text[1:len(text)-1])
 }
 
-// unused returns the regular expressions that have matched no function so far.
-func (f *Filter) unused() (list []string) {
+// conditions writes the condition of a function, if there is one.
+func (v *values) conditions(name string, id uint32, fn *args.Function, when []*args.Condition) {
+	for i, c := range when {
+		sent, err := c.Compile(nil, fn, id)
+		if i > 0 {
+			err = errors.New("the function has a condition already")
+		}
+		text, invalid := json.Marshal(c.Text)
+		if err = cmp.Or(err, invalid); err != nil {
+			v.refuse(name, args.Refused{Expression: c.Text, Why: err.Error()})
+			continue
+		}
+		fmt.Fprintf(v.out, "when %s \"condition\":%s\n", hex.EncodeToString(sent), text)
+	}
+}
+
+// Unused returns the regular expressions of values and conditions that have matched no function so far.
+func (f *Filter) Unused() (list []string) {
 	if f == nil {
 		return nil
 	}
 	for _, s := range slices.Concat(f.Args, f.Results) {
 		if !s.Used.Load() {
 			list = append(list, s.Pattern)
+		}
+	}
+	for _, c := range f.When {
+		if !c.Used.Load() {
+			list = append(list, c.Pattern)
 		}
 	}
 	return list

@@ -4,33 +4,34 @@ package ring
 
 // struct xr_root
 const (
-	rootVersionAt     = 16
-	rootSizeAt        = 20
-	rootChunkSizeAt   = 24
-	rootChunkHeaderAt = 28
-	rootThreadSizeAt  = 32
-	rootObjectSizeAt  = 36
-	rootPIDAt         = 40
-	rootModeAt        = 44
-	rootThresholdAt   = 48
-	rootThreadsAt     = 64
-	rootNThreadsAt    = 72
-	rootObjectsAt     = 88
-	rootNObjectsAt    = 96
-	rootMaxFunctionAt = 104
-	rootFrequencyAt   = 112
-	rootStartAt       = 120
-	rootDroppedAt     = 160
-	rootDepthAt       = 168
-	rootInvariantAt   = 180
-	rootHookedAt      = 208
-	rootNHookedAt     = 216
-	rootSessionAt     = 224
-	rootWindowNSAt    = 232
-	rootEveryNSAt     = 240
-	rootWindowsAt     = 248
-	rootNWindowsAt    = 256
-	rootBudgetAt      = 264
+	rootVersionAt       = 16
+	rootSizeAt          = 20
+	rootChunkSizeAt     = 24
+	rootChunkHeaderAt   = 28
+	rootThreadSizeAt    = 32
+	rootObjectSizeAt    = 36
+	rootPIDAt           = 40
+	rootModeAt          = 44
+	rootThresholdAt     = 48
+	rootThreadsAt       = 64
+	rootNThreadsAt      = 72
+	rootObjectsAt       = 88
+	rootNObjectsAt      = 96
+	rootMaxFunctionAt   = 104
+	rootFrequencyAt     = 112
+	rootStartAt         = 120
+	rootDroppedAt       = 160
+	rootDepthAt         = 168
+	rootInvariantAt     = 180
+	rootHookedAt        = 208
+	rootNHookedAt       = 216
+	rootSessionAt       = 224
+	rootWindowNSAt      = 232
+	rootEveryNSAt       = 240
+	rootWindowsAt       = 248
+	rootNWindowsAt      = 256
+	rootBudgetAt        = 264
+	rootValuesChangesAt = 272
 )
 
 // struct xr_anchor

@@ -31,7 +31,7 @@ var layout = []struct{ of, names string }{
 		rootThreadsAt threads, rootNThreadsAt nthreads, rootObjectsAt objects, rootNObjectsAt nobjects,
 		rootMaxFunctionAt max_function, rootFrequencyAt frequency, rootStartAt start, rootDroppedAt dropped, rootDepthAt depth,
 		rootInvariantAt invariant, rootHookedAt hooked, rootNHookedAt nhooked, rootSessionAt session, rootWindowNSAt window_ns,
-		rootEveryNSAt every_ns, rootWindowsAt windows, rootNWindowsAt nwindows, rootBudgetAt budget`},
+		rootEveryNSAt every_ns, rootWindowsAt windows, rootNWindowsAt nwindows, rootBudgetAt budget, rootValuesChangesAt values_changes`},
 	{"struct xr_anchor", "anchorTSCAt tsc, anchorRawAt raw, anchorRealAt real, anchorWidthAt width"},
 	{"struct xr_hooked", "HookedAddressAt address, HookedIDAt id, HookedSize ."},
 	{"struct xr_sampled", "SampledNAt n, SampledIDsAt ids, sampledIDsSize .ids"},

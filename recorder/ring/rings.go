@@ -57,6 +57,7 @@ type Root struct {
 	Session                uint64
 	Windows                WindowTable
 	Budget                 uint64 // address of struct xr_budget, 0 without one
+	ValuesChanges          uint64 // changes with what is known of values and conditions
 }
 
 // ModeNames are the modes by number.
@@ -93,15 +94,20 @@ func (m *Image) ParseRoot(address uint64) (*Root, error) {
 		return nil, m.Errorf("the recorder's root at address %#x is damaged", address)
 	}
 	// Older recorders lack the last of these fields.
-	rest := make(Fields, rootBudgetAt+8)
-	if f.U32(rootSizeAt) < rootBudgetAt+8 {
-		rest = rest[:rootBudgetAt]
+	rest := make(Fields, rootValuesChangesAt+8)
+	for _, from := range []int{rootValuesChangesAt, rootBudgetAt} {
+		if int(f.U32(rootSizeAt)) < from+8 {
+			rest = rest[:from]
+		}
 	}
 	if f.U32(rootSizeAt) >= rootBudgetAt {
 		if n, err := m.ReadSome(rest, address); n == len(rest) && err == nil {
 			r.Windows = WindowTable{rest.U64(rootWindowNSAt), rest.U64(rootEveryNSAt), rest.U64(rootWindowsAt), rest.U64(rootNWindowsAt)}
 			if len(rest) > rootBudgetAt {
 				r.Budget = rest.U64(rootBudgetAt)
+			}
+			if len(rest) > rootValuesChangesAt {
+				r.ValuesChanges = rest.U64(rootValuesChangesAt)
 			}
 		}
 	}

@@ -277,6 +277,7 @@ struct xr_root {
 	struct xr_window *windows;    /* window i is in row i % XR_WINDOWS; or null */
 	uint64_t nwindows;
 	struct xr_budget *budget;     /* a budget of this process alone, or null */
+	uint64_t values_changes;      /* changes whenever values and conditions of functions may have; 0 before there were any */
 };
 
 /* The functions that a sample records, see xr_budget_apply. */

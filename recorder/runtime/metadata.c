@@ -475,7 +475,7 @@ void xr_put_metadata(struct xr_text *t, struct xr_trace *trace, int complete)
 		EVENT(XR_META_CHANGES, put_changes(t));
 	if (trace->fd >= 0 && xr_windows_from(trace) < xr_root.nwindows)
 		EVENT(XR_META_WINDOWS, xr_put_windows(t, trace)); /* an observer reads the table itself */
-	if (xr_values_changes)
+	if (xr_root.values_changes)
 		EVENT(XR_META_VALUES, xr_put_values(t));
 	if (xr_gcc_functions())
 		EVENT(XR_META_ADDRESSES, xr_gcc_dump(collect, t));

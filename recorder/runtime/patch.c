@@ -115,7 +115,7 @@ static int thunk_of(const struct xr_object *o, const struct xr_sled *s, uint64_t
 		return CALL + s->call - 1;
 	if (xr_unsafe(o, i) == XR_ONE_SIDED && s->kind < XR_SLED_CUSTOM)
 		return ONCE;
-	int values = xr_values_changes && s->kind < XR_SLED_CUSTOM ? xr_values_of(o->first_id + i) : 0;
+	int values = xr_root.values_changes && s->kind < XR_SLED_CUSTOM ? xr_values_of(o->first_id + i) : 0;
 	if (thunks[s->kind] != EXIT)
 		return values & XR_VALUES_ENTRY ? VALUES_ENTER : thunks[s->kind];
 	if (values & XR_VALUES_EXIT && s->kind == XR_SLED_EXIT)
@@ -477,8 +477,8 @@ static int starts(const char *p, const char *end, const char *with)
 }
 
 /* Applies the filter's lines to o, or only checks them if o is null. Returns the number of
- * the first invalid line. */
-static int read_filter(const char *text, uint64_t size, const struct xr_object *o)
+ * the first invalid line. Stores 1 in *when if calls have conditions. */
+static int read_filter(const char *text, uint64_t size, const struct xr_object *o, uint32_t *when)
 {
 	int line = 1, applies = 0, named = 0;
 	for (const char *p = text, *end; p < text + size; p = end + 1, line++) {
@@ -497,7 +497,12 @@ static int read_filter(const char *text, uint64_t size, const struct xr_object *
 			if (o && !applies)
 				set_bits(o, 1, o->nfunctions, 0);
 		} else if (starts(p, end, "values ")) {
-			if (!named || ((applies || !o) && !xr_values_read(p + 7, end, o)))
+			if (!named || ((applies || !o) && !xr_values_read(p + 7, end, o, 0)))
+				return line;
+		} else if (end - p == 4 && starts(p, end, "when")) {
+			*when = 1;
+		} else if (starts(p, end, "when ")) {
+			if (!named || ((applies || !o) && !xr_values_read(p + 5, end, o, 1)))
 				return line;
 		} else if (starts(p, end, "unread ")) {
 			if (!xr_values_read_refused(p + 7, end, o != NULL))
@@ -553,7 +558,7 @@ static void ask_observer(const struct xr_object *o)
 	int all = filter.ask == ASK_OR_ALL, fd = xr_arena_select(xr_options.observer, o);
 	int64_t n = fd < 0 ? fd : xr_read_file(fd, &text, &mapped);
 	set_bits(o, 1, o->nfunctions, all);
-	if (n >= 0 && read_filter(text, n, o))
+	if (n >= 0 && read_filter(text, n, o, &xr_when))
 		n = -EPROTO;
 	if (n < 0) {
 		char room[sizeof o->path + 64];
@@ -578,7 +583,7 @@ void xr_filter_object(const struct xr_object *o)
 		ask_observer(o);
 	} else if (filter.text) {
 		set_bits(o, 1, o->nfunctions, 1);
-		read_filter(filter.text, filter.size, o);
+		read_filter(filter.text, filter.size, o, &xr_when);
 	}
 }
 
@@ -590,7 +595,8 @@ void xr_ask_filter(int or_all)
 
 int xr_set_filter(const char *text, size_t size)
 {
-	int wrong = text ? read_filter(text, size, NULL) : 0;
+	uint32_t when = 0;
+	int wrong = text ? read_filter(text, size, NULL, &when) : 0;
 	if (wrong)
 		return wrong;
 	char *copy = text ? xr_map(size + 1) : NULL;
@@ -608,6 +614,7 @@ int xr_set_filter(const char *text, size_t size)
 	filter.text = copy;
 	filter.ask = ASK_NOBODY;
 	filter.size = size;
+	xr_when = when;
 	for (uint64_t i = 0; i < xr_root.nobjects; i++)
 		xr_filter_object(&xr_root.objects[i]);
 	return 0;
@@ -1164,10 +1171,10 @@ static void patch_all(void)
 	static uint64_t seen_values;
 	int writing = 0, fresh = 0, redirected = 0;
 	alone = xr_starts && is_alone();
-	for (uint64_t i = 0; seen_values != xr_values_changes && i < xr_root.nobjects; i++)
+	for (uint64_t i = 0; seen_values != xr_root.values_changes && i < xr_root.nobjects; i++)
 		if (xr_root.objects[i].state == XR_OBJECT_READY && xr_root.objects[i].thunks)
 			redirected |= redirect(&xr_root.objects[i]);
-	seen_values = xr_values_changes;
+	seen_values = xr_root.values_changes;
 	if (redirected)
 		barrier();
 	if (xr_limited)

@@ -22,7 +22,8 @@ int xr_set_mode(enum xr_mode mode);
 /* Sets which functions are recorded. The text has lines "object PATH". After each of them
  * follow lines "3" or "5-9": functions of that object, counted from 1. A line "default off"
  * switches off all functions of objects that are not named. Lines "values 3 ..." give a function of the object
- * values, and "unread ..." says what cannot be read: see values.h. xr_set_filter copies the text. Null
+ * values, "unread ..." says what cannot be read, and "when ..." gives it a condition: see values.h. With a line
+ * "when", depth mode records only calls whose condition holds, and what is inside. xr_set_filter copies the text. Null
  * selects all functions. It takes effect with the next xr_patch. Returns the number of the
  * first invalid line, 0 if all are valid, or -1 if there is no memory. */
 int xr_set_filter(const char *text, size_t size);

@@ -634,7 +634,7 @@ static struct xr_thread *equip(struct xr_thread *t, uint32_t pid, uint32_t tid)
 	uint64_t nchunks, n = share(&nchunks);
 	t->tid = tid;
 	t->pid = pid;
-	t->cursor = t->first = t->last = t->depth = t->nopen = 0;
+	t->cursor = t->first = t->last = t->depth = t->frames[0] = t->nopen = 0;
 	t->dropped = t->truncated = t->streamed = t->late = 0;
 	if (t->room)
 		*t->room = 0;
@@ -989,6 +989,43 @@ void xr_commit(uint32_t n)
 /* Depth mode. The address of its return address identifies an open call. The stack grows
  * downwards, so frames below that of an event have been left, by a return or by longjmp. Only
  * recorded calls are kept, so there are at most xr_root.depth. */
+uint32_t xr_when;
+
+/* If calls have conditions, a call that is inside none begins only if its condition holds, or if it continues one that
+ * has ended in a tail call: its return address is the same, at the same place. While no call is open, frames
+ * has both. */
+static void note_tail(volatile uint64_t *frames, uint64_t frame)
+{
+	frames[0] = frame;
+	frames[1] = frame ? *(const uint64_t *)frame : 0;
+}
+
+static int continues(volatile uint64_t *frames, uint64_t frame)
+{
+	int same = frames[0] == frame && frames[1] == *(const uint64_t *)frame;
+	frames[0] = 0;
+	return same;
+}
+
+/* Opens the call whose return address is at frame, inside n others. */
+static void open_call(struct xr_thread *t, uint64_t n, uint64_t frame)
+{
+	volatile uint64_t *frames = t->frames, *depth = &t->depth;
+	/* A signal handler that runs between the two stores leaves its own frame there. */
+	do {
+		frames[n] = frame;
+		*depth = n + 1;
+	} while (frames[n] != frame);
+}
+
+int xr_depth_asks(void) { return xr_when && xr_tls && !xr_tls->depth; }
+
+int xr_depth_begins(uint64_t frame)
+{
+	open_call(xr_tls, 0, frame);
+	return 1;
+}
+
 int xr_depth_wants(uint32_t word, uint64_t sp)
 {
 	struct xr_thread *t = xr_tls;
@@ -1006,18 +1043,16 @@ int xr_depth_wants(uint32_t word, uint64_t sp)
 			n--;
 		int open = n && frames[n - 1] == frame;
 		*depth = n - open;
+		if (xr_when && n == (uint64_t)open)
+			note_tail(frames, open && kind == XR_TAIL ? frame : 0);
 		return open;
 	}
 	while (n && frames[n - 1] <= frame)
 		n--;
 	*depth = n;
-	if (n >= xr_root.depth)
+	if (n >= xr_root.depth || (!n && xr_when && !continues(frames, frame)))
 		return 0;
-	/* A signal handler that runs between the two stores leaves its own frame there. */
-	do {
-		frames[n] = frame;
-		*depth = n + 1;
-	} while (frames[n] != frame);
+	open_call(t, n, frame);
 	return 1;
 }
 

@@ -60,6 +60,13 @@ uint32_t xr_thread_id(void);
  * trampoline. */
 int xr_depth_wants(uint32_t word, uint64_t sp);
 
+/* Whether it records only calls whose condition holds, and calls inside them. */
+extern uint32_t xr_when;
+/* For a call that xr_depth_wants has refused: returns whether it is recorded if its condition holds. */
+int xr_depth_asks(void);
+/* Begins such a call, whose return address is at slot. Returns 1. */
+int xr_depth_begins(uint64_t slot);
+
 /* The latest until of kept snapshots, or 0. later.c sets it. */
 extern uint64_t xr_later_until;
 

@@ -15,6 +15,9 @@
  * room which call was being recorded (xr_values_left). Either its records have a place, and the landing writes them.
  * Or they have none, and the call is not recorded.
  *
+ * A condition is a program of one value, and what the value is compared with. Depth mode asks for it at the entry of a
+ * function that is not inside a recorded call.
+ *
  * Programs are never freed, because a thread may be using them. A program that comes again is used again. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -55,12 +58,25 @@ struct side {
 	uint16_t simple;   /* only scalars from registers */
 };
 
+enum { EQUAL = 1, UNEQUAL, LESS, AT_MOST, MORE, AT_LEAST, BEGINS, CONTAINS };
+enum { MOST_WANTED = 64, MOST_COMPARED = 192 };
+
+/* What a value is compared with, as xray sends it: see xr_values_read_condition. */
+struct condition {
+	uint8_t compare, is_signed, size; /* size of a scalar in bytes, 0 of a text */
+	uint8_t nwanted;
+	uint32_t zero;
+	uint64_t number;
+	uint8_t wanted[MOST_WANTED];
+};
+
 struct program {
 	struct program *older; /* of the same function */
 	struct program *next;  /* of all */
 	uint64_t since;        /* TSC */
 	const char *text, *missing;
 	uint32_t id, on, ntext, size; /* size in bytes of what xray sent */
+	struct condition condition; /* unless the program is of values */
 	struct side side[2];
 	struct value values[2 * MOST_VALUES];
 	struct step steps[];
@@ -70,7 +86,7 @@ struct program {
 static struct table {
 	uint64_t n;
 	struct program *of[];
-} *table;
+} *table, *conditions;
 
 static struct program *first, **last = &first;
 
@@ -79,8 +95,6 @@ static struct refused {
 	uint32_t n;
 	char text[];
 } *refused;
-
-uint64_t xr_values_changes;
 
 /* The kind 28 events' flags. */
 enum { TRUNCATED = 1, UNREADABLE = 2, NOTHING = 4, OF_EXIT = 8, FORBIDDEN = 16 };
@@ -109,15 +123,17 @@ static void *take_memory(uint64_t n)
 	return p - n;
 }
 
-static struct program *latest(uint64_t id)
+static struct program *latest_of(struct table *const *of, uint64_t id)
 {
-	struct table *t = __atomic_load_n(&table, __ATOMIC_ACQUIRE);
+	struct table *t = __atomic_load_n(of, __ATOMIC_ACQUIRE);
 	return t && id < t->n ? __atomic_load_n(&t->of[id], __ATOMIC_ACQUIRE) : NULL;
 }
 
-static int set_latest(uint64_t id, struct program *p)
+static struct program *latest(uint64_t id) { return latest_of(&table, id); }
+
+static int set_latest(struct table **of, uint64_t id, struct program *p)
 {
-	struct table *t = table;
+	struct table *t = *of;
 	if (!t || id >= t->n) {
 		uint64_t n = id + 1 > xr_root.max_function ? id + 1 : xr_root.max_function + 1;
 		n = t && n < 2 * t->n ? 2 * t->n : n;
@@ -127,7 +143,7 @@ static int set_latest(uint64_t id, struct program *p)
 		more->n = n;
 		if (t)
 			xr_copy(more->of, t->of, t->n * sizeof *t->of);
-		__atomic_store_n(&table, more, __ATOMIC_RELEASE);
+		__atomic_store_n(of, more, __ATOMIC_RELEASE);
 		t = more;
 	}
 	__atomic_store_n(&t->of[id], p, __ATOMIC_RELEASE);
@@ -234,9 +250,9 @@ static int read_program(struct program *p, const uint8_t *from, uint64_t n)
 static int hex_digit(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
 
 /* A function's program is one that it had before, or a new one. */
-static int use(struct program *p, uint32_t id, const uint8_t *sent, const char *text, uint64_t ntext)
+static int use(struct table **of, struct program *p, uint32_t id, const uint8_t *sent, const char *text, uint64_t ntext)
 {
-	struct program *known = latest(id);
+	struct program *known = latest_of(of, id);
 	if (known && known->size == p->size && known->ntext == ntext && !xr_memcmp(known->text, text, ntext) &&
 	    !xr_memcmp(known->text + ntext, sent, p->size)) {
 		if (!known->on)
@@ -263,14 +279,43 @@ static int use(struct program *p, uint32_t id, const uint8_t *sent, const char *
 	own->ntext = ntext;
 	own->id = id;
 	own->on = 1;
-	if (!set_latest(id, own))
+	if (!set_latest(of, id, own))
 		return 0;
-	__atomic_store_n(last, own, __ATOMIC_RELEASE);
-	last = &own->next;
+	if (of == &table) {
+		__atomic_store_n(last, own, __ATOMIC_RELEASE);
+		last = &own->next;
+	}
 	return 1;
 }
 
-int xr_values_read(const char *p, const char *end, const struct xr_object *o)
+/* Reads the head of a condition from what was sent. Returns its size, or 0 if it is invalid. */
+static uint64_t read_condition(struct condition *c, const uint8_t *from, uint64_t n)
+{
+	enum { SIZE = offsetof(struct condition, wanted) };
+	if (n < SIZE)
+		return 0;
+	xr_copy(c, from, SIZE);
+	int is_text = !c->size, known = c->compare >= EQUAL && c->compare <= (is_text ? CONTAINS : AT_LEAST);
+	if (!known || c->is_signed > 1 || c->zero || c->nwanted > MOST_WANTED || n < SIZE + (uint64_t)c->nwanted ||
+	    (is_text ? c->compare > UNEQUAL && c->compare < BEGINS : c->nwanted || (c->size != 1 && c->size != 2 && c->size != 4 && c->size != 8)))
+		return 0;
+	xr_copy(c->wanted, from + SIZE, c->nwanted);
+	return SIZE + c->nwanted;
+}
+
+/* Whether a program is one value at the entry, of the kind that its condition compares. */
+static int fits_condition(const struct program *p)
+{
+	const struct value *v = &p->values[0];
+	if (p->side[0].n != 1 || p->side[1].n || v->kind != (p->condition.size ? SCALAR : BYTES))
+		return 0;
+	for (int i = 0; i < v->n; i++)
+		if ((p->steps[i].op == BYTES || p->steps[i].op == CSTRING) && p->steps[i].k > MOST_COMPARED)
+			return 0;
+	return 1;
+}
+
+int xr_values_read(const char *p, const char *end, const struct xr_object *o, int is_condition)
 {
 	const char *digits = p;
 	while (p < end && hex_digit(*p) >= 0)
@@ -287,10 +332,11 @@ int xr_values_read(const char *p, const char *end, const struct xr_object *o)
 	for (uint64_t i = 0; i < n; i++)
 		sent[i] = hex_digit(digits[2 * i]) << 4 | hex_digit(digits[2 * i + 1]);
 	made->size = n;
-	int valid = read_program(made, sent, n) && made->id;
+	uint64_t head = is_condition ? read_condition(&made->condition, sent, n) : 0;
+	int valid = (head || !is_condition) && read_program(made, sent + head, n - head) && made->id && (!is_condition || fits_condition(made));
 	if (valid && o && made->id <= o->nfunctions) {
-		valid = use(made, o->first_id + made->id - 1, sent, p + 1, end - p - 1);
-		xr_values_changes++;
+		valid = use(is_condition ? &conditions : &table, made, o->first_id + made->id - 1, sent, p + 1, end - p - 1);
+		xr_root.values_changes++;
 	}
 	xr_unmap(made, size);
 	return valid;
@@ -313,25 +359,27 @@ int xr_values_read_refused(const char *p, const char *end, int apply)
 	r->n = n;
 	xr_copy(r->text, p, n);
 	__atomic_store_n(to, r, __ATOMIC_RELEASE);
-	xr_values_changes++;
+	xr_root.values_changes++;
 	return 1;
 }
 
 void xr_values_clear(const struct xr_object *o)
 {
-	for (uint64_t i = 0; table && i < o->nfunctions; i++) {
-		struct program *p = latest(o->first_id + i);
-		if (p && p->on) {
-			__atomic_store_n(&p->on, 0, __ATOMIC_RELEASE);
-			xr_values_changes++;
-		}
+	for (uint64_t i = 0; (table || conditions) && i < o->nfunctions; i++) {
+		struct program *of[] = {latest(o->first_id + i), latest_of(&conditions, o->first_id + i)};
+		for (int k = 0; k < 2; k++)
+			if (of[k] && of[k]->on) {
+				__atomic_store_n(&of[k]->on, 0, __ATOMIC_RELEASE);
+				xr_root.values_changes++;
+			}
 	}
 }
 
 int xr_values_of(uint64_t id)
 {
-	const struct program *p = latest(id);
-	return p && p->on ? (p->side[0].n ? XR_VALUES_ENTRY : 0) | (p->side[1].n ? XR_VALUES_EXIT : 0) : 0;
+	const struct program *p = latest(id), *c = latest_of(&conditions, id);
+	return (p && p->on ? (p->side[0].n ? XR_VALUES_ENTRY : 0) | (p->side[1].n ? XR_VALUES_EXIT : 0) : 0) |
+	       (c && c->on ? XR_VALUES_ENTRY : 0);
 }
 
 void xr_values_missing(uint64_t id, const char *why)
@@ -356,6 +404,18 @@ void xr_put_values(struct xr_text *t)
 		xr_put(t, p->text, p->ntext);
 		xr_put_text(t, "}");
 	}
+	xr_put_text(t, "],\"when\":[");
+	for (uint64_t id = 0; conditions && id < conditions->n; id++)
+		for (const struct program *p = latest_of(&conditions, id); p; p = p->older) {
+			xr_put_comma(t);
+			xr_put_text(t, "{");
+			xr_put_field(t, "id", p->id);
+			if (p->since)
+				xr_put_field(t, "since", p->since);
+			xr_put_text(t, ",");
+			xr_put(t, p->text, p->ntext);
+			xr_put_text(t, "}");
+		}
 	xr_put_text(t, "],\"refused\":[");
 	for (struct refused *r = __atomic_load_n(&refused, __ATOMIC_ACQUIRE); r; r = __atomic_load_n(&r->next, __ATOMIC_ACQUIRE)) {
 		xr_put_comma(t);
@@ -394,6 +454,7 @@ struct frame {
 	const uint64_t *registers;
 	uint64_t from, to; /* what is read directly */
 	uint32_t word, exit; /* of its record */
+	int decides;         /* the value is that of a condition, and not recorded */
 	uint32_t nkept, forbidden;
 	struct reading *readings;
 	struct memory *memory; /* null: none can be read */
@@ -895,9 +956,88 @@ static void record(struct frame *f)
 		put(f);
 }
 
-static void begin(struct frame *f, const struct program *p, const uint64_t *registers, uint32_t word, int exit, struct reading *readings, struct memory *m)
+/* Whether a number is as a condition wants it. */
+static int compares(const struct condition *c, uint64_t v)
 {
-	*f = (struct frame){.program = p, .registers = registers, .word = word, .exit = exit, .readings = readings, .memory = m};
+	int unused = 64 - 8 * c->size;
+	v = c->is_signed ? (uint64_t)((int64_t)(v << unused) >> unused) : v << unused >> unused;
+	int less = c->is_signed ? (int64_t)v < (int64_t)c->number : v < c->number, equal = v == c->number;
+	switch (c->compare) {
+	case EQUAL:
+		return equal;
+	case UNEQUAL:
+		return !equal;
+	case LESS:
+		return less;
+	case AT_MOST:
+		return less || equal;
+	case MORE:
+		return !less && !equal;
+	}
+	return !less;
+}
+
+/* The same for a text, of which n bytes could be read. */
+static int compares_text(const struct condition *c, const uint8_t *text, uint64_t n)
+{
+	int begins = n >= c->nwanted && !xr_memcmp(text, c->wanted, c->nwanted);
+	switch (c->compare) {
+	case EQUAL:
+		return begins && n == c->nwanted;
+	case UNEQUAL:
+		return !(begins && n == c->nwanted);
+	case BEGINS:
+		return begins;
+	}
+	for (uint64_t i = 0; i + c->nwanted <= n; i++)
+		if (!xr_memcmp(text + i, c->wanted, c->nwanted))
+			return 1;
+	return 0;
+}
+
+/* Whether the condition holds. One whose value cannot be read or does not exist does not. */
+static int holds(const struct frame *f)
+{
+	const struct reading *r = &f->readings[0];
+	const struct condition *c = &f->program->condition;
+	if (r->flags & (UNREADABLE | NOTHING))
+		return 0;
+	if (c->size)
+		return compares(c, r->a);
+	if (!is_late(r))
+		return compares_text(c, r->text, r->n);
+	if (!f->memory)
+		return 0;
+	struct iovec from = {(void *)r->address, r->n};
+	char *to = (char *)f->memory->buffer;
+	int64_t n = copy_in(to, r->n, &from, 1);
+	if (n < 0)
+		return 0;
+	uint64_t length = r->end == CSTRING ? xr_strnlen(to, n) : (uint64_t)n;
+	if (length == (uint64_t)n && length < r->n)
+		return 0; /* the rest cannot be read */
+	return compares_text(c, (const uint8_t *)to, length);
+}
+
+/* What is done with the values: not 0. */
+enum { RECORDED = 1, IS_FALSE, IS_TRUE };
+
+static int finish(struct frame *f)
+{
+	if (f->decides)
+		return holds(f) ? IS_TRUE : IS_FALSE;
+	record(f);
+	return RECORDED;
+}
+
+/* kind is whether the values are those of an exit; DECIDE: that of a condition. */
+enum { DECIDE = 2 };
+
+static void begin(struct frame *f, const struct program *p, const uint64_t *registers, uint32_t word, int kind, struct reading *readings, struct memory *m)
+{
+	*f = (struct frame){
+		.program = p, .registers = registers, .word = word, .exit = kind == 1, .decides = kind == DECIDE, .readings = readings, .memory = m,
+	};
 	for (int i = 0; m && i < PIECES; i++)
 		m->pieces[i].tried = m->pieces[i].kept = 0;
 }
@@ -914,25 +1054,25 @@ static void read_all(struct frame *f)
 }
 
 /* Reads into the thread's room. Returns 0 if it is taken, or if a landing has freed it meanwhile. */
-static int record_in_room(const struct program *p, const uint64_t *registers, uint32_t word, int exit)
+static int record_in_room(const struct program *p, const uint64_t *registers, uint32_t word, int kind)
 {
 	struct room *room = xr_tls && !xr_is_forked() ? (struct room *)xr_tls->room : NULL;
-	uint64_t call = registers[7] | exit;
+	uint64_t call = registers[7] | (kind == 1);
 	if (!room || room->taken)
 		return 0;
 	__atomic_store_n(&room->frame.place.at, NULL, __ATOMIC_RELAXED);
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	__atomic_store_n(&room->taken, call, __ATOMIC_RELAXED);
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	begin(&room->frame, p, registers, word, exit, room->readings, &room->memory);
+	begin(&room->frame, p, registers, word, kind, room->readings, &room->memory);
 	read_all(&room->frame);
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&room->taken, __ATOMIC_RELAXED) != call)
 		return 0;
-	record(&room->frame);
+	int done = finish(&room->frame);
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	__atomic_store_n(&room->taken, 0, __ATOMIC_RELAXED);
-	return 1;
+	return done;
 }
 
 /* Returns a room, or null. Many are mapped at once: a program that unmaps memory twice would hit single pages. */
@@ -953,33 +1093,33 @@ static uint64_t *take_room(void)
 	return (uint64_t *)room;
 }
 
-static uint64_t record_inside(uint64_t program, uint64_t registers, uint64_t word, uint64_t exit)
+static uint64_t record_inside(uint64_t program, uint64_t registers, uint64_t word, uint64_t kind)
 {
 	struct room room;
-	begin(&room.frame, (const struct program *)program, (const uint64_t *)registers, word, exit, room.readings, &room.memory);
+	begin(&room.frame, (const struct program *)program, (const uint64_t *)registers, word, kind, room.readings, &room.memory);
 	read_all(&room.frame);
-	record(&room.frame);
+	int done = finish(&room.frame);
 	if (xr_tls && !xr_is_forked() && !xr_tls->room)
 		xr_tls->room = take_room();
-	return 1;
+	return done;
 }
 
 /* Behind a seccomp filter, where signals cannot be blocked. */
-static __attribute__((noinline)) void record_sealed(const struct program *p, const uint64_t *registers, uint32_t word, int exit)
+static __attribute__((noinline)) int record_sealed(const struct program *p, const uint64_t *registers, uint32_t word, int kind)
 {
-	struct reading readings[p->side[exit].n];
+	struct reading readings[p->side[kind == 1].n];
 	struct frame f;
-	begin(&f, p, registers, word, exit, readings, NULL);
+	begin(&f, p, registers, word, kind, readings, NULL);
 	read_all(&f);
-	record(&f);
+	return finish(&f);
 }
 
-static void record_all(const struct program *p, const uint64_t *registers, uint32_t word, int exit)
+static int record_all(const struct program *p, const uint64_t *registers, uint32_t word, int kind)
 {
-	if (record_in_room(p, registers, word, exit))
-		return;
-	if (xr_is_sealed() || !xr_inside(record_inside, (uintptr_t)p, (uintptr_t)registers, word, exit))
-		record_sealed(p, registers, word, exit);
+	int done = record_in_room(p, registers, word, kind);
+	if (!done && !xr_is_sealed())
+		done = xr_inside(record_inside, (uintptr_t)p, (uintptr_t)registers, word, kind);
+	return done ? done : record_sealed(p, registers, word, kind);
 }
 
 uint64_t xr_values_left(uint64_t sp)
@@ -1005,6 +1145,7 @@ static void record_plain(uint32_t word)
 
 /* Called by the trampolines, with the record's word. */
 void xr_values_at_entry(uint32_t word, const uint64_t *registers);
+void xr_values_at_depth(uint32_t word, const uint64_t *registers);
 void xr_values_at_exit(uint32_t word, const uint64_t *registers);
 
 void xr_values_at_entry(uint32_t word, const uint64_t *registers)
@@ -1016,7 +1157,7 @@ void xr_values_at_entry(uint32_t word, const uint64_t *registers)
 		return record_plain(word);
 	word |= side->scalars ? XR_ENTER_ARG << 1 : 0;
 	if (!side->simple)
-		return record_all(p, registers, word, 0);
+		return (void)record_all(p, registers, word, 0);
 	struct xr_place place = take_place(8 + 16 * side->n);
 	if (!place.at)
 		return;
@@ -1033,7 +1174,7 @@ void xr_values_at_exit(uint32_t word, const uint64_t *registers)
 	if (!p || !side->n || !__atomic_load_n(&p->on, __ATOMIC_RELAXED))
 		return record_plain(word);
 	if (!side->simple)
-		return record_all(p, registers, word, 1);
+		return (void)record_all(p, registers, word, 1);
 	struct xr_place place = take_place(24);
 	if (!place.at)
 		return;
@@ -1041,4 +1182,24 @@ void xr_values_at_exit(uint32_t word, const uint64_t *registers)
 	place.at[1] = value << 1 | 1;
 	place.at[2] = word | place.tsc << 32;
 	__atomic_store_n(place.at, (value >> 63) << 8 | XR_REC_RESULT << 1 | 1, __ATOMIC_RELEASE);
+}
+
+/* Whether a function has a condition that holds. */
+static int is_wanted(uint32_t word, const uint64_t *registers)
+{
+	const struct program *p = latest_of(&conditions, word >> 4);
+	if (!p || !__atomic_load_n(&p->on, __ATOMIC_RELAXED))
+		return 0;
+	if (p->side[0].simple)
+		return compares(&p->condition, simple_value(&p->steps[p->values[0].first], registers));
+	return record_all(p, registers, word, DECIDE) == IS_TRUE;
+}
+
+void xr_values_at_depth(uint32_t word, const uint64_t *registers)
+{
+	int wanted = xr_depth_wants(word, registers[7] - 8);
+	if (!wanted && xr_depth_asks() && is_wanted(word, registers))
+		wanted = xr_depth_begins(registers[7]);
+	if (wanted)
+		xr_values_at_entry(word, registers);
 }

@@ -20,8 +20,12 @@
  * description for the trace, fields of a JSON object. The values are the function's number in its object, 4 bytes;
  * how many there are at entries and at exits, 2 and 2; and for each, the number of its steps, 2, six zeros, and
  * the steps of 8 bytes: see values.c. With an object, the function gets these values. Returns 0 if the line is
- * invalid or there is no memory. */
-int xr_values_read(const char *p, const char *end, const struct xr_object *o);
+ * invalid or there is no memory.
+ *
+ * A condition is a line "when " with one value at the entry. Before it is what the value is compared with: how, from
+ * EQUAL on, 1 byte; whether a number is signed, 1; its size, or 0 for a text, 1; the length of the text, 1; zeros, 4;
+ * the number, 8; the text. */
+int xr_values_read(const char *p, const char *end, const struct xr_object *o, int is_condition);
 /* The same for a line from behind "unread ": an element of the JSON array of what cannot be read. */
 int xr_values_read_refused(const char *p, const char *end, int apply);
 /* The functions of an object have no values from now on. */
@@ -29,8 +33,6 @@ void xr_values_clear(const struct xr_object *o);
 /* Bits: the function has values at its entry, and at its exits. */
 enum { XR_VALUES_ENTRY = 1, XR_VALUES_EXIT = 2 };
 int xr_values_of(uint64_t id);
-/* Changes whenever xr_values_of may have. 0 before any function had values. */
-extern uint64_t xr_values_changes;
 /* Notes that the values of a function are not recorded. why is a constant. */
 void xr_values_missing(uint64_t id, const char *why);
 /* Puts what the values are: the body of XR_META_VALUES. */

@@ -56,7 +56,8 @@
 	VALUES	xr_values_enter, xr_values_at_entry, 16
 	VALUES	xr_values_exit, xr_values_at_exit, 8
 
-	DEPTH	xr_depth_values_enter, (8 * XR_NEXT_VALUES)
+	/* Depth mode, in which an entry may also have a condition. */
+	VALUES	xr_depth_values_enter, xr_values_at_depth, 16
 	DEPTH	xr_depth_values_exit, (8 * XR_NEXT_VALUES + 8)
 	BUDGET_ENTER xr_budget_values_enter, 0, (8 * XR_NEXT_VALUES)
 	BUDGET_EXIT xr_budget_values_exit, (8 * XR_NEXT_VALUES + 8)

@@ -39,6 +39,7 @@ type Plan struct {
 type Selection struct {
 	Func, Exclude string   // regular expressions, or ""
 	Args, Results []string // values of functions: see package args
+	When          []string // conditions
 	session.DebugFlags
 }
 
@@ -91,6 +92,7 @@ func (s *Selection) AddFlags(f *pflag.FlagSet) {
 func (s *Selection) AddValues(f *pflag.FlagSet) {
 	f.StringArrayVar(&s.Args, "args", nil, "record arguments of functions: `REGEXP[: EXPR, ...]`, as in 'handle: req->id, key.size()'; all parameters without EXPR")
 	f.StringArrayVar(&s.Results, "results", nil, "record results of functions: `REGEXP[: EXPR, ...]`, as in 'parse: result->size()'")
+	f.StringArrayVar(&s.When, "when", nil, "record only calls for which `REGEXP: EXPR OP VALUE` holds, and what is inside them, as in 'handle: req->tenant == 17'")
 }
 
 // Libcalls is the value of --libcalls, which selects sets of libc functions. "" selects none.
@@ -129,6 +131,8 @@ func (plan *Plan) Check() error {
 	switch {
 	case len(chosen) > 1:
 		return cli.Usagef("choose one of %s", strings.Join(chosen, " and "))
+	case len(plan.When) > 0 && (plan.Sums() || plan.Every > 0):
+		return cli.Usagef("--when cannot be used with --count, --profile or --window")
 	case plan.Depth > 0 && plan.Sums():
 		return cli.Usagef("--depth cannot be used with %s, which records no individual calls", chosen[0])
 	case plan.Every > 0 && (plan.Depth > 0 || plan.profile):
@@ -137,6 +141,9 @@ func (plan *Plan) Check() error {
 		return cli.Usagef("--args and --results cannot be used with %s, which records no individual calls", chosen[0])
 	case plan.noLibcalls && plan.Libcalls != "":
 		return cli.Usagef("--libcalls cannot be used with --no-libcalls")
+	}
+	if len(plan.When) > 0 && plan.Depth == 0 {
+		plan.Depth = recorder.MaxDepth // the recorder knows in this mode which calls are open
 	}
 	if err := plan.CheckWindows(); err != nil {
 		return cli.Usagef("--window: %w", err)
@@ -154,7 +161,7 @@ func (plan *Plan) Sums() bool { return plan.count || plan.profile }
 // selects reports whether flags select functions.
 func (s *Selection) selects() bool { return s.Func != "" || s.Exclude != "" || s.wantsValues() }
 
-func (s *Selection) wantsValues() bool { return len(s.Args)+len(s.Results) > 0 }
+func (s *Selection) wantsValues() bool { return len(s.Args)+len(s.Results)+len(s.When) > 0 }
 
 // filter compiles the selection.
 func (s *Selection) filter(streams *cli.Streams) (*observe.Filter, error) {
@@ -169,8 +176,17 @@ func (s *Selection) filter(streams *cli.Streams) (*observe.Filter, error) {
 	if f.Args, err = parseValues("args", s.Args); err != nil {
 		return nil, err
 	}
-	f.Results, err = parseValues("results", s.Results)
-	return f, err
+	if f.Results, err = parseValues("results", s.Results); err != nil {
+		return nil, err
+	}
+	for _, text := range s.When {
+		c, err := args.ParseCondition(text)
+		if err != nil {
+			return nil, cli.Usagef("--when: %w", err)
+		}
+		f.When = append(f.When, c)
+	}
+	return f, nil
 }
 
 func parseValues(flag string, texts []string) (specs []*args.Spec, err error) {

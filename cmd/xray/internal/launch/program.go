@@ -81,7 +81,7 @@ func (plan *Plan) report(l *launch, observed *observe.Result, status int) error 
 		plan.Say("%s", nothingSelected(filter, none))
 	}
 	for _, pattern := range observed.Unused {
-		plan.Say("warning: no recorded function matches %q of --args or --results", pattern)
+		plan.sayUnused(pattern)
 	}
 	if !plan.Quiet {
 		fmt.Fprintf(plan.Stderr, "xray: %s\n", report.Summary(l.sleds))
@@ -264,7 +264,7 @@ func (plan *Plan) warnOfHooks(program *build.Program) {
 		plan.Say(functions, program.Path, "all recorded: --func and --exclude apply only to functions instrumented by clang")
 	}
 	if plan.Depth > 0 {
-		plan.Say(functions, program.Path, "not recorded: --depth applies only to functions instrumented by clang")
+		plan.Say(functions, program.Path, "not recorded: --depth and --when apply only to functions instrumented by clang")
 	}
 }
 
