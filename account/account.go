@@ -67,7 +67,7 @@ type Analysis struct {
 	// recursive marks functions that have an open call in a thread, and a nested call that has
 	// ended.
 	recursive map[mark]struct{}
-	held      int64 // sum of the tables' held
+	memory    int64 // sum of the tables' memory
 }
 
 type mark struct {
@@ -137,8 +137,8 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 	return nil
 }
 
-// Held returns the approximate size of the rows in bytes, including a report. See [calls.Holder].
-func (a *Analysis) Held() int64 { return a.held + markBytes*int64(len(a.recursive)) }
+// Memory returns the approximate size of the rows in bytes, including a report. See [calls.MemoryUser].
+func (a *Analysis) Memory() int64 { return a.memory + markBytes*int64(len(a.recursive)) }
 
 const (
 	// rowBytes is the measured size of a row in a report and in a table, without its durations.
@@ -150,9 +150,9 @@ const (
 
 // measure updates the size of a table.
 func (a *Analysis) measure(t *table) {
-	held := tableBytes + rowBytes*int64(len(t.ids)) + t.durations.Held()
-	a.held += held - t.held
-	t.held = held
+	memory := tableBytes + rowBytes*int64(len(t.ids)) + t.durations.Memory()
+	a.memory += memory - t.memory
+	t.memory = memory
 }
 
 // waits adds the off-CPU times of a batch.
@@ -330,10 +330,10 @@ func (a *Analysis) Merge(other *Analysis) {
 		case at >= len(a.tables):
 			a.tables = append(a.tables, make([]*table, at+1-len(a.tables))...)
 			a.tables[at] = t
-			a.held += t.held
+			a.memory += t.memory
 		case a.tables[at] == nil:
 			a.tables[at] = t
-			a.held += t.held
+			a.memory += t.memory
 		default:
 			to := a.tables[at]
 			places := make([]int, len(t.ids))

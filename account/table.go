@@ -18,7 +18,7 @@ type table struct {
 	direct    []int32      // by id: 1 + the index
 	slots     []slot       // a power of two in length, at most half full
 	shift     uint8        // 32 - log2(len(slots))
-	held      int64        // bytes of the table that Analysis.held includes
+	memory    int64        // bytes of the table that Analysis.memory includes
 }
 
 // slot is a function's id and 1 + its index; 0 is a free slot.

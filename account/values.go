@@ -21,7 +21,7 @@ type Values struct {
 	of      *calls.Expressions
 	by      []valuesOf // by expression
 	scratch []calls.Recorded
-	held    int64
+	memory  int64
 }
 
 // valuesOf are the calls of one expression's function.
@@ -89,14 +89,14 @@ func (v *Values) Calls(b *calls.Batch) error {
 	return nil
 }
 
-// Held implements [calls.Holder].
-func (v *Values) Held() int64 {
+// Memory implements [calls.MemoryUser].
+func (v *Values) Memory() int64 {
 	const perRow = 256
-	held := v.held
+	memory := v.memory
 	for i := range v.by {
-		held += perRow * int64(len(v.by[i].rows)+len(v.by[i].powers))
+		memory += perRow * int64(len(v.by[i].rows)+len(v.by[i].powers))
 	}
-	return held
+	return memory
 }
 
 func (v *Values) add(row *ValueRow, c *calls.Call) {
@@ -104,7 +104,7 @@ func (v *Values) add(row *ValueRow, c *calls.Call) {
 		row.Open++
 		return
 	}
-	row.sample.Meter = &v.held
+	row.sample.Meter = &v.memory
 	row.sample.Add(c.Duration)
 	row.Self.Add(c.Self)
 	if !c.Nested {
@@ -236,7 +236,7 @@ func (by *valuesOf) power(x *calls.Expression, p int) *ValueRow {
 
 // Merge adds the calls of other, which must be of the same expressions.
 func (v *Values) Merge(other *Values) {
-	v.held += other.held
+	v.memory += other.memory
 	for i := range v.by {
 		to, from := &v.by[i], &other.by[i]
 		to.many = to.many || from.many

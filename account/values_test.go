@@ -93,7 +93,7 @@ func TestValuesMerge(t *testing.T) {
 			if err := v.Calls(valued(n*s/shards, n*(s+1)/shards, number, key, duration)); err != nil {
 				t.Fatal(err)
 			}
-			if v.Held() == 0 {
+			if v.Memory() == 0 {
 				t.Error("holds nothing")
 			}
 			all.Merge(v)

@@ -27,9 +27,9 @@ type Callgrind struct {
 	threads perThread[*callgrindStack]
 }
 
-// Held implements [calls.Holder]. The constants were measured. They include map entries, sorted
+// Memory implements [calls.MemoryUser]. The constants were measured. They include map entries, sorted
 // lists, and the table of abbreviated names.
-func (p *Callgrind) Held() int64 {
+func (p *Callgrind) Memory() int64 {
 	const perFunction, perEdge = 320, 120
 	return perFunction*int64(len(p.self)) + perEdge*int64(len(p.edges)) + perThreadBytes*int64(len(p.threads))
 }

@@ -36,7 +36,7 @@ type Chrome struct {
 	tracks  tracks
 	heads   labels
 	threads perThread[chromeThread]
-	held    int64 // bytes of pending instants and of omitted calls
+	memory  int64 // bytes of pending instants and of omitted calls
 	events  bool
 	named   []calls.Recorded // of the current call
 	sources *sources         // of functions, for vizviewer; otherwise nil
@@ -207,8 +207,8 @@ func (c *Chrome) appendInstant(dst []byte, e *calls.Event, t *chromeThread) []by
 	return append(dst, "}}"...)
 }
 
-// Held implements [calls.Holder].
-func (c *Chrome) Held() int64 { return c.held + perThreadBytes*int64(len(c.threads)) }
+// Memory implements [calls.MemoryUser].
+func (c *Chrome) Memory() int64 { return c.memory + perThreadBytes*int64(len(c.threads)) }
 
 // next starts a new event.
 func (c *Chrome) next(dst []byte) []byte {
@@ -236,9 +236,9 @@ func (c *Chrome) thread(b *calls.Batch) *chromeThread {
 	}
 	name := c.tracks.threadName(b.Thread)
 	c.writeName("thread_name", end, c.tracks.threadBeside(b.Thread))
-	t.end, t.last.start, t.nesting.held = end, math.MinInt64, &c.held
+	t.end, t.last.start, t.nesting.memory = end, math.MinInt64, &c.memory
 	index := b.Index
-	t.short = c.opts.shortCalls(&c.held, func(r *shortRun) { c.run(index, r) }, func(tsc, n uint64) { c.leftOutFrom(end, name, tsc, n) })
+	t.short = c.opts.shortCalls(&c.memory, func(r *shortRun) { c.run(index, r) }, func(tsc, n uint64) { c.leftOutFrom(end, name, tsc, n) })
 	return t
 }
 

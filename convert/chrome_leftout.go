@@ -45,7 +45,7 @@ func (c *Chrome) instants(t *chromeThread, events []calls.Event, call int) []cal
 		e := &events[0]
 		if e.Depth > 0 && t.short != nil {
 			text := c.appendInstant(nil, e, t)
-			c.held += pendingBytes + int64(len(text))
+			c.memory += pendingBytes + int64(len(text))
 			t.pending = append(t.pending, chromeInstant{e.Depth, text})
 		} else {
 			c.out.buf = c.out.spill(c.appendInstant(c.next(c.out.buf), e, t))
@@ -62,7 +62,7 @@ func (c *Chrome) leaveOut(t *chromeThread, call *calls.Call, shown bool) {
 		n--
 	}
 	for _, instant := range t.pending[n:] {
-		c.held -= pendingBytes + int64(len(instant.text))
+		c.memory -= pendingBytes + int64(len(instant.text))
 		if shown {
 			c.out.buf = c.out.spill(append(c.next(c.out.buf), instant.text...))
 		}

@@ -20,7 +20,7 @@ import (
 // Instants are calls without duration. Times are exact again at the next pause.
 type nesting struct {
 	levels []nestedLevel // by depth
-	held   *int64        // bytes of levels, of all threads together
+	memory *int64        // bytes of levels, of all threads together
 }
 
 // nestedLevel has the last call of a depth, or what stands for it.
@@ -51,7 +51,7 @@ func (n *nesting) place(depth uint32, start, duration int64) (int64, int64) {
 	if more := int(depth) + 1 - len(n.levels); more > 0 {
 		size := cap(n.levels)
 		n.levels = slices.Grow(n.levels, more)
-		*n.held += nestedLevelBytes * int64(cap(n.levels)-size)
+		*n.memory += nestedLevelBytes * int64(cap(n.levels)-size)
 		for range more {
 			n.levels = append(n.levels, before)
 		}
@@ -65,7 +65,7 @@ func (n *nesting) place(depth uint32, start, duration int64) (int64, int64) {
 }
 
 func (n *nesting) finish() {
-	*n.held -= nestedLevelBytes * int64(cap(n.levels))
+	*n.memory -= nestedLevelBytes * int64(cap(n.levels))
 	n.levels = nil
 }
 

@@ -39,7 +39,7 @@ type Firefox struct {
 	ends    [calls.Ends]int64 // numbers of calls, by how they ended
 	short   int64             // number of calls shorter than Options.Shortest
 	sources *sources
-	held    int64            // bytes of runs and markers
+	memory  int64            // bytes of runs and markers
 	named   []calls.Recorded // of the current call
 }
 
@@ -54,12 +54,12 @@ type firefoxThread struct {
 	// depend on whether open calls turn out long enough.
 	settled int
 	begun   bool
-	// held is the thread's part of Firefox.held. data is the number of bytes of data of the
+	// memory is the thread's part of Firefox.memory. data is the number of bytes of data of the
 	// first measured markers.
-	held, data int64
-	measured   int
-	first      int64 // start of the first run
-	busy       int64 // time of the runs that have a stack
+	memory, data int64
+	measured     int
+	first        int64 // start of the first run
+	busy         int64 // time of the runs that have a stack
 	// The current run: its stack, its start, and whether a call began there.
 	stack    calls.PathID
 	at       int64
@@ -122,35 +122,35 @@ func (f *Firefox) Calls(b *calls.Batch) error {
 	return nil
 }
 
-// Held implements [calls.Holder]. It assumes 128 bytes for each text, although names of events may
+// Memory implements [calls.MemoryUser]. It assumes 128 bytes for each text, although names of events may
 // be longer.
-func (f *Firefox) Held() int64 {
+func (f *Firefox) Memory() int64 {
 	const perPath, perText = 64, 128
-	return f.held + perThreadBytes*int64(len(f.threads)) + perPath*int64(f.paths.Len()) + perText*int64(len(f.texts.list))
+	return f.memory + perThreadBytes*int64(len(f.threads)) + perPath*int64(f.paths.Len()) + perText*int64(len(f.texts.list))
 }
 
 // measure updates what a thread holds.
 func (f *Firefox) measure(t *firefoxThread) {
 	const perMarker = 160
-	held := t.runs.held + perMarker*int64(len(t.markers)+len(t.gaps))
+	memory := t.runs.memory + perMarker*int64(len(t.markers)+len(t.gaps))
 	for _, m := range t.markers[t.measured:] {
 		t.data += int64(len(m.data))
 	}
 	t.measured = len(t.markers)
-	held += t.data
-	f.held += held - t.held
-	t.held = held
+	memory += t.data
+	f.memory += memory - t.memory
+	t.memory = memory
 }
 
 func (f *Firefox) newThread(thread reader.Thread) *firefoxThread {
 	t := &firefoxThread{thread: thread}
 	t.calls = longCalls{
-		min: f.opts.Shortest, held: &f.held,
+		min: f.opts.Shortest, memory: &f.memory,
 		begin: func(o *openCall) {
 			t.settle(o.start)
 			f.enter(t, o.start, o.fn)
 		},
-		short: f.opts.shortCalls(&f.held, func(r *shortRun) {
+		short: f.opts.shortCalls(&f.memory, func(r *shortRun) {
 			f.enter(t, r.start, leftOutFunc)
 			t.turn(f.time.at(r.end), f.paths.Parent(t.stack), false)
 		}, func(uint64, uint64) {}),
@@ -250,14 +250,14 @@ func (t *firefoxThread) end(at int64) {
 type firefoxRuns struct {
 	chunks [][]byte
 	count  int
-	held   int64 // bytes of the chunks
+	memory int64 // bytes of the chunks
 }
 
 func (r *firefoxRuns) add(stack calls.PathID, length int64) {
 	n := len(r.chunks)
 	if n == 0 || cap(r.chunks[n-1])-len(r.chunks[n-1]) < 2*binary.MaxVarintLen64 {
 		r.chunks = append(r.chunks, make([]byte, 0, 1024<<min(n, 10)))
-		r.held += 1024 << min(n, 10)
+		r.memory += 1024 << min(n, 10)
 		n++
 	}
 	chunk := binary.AppendUvarint(r.chunks[n-1], uint64(stack))

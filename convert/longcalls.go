@@ -11,12 +11,12 @@ import (
 // entries. It reports a call as soon as it is known to be long enough, in the order of entries
 // and before anything inside.
 type longCalls struct {
-	min   uint64
-	held  *int64 // bytes of open, of all threads together
-	open  []openCall
-	shown int // number of open calls that begin was called for
-	begin func(*openCall)
-	short *shortCalls
+	min    uint64
+	memory *int64 // bytes of open, of all threads together
+	open   []openCall
+	shown  int // number of open calls that begin was called for
+	begin  func(*openCall)
+	short  *shortCalls
 }
 
 // openCall is an entry whose exit has not been seen yet.
@@ -31,7 +31,7 @@ const openCallBytes = int64(unsafe.Sizeof(openCall{}))
 func (l *longCalls) enter(o *calls.Open) {
 	before := cap(l.open)
 	l.open = append(l.open, openCall{o.Start, o.Func, o.Depth})
-	*l.held += openCallBytes * int64(cap(l.open)-before)
+	*l.memory += openCallBytes * int64(cap(l.open)-before)
 	l.short.enter(o.Depth)
 }
 
@@ -64,6 +64,6 @@ func (l *longCalls) leave(c *calls.Call) bool {
 // finish shows the remaining runs at the end of the thread.
 func (l *longCalls) finish() {
 	l.short.finish()
-	*l.held -= openCallBytes * int64(cap(l.open))
+	*l.memory -= openCallBytes * int64(cap(l.open))
 	l.open = nil
 }

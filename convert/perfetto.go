@@ -47,7 +47,7 @@ type Perfetto struct {
 	// byThread has the threads that have calls, and pendingWakes the wake-ups by other threads.
 	byThread     map[reader.Thread]*perfettoThread
 	pendingWakes map[reader.Thread][]wakeUp
-	held         int64 // bytes of the threads' names and pending instants
+	memory       int64 // bytes of the threads' names and pending instants
 	withoutLanes []string
 	named        []calls.Recorded // of the current call
 }
@@ -75,8 +75,8 @@ type perfettoThread struct {
 	absent      bool   // the track of the counter of omitted calls is not described yet
 	// fresh is interned data for the next packet.
 	fresh []byte
-	// held is the thread's part of Perfetto.held, and nameBytes the length of its names.
-	held, nameBytes int64
+	// memory is the thread's part of Perfetto.memory, and nameBytes the length of its names.
+	memory, nameBytes int64
 }
 
 // pendingInstant is an instant that waits until all calls around it are either written or omitted.
@@ -173,15 +173,15 @@ func (p *Perfetto) Calls(b *calls.Batch) error {
 	return p.out.err
 }
 
-// Held implements [calls.Holder].
-func (p *Perfetto) Held() int64 { return p.held + 2*perThreadBytes*int64(len(p.threads)) }
+// Memory implements [calls.MemoryUser].
+func (p *Perfetto) Memory() int64 { return p.memory + 2*perThreadBytes*int64(len(p.threads)) }
 
 // measure updates what a thread holds.
 func (p *Perfetto) measure(t *perfettoThread) {
 	const perName, perTemplate, perInstant = 96, 160, 128
-	held := t.nameBytes + perName*int64(len(t.names)) + perTemplate*int64(t.begins.used) + perInstant*int64(len(t.pending))
-	p.held += held - t.held
-	t.held = held
+	memory := t.nameBytes + perName*int64(len(t.names)) + perTemplate*int64(t.begins.used) + perInstant*int64(len(t.pending))
+	p.memory += memory - t.memory
+	t.memory = memory
 }
 
 // allCalls writes the calls and the events of any batch.
@@ -390,8 +390,8 @@ func (p *Perfetto) thread(b *calls.Batch) *perfettoThread {
 		unsampled: often, // the first packet has a sample
 	}
 	t.calls = longCalls{
-		min: p.opts.Shortest, held: &p.held, begin: func(o *openCall) { p.begin(t, o) },
-		short: p.opts.shortCalls(&p.held, func(r *shortRun) { p.run(t, r) }, func(tsc, n uint64) { p.leftOutFrom(t, number, tsc, n) }),
+		min: p.opts.Shortest, memory: &p.memory, begin: func(o *openCall) { p.begin(t, o) },
+		short: p.opts.shortCalls(&p.memory, func(r *shortRun) { p.run(t, r) }, func(tsc, n uint64) { p.leftOutFrom(t, number, tsc, n) }),
 	}
 	*at = t
 	pid, known := p.tracks.process(b.Thread)

@@ -31,15 +31,15 @@ type Pprof struct {
 	first   uint64                 // TSC of the earliest entry; initially math.MaxUint64
 	last    uint64                 // TSC of the latest exit
 	depths  []uint16               // of paths, at most maxFrames
-	held    int64
+	memory  int64
 }
 
 // PprofPathBytes is the memory that encoding takes for a path of usual depth, beside the tree of paths.
 const PprofPathBytes = 768
 
-// Held implements [calls.Holder]. It includes what encoding takes for samples: without Options.Threads only
+// Memory implements [calls.MemoryUser]. It includes what encoding takes for samples: without Options.Threads only
 // beyond PprofPathBytes, which the budget of paths must allow for, and otherwise all of it.
-func (p *Pprof) Held() int64 { return p.held }
+func (p *Pprof) Memory() int64 { return p.memory }
 
 // measure updates the memory that the sums of a thread hold.
 func (p *Pprof) measure(t *pprofThread) {
@@ -47,9 +47,9 @@ func (p *Pprof) measure(t *pprofThread) {
 		return
 	}
 	const perThread, perEntry = 1024, 192
-	held := perThread + t.paged + 8*int64(cap(t.pages)) + perEntry*int64(len(t.off))
-	p.held += held - t.held
-	t.held = held
+	memory := perThread + t.paged + 8*int64(cap(t.pages)) + perEntry*int64(len(t.off))
+	p.memory += memory - t.memory
+	t.memory = memory
 }
 
 // hold adds the memory that encoding takes for a new sample. The constants were measured.
@@ -63,9 +63,9 @@ func (p *Pprof) hold(path calls.PathID) {
 	const perSample, perFrame, labels = 300, 22, 160
 	encoded := perSample + perFrame*int64(p.depths[path])
 	if p.opts.Threads {
-		p.held += encoded + labels
+		p.memory += encoded + labels
 	} else {
-		p.held += max(0, encoded-PprofPathBytes)
+		p.memory += max(0, encoded-PprofPathBytes)
 	}
 }
 
@@ -76,8 +76,8 @@ type pprofThread struct {
 	// off has the off-CPU part of self times, for paths that have any.
 	off map[calls.PathID]calls.Off
 
-	paged int64 // bytes of the pages
-	held  int64 // the thread's part of Pprof.held
+	paged  int64 // bytes of the pages
+	memory int64 // the thread's part of Pprof.memory
 }
 
 // tallyPage has the tallies of paths with adjacent IDs. A thread that uses few paths of a shared
@@ -187,7 +187,7 @@ func (p *Pprof) Merge(other *Pprof) {
 		return
 	}
 	if p.paths == nil {
-		p.paths, p.threads, p.depths, p.held = other.paths, other.threads, other.depths, other.held
+		p.paths, p.threads, p.depths, p.memory = other.paths, other.threads, other.depths, other.memory
 		return
 	}
 	ids := p.paths.Remap(other.paths)

@@ -439,11 +439,11 @@ func TestPprofHoldsWhatEncodingTakes(t *testing.T) {
 		{"deep threads", chain(200), threads, 600 * 2000, 600 * 4000},
 	} {
 		one, three := runPprof(t, tt.tr, tt.opts, 1), runPprof(t, tt.tr, tt.opts, 3)
-		if one.Held() < tt.least || one.Held() > tt.most {
-			t.Errorf("%s: %d bytes, want %d to %d", tt.name, one.Held(), tt.least, tt.most)
+		if one.Memory() < tt.least || one.Memory() > tt.most {
+			t.Errorf("%s: %d bytes, want %d to %d", tt.name, one.Memory(), tt.least, tt.most)
 		}
-		if one.Held() != three.Held() {
-			t.Errorf("%s: three shards hold %d bytes, one holds %d", tt.name, three.Held(), one.Held())
+		if one.Memory() != three.Memory() {
+			t.Errorf("%s: three shards hold %d bytes, one holds %d", tt.name, three.Memory(), one.Memory())
 		}
 	}
 }

@@ -17,7 +17,7 @@ type shortCalls struct {
 	min    uint64
 	levels []shortLevel // by depth
 	clean  int          // no level above this one has a run that can continue
-	held   *int64       // bytes of levels, of all threads together
+	memory *int64       // bytes of levels, of all threads together
 	run    func(*shortRun)
 
 	rate   leftOutRate
@@ -50,12 +50,12 @@ type leftOutRate struct {
 }
 
 // shortCalls returns a shortCalls for a thread, or nil if the timeline does not show omitted calls.
-// It adds the bytes of its memory to *held.
-func (o *Options) shortCalls(held *int64, run func(*shortRun), sample func(tsc, n uint64)) *shortCalls {
+// It adds the bytes of its memory to *memory.
+func (o *Options) shortCalls(memory *int64, run func(*shortRun), sample func(tsc, n uint64)) *shortCalls {
 	if o.LeftOut == "" {
 		return nil
 	}
-	return &shortCalls{min: o.Shortest, held: held, run: run, rate: leftOutRate{base: o.Base, every: o.LeftOutEvery}, sample: sample}
+	return &shortCalls{min: o.Shortest, memory: memory, run: run, rate: leftOutRate{base: o.Base, every: o.LeftOutEvery}, sample: sample}
 }
 
 // enter handles the start of a call of that depth. Writers without entries do not call it.
@@ -92,7 +92,7 @@ func (s *shortCalls) leave(c *calls.Call, shown bool) {
 	if n := int(c.Depth) + 1; n > len(s.levels) {
 		before := cap(s.levels)
 		s.levels = slices.Grow(s.levels, n-len(s.levels))
-		*s.held += shortLevelBytes * int64(cap(s.levels)-before)
+		*s.memory += shortLevelBytes * int64(cap(s.levels)-before)
 		for len(s.levels) < n {
 			s.levels = append(s.levels, shortLevel{})
 		}
@@ -163,7 +163,7 @@ func (s *shortCalls) finish() {
 	}
 	s.closeBelow(0, 0)
 	s.before(0)
-	*s.held -= shortLevelBytes * int64(cap(s.levels))
+	*s.memory -= shortLevelBytes * int64(cap(s.levels))
 	s.levels = nil
 	if s.rate.n > 0 {
 		s.endSpan()

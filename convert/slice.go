@@ -83,19 +83,19 @@ type Slicer struct {
 	threads map[int]*slicedThread  // by Block.Index
 	order   []*slicedThread        // by first block
 	head    reader.Block           // the latest block, without events
-	held    int64                  // bytes of the open calls of all threads
+	memory  int64                  // bytes of the open calls of all threads
 }
 
-// Held implements [calls.Holder]. It includes the exits that open calls may need where the slice
+// Memory implements [calls.MemoryUser]. It includes the exits that open calls may need where the slice
 // ends.
-func (s *Slicer) Held() int64 { return s.held }
+func (s *Slicer) Memory() int64 { return s.memory }
 
 // measure updates what the open calls of a thread hold.
 func (s *Slicer) measure(t *slicedThread) {
 	const perCall, perFunction = 96, 48
-	held := perCall*int64(cap(t.open)) + perFunction*int64(len(t.counts))
-	s.held += held - t.held
-	t.held = held
+	memory := perCall*int64(cap(t.open)) + perFunction*int64(len(t.counts))
+	s.memory += memory - t.memory
+	t.memory = memory
 }
 
 // slicedThread is the state of a thread.
@@ -118,7 +118,7 @@ type slicedThread struct {
 	wrote    uint64        // TSC of the latest record of the slice
 	function reader.FuncID // of the latest function record of the slice
 	offset   uint64        // sum of the backward steps of the clock
-	held     int64         // the thread's part of Slicer.held
+	memory   int64         // the thread's part of Slicer.memory
 	cpu      uint16
 	// out is the kept part of the latest block. It stays nil for most threads, because a slice
 	// keeps nothing of them.

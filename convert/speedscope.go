@@ -24,7 +24,7 @@ type Speedscope struct {
 	time    timeline
 	tracks  tracks
 	threads perThread[*speedscopeThread]
-	held    int64 // bytes of threads and their events
+	memory  int64 // bytes of threads and their events
 	frames  map[speedscopeFrame]int
 	order   []speedscopeFrame
 }
@@ -75,12 +75,12 @@ func (s *Speedscope) Calls(b *calls.Batch) error {
 	if b.Last {
 		t.calls.finish()
 	}
-	s.held += int64(len(t.events)-before) * speedscopeEventBytes
+	s.memory += int64(len(t.events)-before) * speedscopeEventBytes
 	return nil
 }
 
-// Held implements [calls.Holder].
-func (s *Speedscope) Held() int64 { return s.held + perThreadBytes*int64(len(s.threads)) }
+// Memory implements [calls.MemoryUser].
+func (s *Speedscope) Memory() int64 { return s.memory + perThreadBytes*int64(len(s.threads)) }
 
 // speedscopeEventBytes is the memory of an event in a growing slice.
 const speedscopeEventBytes = 24
@@ -88,11 +88,11 @@ const speedscopeEventBytes = 24
 func (s *Speedscope) newThread(thread reader.Thread) *speedscopeThread {
 	t := &speedscopeThread{thread: thread}
 	t.calls = longCalls{
-		min: s.opts.Shortest, held: &s.held,
+		min: s.opts.Shortest, memory: &s.memory,
 		begin: func(o *openCall) {
 			t.events = append(t.events, speedscopeEvent{at: s.time.at(o.start), fn: o.fn})
 		},
-		short: s.opts.shortCalls(&s.held, func(r *shortRun) {
+		short: s.opts.shortCalls(&s.memory, func(r *shortRun) {
 			t.events = append(t.events,
 				speedscopeEvent{at: s.time.at(r.start), leftOut: true},
 				speedscopeEvent{at: s.time.at(r.end), leftOut: true, close: true})

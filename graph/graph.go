@@ -37,8 +37,8 @@ type Analysis struct {
 	earlier   uint64 // open calls that began before what was selected
 }
 
-// Held returns the approximate size of the edges in bytes, including a report. See [calls.Holder].
-func (a *Analysis) Held() int64 {
+// Memory returns the approximate size of the edges in bytes, including a report. See [calls.MemoryUser].
+func (a *Analysis) Memory() int64 {
 	// Measured sizes. A sample keeps its first values uncounted.
 	const perEdge, perSample = 480, 640
 	return perEdge*int64(len(a.edges)) + perSample*int64(len(a.samples)) + a.durations

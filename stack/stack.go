@@ -39,7 +39,7 @@ type Analysis struct {
 	all     *sums            // nil with PerThread
 	wakers  *sched.Collector // nil unless Options.Wakers
 	divider *divider         // nil unless Options.Divide
-	held    int64            // bytes of the sums of threads
+	memory  int64            // bytes of the sums of threads
 	earlier uint64           // open calls that began before what was selected
 }
 
@@ -66,17 +66,17 @@ type sums struct {
 	// summed up.
 	spread map[calls.PathID]*quantile.Sample
 
-	paged int64 // bytes of the pages
-	held  int64 // bytes of the sums that Analysis.held includes
+	paged  int64 // bytes of the pages
+	memory int64 // bytes of the sums that Analysis.memory includes
 }
 
-// Held implements [calls.Holder]. It does not include the sums of all threads together.
-func (a *Analysis) Held() int64 {
+// Memory implements [calls.MemoryUser]. It does not include the sums of all threads together.
+func (a *Analysis) Memory() int64 {
 	if a.divider != nil {
 		const perPath, perJoined, perWaiting = 24, 64, 192
-		return a.held + perPath*int64(len(a.divider.paths)) + perJoined*int64(len(a.divider.joined)) + perWaiting*a.divider.waiting
+		return a.memory + perPath*int64(len(a.divider.paths)) + perJoined*int64(len(a.divider.joined)) + perWaiting*a.divider.waiting
 	}
-	return a.held
+	return a.memory
 }
 
 // measure updates the size of the sums of a thread.
@@ -85,9 +85,9 @@ func (a *Analysis) measure(s *sums) {
 		return
 	}
 	const perThread, perEntry, perSpread = 256, 96, 768
-	held := perThread + s.paged + 8*int64(cap(s.pages)) + perEntry*int64(len(s.open)+len(s.off)) + perSpread*int64(len(s.spread))
-	a.held += held - s.held
-	s.held = held
+	memory := perThread + s.paged + 8*int64(cap(s.pages)) + perEntry*int64(len(s.open)+len(s.off)) + perSpread*int64(len(s.spread))
+	a.memory += memory - s.memory
+	s.memory = memory
 }
 
 const (

@@ -37,7 +37,7 @@ type diffing struct {
 	top       int
 	seed      uint64
 	caveats   survey.SharedCaveats
-	held      int64 // memory of the runs read so far, in bytes
+	memory    int64 // memory of the runs read so far, in bytes
 }
 
 func (a *app) diffCommand() *cobra.Command {
@@ -175,7 +175,7 @@ func (d *diffing) add(s *session.Session, to *diff.Comparison, side diff.Side, n
 	}
 	how := calls.Options{Paths: d.root != "", Roots: options.Root, Nested: d.root == ""}
 	all := s.TableMemory
-	s.TableMemory = max(all-d.held, 1)
+	s.TableMemory = max(all-d.memory, 1)
 	sink, run, err := session.Analyze(s, scope, how, func() *diff.Analysis { return diff.NewAnalysis(options) })
 	if over := new(calls.MemoryError); errors.As(err, &over) {
 		over.Limit = all // the limit for all runs
@@ -183,7 +183,7 @@ func (d *diffing) add(s *session.Session, to *diff.Comparison, side diff.Side, n
 	if err != nil {
 		return err
 	}
-	d.held += sink.Held()
+	d.memory += sink.Memory()
 	s.Summary(run.Stats)
 	caveats := s.Caveats(run)
 	if s.Summed() {

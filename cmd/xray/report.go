@@ -110,8 +110,8 @@ type overview struct {
 	paths *stack.Analysis
 }
 
-// Held implements [calls.Holder].
-func (o *overview) Held() int64 { return o.Analysis.Held() + o.paths.Held() }
+// Memory implements [calls.MemoryUser].
+func (o *overview) Memory() int64 { return o.Analysis.Memory() + o.paths.Memory() }
 
 // Calls implements [calls.Sink].
 func (o *overview) Calls(b *calls.Batch) error { return cmp.Or(o.Analysis.Calls(b), o.paths.Calls(b)) }

@@ -60,8 +60,8 @@ type Page struct {
 	kept, texts int64
 }
 
-// Held implements [calls.Holder]. The constants were measured.
-func (r *Page) Held() int64 {
+// Memory implements [calls.MemoryUser]. The constants were measured.
+func (r *Page) Memory() int64 {
 	const perThread, perEvent, perCall = 512, 160, 64
 	return perCall*r.kept + r.texts + perThread*int64(len(r.threads)) + perEvent*int64(len(r.events))
 }

@@ -102,8 +102,8 @@ type Analysis struct {
 	objects, moved map[calls.PathID]*CopySums // by functions that copy objects, and by the C library's
 }
 
-// Held implements [calls.Holder].
-func (a *Analysis) Held() int64 {
+// Memory implements [calls.MemoryUser].
+func (a *Analysis) Memory() int64 {
 	const perBlock, perPath, perThread = 128, 512, 64
 	a.most = max(a.most, len(a.live))
 	return perBlock*int64(a.most) + perPath*int64(len(a.sums)+len(a.objects)+len(a.moved)) + perThread*int64(len(a.chosen))

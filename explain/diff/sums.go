@@ -62,17 +62,17 @@ type Analysis struct {
 	summed    bool  // has sums of calls
 }
 
-// Held implements [calls.Holder]. Paths count, because there are sums of each for each block.
-func (a *Analysis) Held() int64 {
+// Memory implements [calls.MemoryUser]. Paths count, because there are sums of each for each block.
+func (a *Analysis) Memory() int64 {
 	const perSum, perPath, perSample = 48, 128, 500
-	held := a.counted + perPath*int64(a.tree.Len())
+	memory := a.counted + perPath*int64(a.tree.Len())
 	if a.tracker == nil {
-		held += perSample * int64(len(a.durations))
+		memory += perSample * int64(len(a.durations))
 	}
 	for i := range a.blocks {
-		held += perSum * int64(len(a.blocks[i].sums))
+		memory += perSum * int64(len(a.blocks[i].sums))
 	}
-	return held
+	return memory
 }
 
 // block is a block of time of a run.

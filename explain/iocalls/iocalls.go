@@ -128,8 +128,8 @@ type Analysis struct {
 	frames int64 // of all paths
 }
 
-// Held implements [calls.Holder]. It counts paths, because each has a list of its frames.
-func (a *Analysis) Held() int64 {
+// Memory implements [calls.MemoryUser]. It counts paths, because each has a list of its frames.
+func (a *Analysis) Memory() int64 {
 	const perPath, perFile, perFrame = 1200, 1000, 4
 	return perPath*int64(len(a.paths)+len(a.merged)) + perFile*int64(len(a.files)) + perFrame*a.frames
 }

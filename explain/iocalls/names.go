@@ -31,8 +31,8 @@ type Names struct {
 	bytes int64 // of the names and their lists
 }
 
-// Held implements [calls.Holder].
-func (n *Names) Held() int64 {
+// Memory implements [calls.MemoryUser].
+func (n *Names) Memory() int64 {
 	const perDescriptor = 96
 	return perDescriptor*int64(len(n.of)) + n.bytes
 }

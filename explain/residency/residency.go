@@ -88,7 +88,7 @@ type Analysis struct {
 	kinds   map[reader.FuncID]pathInfo
 	gaps    []Gap // the longest first
 	silent  map[reader.FuncID]*Sum
-	held    int64   // bytes of the threads' functions and cells
+	memory  int64   // bytes of the threads' functions and cells
 	quiet   []int32 // by fine cell: how many more threads are silent than in the previous one; nil for none
 }
 
@@ -140,7 +140,7 @@ type thread struct {
 	firstCell   int
 	now         int // the cell of now
 	nowFuncs    byFunc[funcTicks]
-	held        int64      // the thread's part of Analysis.held
+	memory      int64      // the thread's part of Analysis.memory
 	open        []pathInfo // of the open calls, the outermost first; with calls.Options.Opens
 }
 
@@ -249,18 +249,18 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 	return nil
 }
 
-// Held implements [calls.Holder].
-func (a *Analysis) Held() int64 {
+// Memory implements [calls.MemoryUser].
+func (a *Analysis) Memory() int64 {
 	const perThread, perFunc = 256, 128
-	return a.held + perThread*int64(len(a.threads)) + perFunc*int64(len(a.kinds)+len(a.silent)) + 4*int64(len(a.quiet))
+	return a.memory + perThread*int64(len(a.threads)) + perFunc*int64(len(a.kinds)+len(a.silent)) + 4*int64(len(a.quiet))
 }
 
 // measure updates what a thread holds, also in a report.
 func (a *Analysis) measure(th *thread) {
 	const perFunc, perCell = 208, 80
-	held := perFunc*int64(len(th.funcs.list)) + perCell*int64(len(th.cells))
-	a.held += held - th.held
-	th.held = held
+	memory := perFunc*int64(len(th.funcs.list)) + perCell*int64(len(th.cells))
+	a.memory += memory - th.memory
+	th.memory = memory
 }
 
 // offUntil adds the off-CPU times that end by a time, and returns the others.
@@ -518,7 +518,7 @@ func (a *Analysis) Merge(o *Analysis) {
 	for index, th := range o.threads {
 		if th != nil {
 			a.threads[index] = th
-			a.held += th.held
+			a.memory += th.memory
 		}
 	}
 	for _, g := range o.gaps {

@@ -159,8 +159,8 @@ type cohorts struct {
 	under     int64 // capacity of threads for visits and siblings
 }
 
-// Held implements [calls.Holder].
-func (c *cohorts) Held() int64 {
+// Memory implements [calls.MemoryUser].
+func (c *cohorts) Memory() int64 {
 	const perThread = 256
 	visits := c.kept + c.under
 	values := int64(0)

@@ -29,8 +29,8 @@ type rootFinder struct {
 	partial map[reader.FuncID]bool // functions of calls without beginning or end
 }
 
-// Held implements [calls.Holder]. A sample keeps its first values as they are.
-func (r *rootFinder) Held() int64 {
+// Memory implements [calls.MemoryUser]. A sample keeps its first values as they are.
+func (r *rootFinder) Memory() int64 {
 	const perFunction = 700
 	return perFunction*int64(len(r.funcs)) + r.held
 }
@@ -227,8 +227,8 @@ func (s *functionSet) add(fn reader.FuncID) bool {
 // bits.
 type lengths [65]uint64
 
-// Held implements [calls.Holder].
-func (d *durations) Held() int64 {
+// Memory implements [calls.MemoryUser].
+func (d *durations) Memory() int64 {
 	const perFunction, perOutside, perAddress = 640, 48, 48
 	return perFunction*int64(len(d.lengths)) + perOutside*int64(len(d.outside.large)) + perAddress*maxLocks*int64(len(d.addresses))
 }

@@ -26,8 +26,8 @@ type Set struct {
 	counted int64
 }
 
-// Held returns the approximate size of the set in bytes.
-func (s *Set) Held() int64 {
+// Memory returns the approximate size of the set in bytes.
+func (s *Set) Memory() int64 {
 	const perSample = int64(unsafe.Sizeof(cell{}) + unsafe.Sizeof(rest{}))
 	return s.counted + perSample*int64(len(s.cells)) + 4*int64(len(s.room))
 }

@@ -8,14 +8,14 @@ import (
 	"sync/atomic"
 )
 
-// Holder is a sink with tables whose size depends on the trace: by function, by thread, by
+// MemoryUser is a sink with tables whose size depends on the trace: by function, by thread, by
 // both, by argument and so on. [Options].Memory limits them.
-type Holder interface {
-	// Held returns the approximate size in bytes of the tables, and of the results made from them
+type MemoryUser interface {
+	// Memory returns the approximate size in bytes of the tables, and of the results made from them
 	// at the end. It is called after each block, so it must be cheap. It never decreases, except
 	// by Merge. It must not depend on the order of threads. Merged sinks hold at most the sum of
 	// what they held before. Tables of call paths need not count: Options.Budget limits them.
-	Held() int64
+	Memory() int64
 }
 
 // MemoryError reports that a run needs more than Options.Memory.
@@ -31,17 +31,17 @@ func (e *MemoryError) Error() string {
 // CheckMemory returns a [MemoryError] if a sink holds more than a number of bytes, unless that
 // is 0. Runs do this by themselves.
 func CheckMemory(sink any, most int64) error {
-	if h, ok := sink.(Holder); ok && most > 0 && h.Held() > most {
+	if h, ok := sink.(MemoryUser); ok && most > 0 && h.Memory() > most {
 		return &MemoryError{most}
 	}
 	return nil
 }
 
-// Held returns the number of bytes that all sinks that implement [Holder] hold together.
-func Held(sinks ...any) (bytes int64) {
+// Memory returns the number of bytes that all sinks that implement [MemoryUser] hold together.
+func Memory(sinks ...any) (bytes int64) {
 	for _, s := range sinks {
-		if h, ok := s.(Holder); ok {
-			bytes += h.Held()
+		if h, ok := s.(MemoryUser); ok {
+			bytes += h.Memory()
 		}
 	}
 	return bytes
@@ -54,14 +54,14 @@ const (
 	deepFrameBytes = 128
 )
 
-// held returns the bytes that the shard holds: those of the sink, and of the open calls of threads
+// memory returns the bytes that the shard holds: those of the sink, and of the open calls of threads
 // at the ends of their blocks.
-func (s *shard) held() int64 {
+func (s *shard) memory() int64 {
 	if depth := int32(s.stack.depth); s.stack.thread != nil && depth > s.stack.thread.peak {
 		s.frames += frames(depth) - frames(s.stack.thread.peak)
 		s.stack.thread.peak = depth
 	}
-	return s.frames + Held(s.sink)
+	return s.frames + Memory(s.sink)
 }
 
 // frames returns the bytes that open calls take. It rounds their number down to a power of two, so
@@ -117,7 +117,7 @@ func (l *limits) check(s *shard) error {
 		l.paths.add(&s.countedPaths, int64(s.paths.Len()))
 	}
 	if l.memory.most > 0 {
-		l.memory.add(&s.countedBytes, s.held())
+		l.memory.add(&s.countedBytes, s.memory())
 	}
 	err := l.err()
 	if err == nil || s.opts.Unmatched == nil {

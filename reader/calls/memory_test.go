@@ -37,7 +37,7 @@ func (h *holder) Merge(o *holder) {
 	}
 }
 
-func (h *holder) Held() int64 { return 1000 * int64(len(h.functions)+len(h.cells)) }
+func (h *holder) Memory() int64 { return 1000 * int64(len(h.functions)+len(h.cells)) }
 
 // Whether a run needs too much memory does not depend on the number of shards: what several of them
 // hold counts once. Unmatched exits are reported once, and path budgets are independent.
@@ -67,14 +67,14 @@ func TestMemory(t *testing.T) {
 					}
 					return calls.Run(calls.Source(trace), opts, newHolder)
 				}
-				sink, stats, err := run(all.Held() + stacks)
-				if err != nil || sink.Held() != all.Held() {
+				sink, stats, err := run(all.Memory() + stacks)
+				if err != nil || sink.Memory() != all.Memory() {
 					t.Errorf("%d shards, budget %d: %v", shards, budget, err)
 				} else if unmatched && reported != stats.Unmatched {
 					t.Errorf("%d of %d unmatched exits were reported", reported, stats.Unmatched)
 				}
 				var over *calls.MemoryError
-				if _, _, err := run(all.Held() - 1); !errors.As(err, &over) || over.Limit != all.Held()-1 {
+				if _, _, err := run(all.Memory() - 1); !errors.As(err, &over) || over.Limit != all.Memory()-1 {
 					t.Errorf("%d shards, budget %d: error %v", shards, budget, err)
 				}
 			}
@@ -102,4 +102,4 @@ func TestMemoryOfStacks(t *testing.T) {
 	}
 }
 
-var _ = []calls.Holder{(*account.Analysis)(nil), (*holder)(nil)}
+var _ = []calls.MemoryUser{(*account.Analysis)(nil), (*holder)(nil)}

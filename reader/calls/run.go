@@ -84,7 +84,7 @@ type Options struct {
 	RootDepth int
 	// Budget limits the tree of call paths. nil is no limit.
 	Budget *PathBudget
-	// Memory limits the memory of a run in bytes: what all sinks that implement [Holder] hold, and
+	// Memory limits the memory of a run in bytes: what all sinks that implement [MemoryUser] hold, and
 	// the stacks of open calls. Beyond it, Run returns a [*MemoryError]. 0 means no limit.
 	Memory int64
 	// Nested sets Call.Nested.

@@ -54,8 +54,8 @@ func New() *Analysis {
 	}
 }
 
-// Held implements [calls.Holder].
-func (a *Analysis) Held() int64 {
+// Memory implements [calls.MemoryUser].
+func (a *Analysis) Memory() int64 {
 	const perFunction, perEdge, perThread = 320, 64, 96
 	return perFunction*int64(len(a.functions)) + perEdge*int64(len(a.edges)) + perThread*int64(len(a.threads))
 }

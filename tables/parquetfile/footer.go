@@ -21,7 +21,7 @@ type Reader struct {
 	Rows      int64   // of all row groups
 	Groups    []int64 // rows of each row group
 	chunks    []chunk // by row group and leaf
-	held      int64   // bytes of pages that Pages hold
+	memory    int64   // bytes of pages that Pages hold
 	unchecked bool    // ignore checksums
 }
 

@@ -22,7 +22,7 @@ import (
 // Writers make pages of about a megabyte, or put a column of a row group of some hundred thousand
 // rows into one.
 const (
-	maxHeld       = 256 << 20
+	maxMemory     = 256 << 20
 	maxPageBytes  = 64 << 20
 	maxPageValues = 4 << 20
 	maxPageHeader = 1 << 16
@@ -35,7 +35,7 @@ const plainDictionary format.Encoding = 2
 // next page. It is not safe for concurrent use.
 type Pages struct {
 	file    *Reader
-	held    int64 // of file.held: what the largest page takes
+	memory  int64 // of file.memory: what the largest page takes
 	leaf    *Leaf
 	chunk   *chunk
 	in      *bufio.Reader
@@ -88,9 +88,9 @@ type values struct {
 // Open begins to read a column of a row group. It reuses the memory of a previous one.
 func (p *Pages) Open(f *Reader, group, leaf int) {
 	if p.file != nil {
-		p.file.held -= p.held
+		p.file.memory -= p.memory
 	}
-	p.file, p.held = f, 0
+	p.file, p.memory = f, 0
 	p.leaf, p.chunk = &f.Leaves[leaf], f.chunk(group, leaf)
 	section := io.NewSectionReader(f.r, p.chunk.offset, p.chunk.size)
 	size := int(min(p.chunk.size, 1<<16))
@@ -242,13 +242,13 @@ func (p *Pages) hold(h *pageHeader) error {
 	if p.leaf.Type == format.ByteArray {
 		perValue = int64(unsafe.Sizeof([]byte(nil)))
 	}
-	more := h.compressed + h.uncompressed + perValue*h.values - p.held
+	more := h.compressed + h.uncompressed + perValue*h.values - p.memory
 	if more <= 0 {
 		return nil
 	}
-	p.held += more
-	if p.file.held += more; p.file.held > maxHeld {
-		return fmt.Errorf("the pages of all columns take %d bytes; at most %d are supported: write smaller pages", p.file.held, int64(maxHeld))
+	p.memory += more
+	if p.file.memory += more; p.file.memory > maxMemory {
+		return fmt.Errorf("the pages of all columns take %d bytes; at most %d are supported: write smaller pages", p.file.memory, int64(maxMemory))
 	}
 	return nil
 }

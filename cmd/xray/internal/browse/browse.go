@@ -37,9 +37,9 @@ type sums struct {
 	paths   *stack.Analysis
 }
 
-// Held implements [calls.Holder].
-func (s *sums) Held() int64 {
-	return s.ended.Held() + s.within.Held() + s.threads.Held() + s.paths.Held()
+// Memory implements [calls.MemoryUser].
+func (s *sums) Memory() int64 {
+	return s.ended.Memory() + s.within.Memory() + s.threads.Memory() + s.paths.Memory()
 }
 
 // Calls implements [calls.Sink].

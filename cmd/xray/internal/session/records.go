@@ -16,8 +16,8 @@ type Streamed struct{ calls.Sink }
 // Merge is never called, because there is only one shard.
 func (Streamed) Merge(Streamed) {}
 
-// Held returns the memory that the sink holds. See [calls.Holder].
-func (s Streamed) Held() int64 { return calls.Held(s.Sink) }
+// Memory returns the memory that the sink holds. See [calls.MemoryUser].
+func (s Streamed) Memory() int64 { return calls.Memory(s.Sink) }
 
 // WriteRecords writes the records in scope. Those of a part of the time are a slice, with marks if w can
 // hold events.
