@@ -261,15 +261,15 @@ func (d *describer) blame(l *LockReport) *report.TableNode {
 }
 
 func convoys(l *LockReport) *report.TableNode {
-	unseen := func(c *Convoy) bool { return !c.Held }
+	unheld := func(c *Convoy) bool { return !c.Held }
 	return report.Table("convoys", l.Convoys,
 		report.Moment("start", func(c *Convoy) uint64 { return c.Start }).Titled("convoy at"),
 		report.Time("duration", func(c *Convoy) uint64 { return c.Ticks }).Titled("for"),
 		report.Count("waits", func(c *Convoy) uint64 { return uint64(c.Waits) }),
 		report.Count("most_waiting", func(c *Convoy) uint64 { return uint64(c.Most) }).Titled("at a time").Optional(),
 		report.Thread("waiter", func(c *Convoy) reader.Thread { return c.First }).Titled("first waiter").Optional(),
-		report.Thread("holder", func(c *Convoy) reader.Thread { return c.Holder }).Missing(unseen).Optional(),
-		report.Path("holder_path", func(c *Convoy) []reader.FuncID { return c.Path }).Missing(unseen).Titled("held by"),
+		report.Thread("holder", func(c *Convoy) reader.Thread { return c.Holder }).Missing(unheld).Optional(),
+		report.Path("holder_path", func(c *Convoy) []reader.FuncID { return c.Path }).Missing(unheld).Titled("held by"),
 	)
 }
 
@@ -304,15 +304,15 @@ func (d *describer) edges(key string, list []Edge) *report.TableNode {
 }
 
 func (d *describer) stuck() report.Node {
-	unseen := func(o *Open) bool { return !o.Held }
+	unheld := func(o *Open) bool { return !o.Held }
 	return report.Table("stuck", d.Stuck,
 		report.Moment("start", func(o *Open) uint64 { return o.Start }).Titled("since"),
 		report.Thread("thread", func(o *Open) reader.Thread { return o.Thread }),
 		report.String("lock", func(o *Open) string { return d.name(&d.Locks[o.Lock]) }).ForPeople(),
 		report.Count("lock", func(o *Open) uint64 { return uint64(o.Lock) + 1 }).ForPrograms(),
-		report.Thread("holder", func(o *Open) reader.Thread { return o.Holder }).Missing(unseen).Optional(),
+		report.Thread("holder", func(o *Open) reader.Thread { return o.Holder }).Missing(unheld).Optional(),
 		report.Path("path", func(o *Open) []reader.FuncID { return o.Path }).Titled("waiter"),
-		report.Path("holder_path", func(o *Open) []reader.FuncID { return o.HolderPath }).Missing(unseen).Titled("held by"),
+		report.Path("holder_path", func(o *Open) []reader.FuncID { return o.HolderPath }).Missing(unheld).Titled("held by"),
 	).Titled("Waits that last until the end of the trace")
 }
 

@@ -194,7 +194,7 @@ func (c *cell) run(start, end, first, last uint64) Run {
 	}
 	var ticks [states]uint64
 	ticks[Waiting], ticks[Silent], ticks[Queued], ticks[Recorder] = c.waiting, c.silent, c.queued, c.recorder
-	ticks[Busy] = c.looked - min(c.looked, c.idle)
+	ticks[Busy] = c.shown - min(c.shown, c.idle)
 	ticks[Other] = c.open - min(c.open, ticks[Busy]+c.waiting+c.silent+c.queued+c.recorder)
 	ticks[Absent] = to - from - min(to-from, c.open)
 	// If states are equally common, the more informative one counts.
@@ -203,7 +203,7 @@ func (c *cell) run(start, end, first, last uint64) Run {
 			r.State = s
 		}
 	}
-	if r.State >= Busy && c.looked > 0 {
+	if r.State >= Busy && c.shown > 0 {
 		r.Func = c.fn
 	}
 	return r

@@ -101,7 +101,7 @@ const maxPaths = 1 << 20
 
 // pathInfo describes a call path.
 type pathInfo struct {
-	looked, top bool // the path has a function that is shown; its last function is the first of them
+	shown, top  bool // the path has a function that is shown; its last function is the first of them
 	waits, rest bool // the same for functions that wait
 }
 
@@ -159,10 +159,10 @@ func (f *funcTicks) id() *reader.FuncID { return &f.fn }
 
 // cell is the time that a thread spent in each state during a part of the trace, in ticks.
 type cell struct {
-	open, looked, waiting, silent, queued, recorder uint64
-	idle                                            uint64 // of looked, waiting, silent, queued or recorder
-	fn                                              reader.FuncID
-	most                                            uint64 // in fn
+	open, shown, waiting, silent, queued, recorder uint64
+	idle                                           uint64 // of shown, waiting, silent, queued or recorder
+	fn                                             reader.FuncID
+	most                                           uint64 // in fn
 }
 
 // New returns an empty analysis.
@@ -186,12 +186,12 @@ func (a *Analysis) learn(paths *calls.Paths) {
 func (a *Analysis) called(caller pathInfo, fn reader.FuncID) pathInfo {
 	kind, known := a.kinds[fn]
 	if !known {
-		kind = pathInfo{looked: a.opts.Func == nil || a.opts.Func(fn), waits: a.opts.Wait != nil && !a.opts.OffCPU && a.opts.Wait(fn)}
+		kind = pathInfo{shown: a.opts.Func == nil || a.opts.Func(fn), waits: a.opts.Wait != nil && !a.opts.OffCPU && a.opts.Wait(fn)}
 		a.kinds[fn] = kind
 	}
-	looked := !caller.waits && kind.looked
+	shown := !caller.waits && kind.shown
 	return pathInfo{
-		looked: caller.looked || looked, top: looked && !caller.looked,
+		shown: caller.shown || shown, top: shown && !caller.shown,
 		waits: caller.waits || kind.waits, rest: kind.waits && !caller.waits,
 	}
 }
@@ -270,15 +270,15 @@ func (a *Analysis) offUntil(th *thread, gaps []calls.Gap, tsc uint64) []calls.Ga
 		if !a.opts.OffCPU || g.Depth == 0 {
 			continue
 		}
-		looked := a.inside[g.Path].looked
+		shown := a.inside[g.Path].shown
 		queued := g.To - g.Queued
 		recorder := queued - g.Recorder
-		a.spend(th, recorder, queued, Recorder, looked)
+		a.spend(th, recorder, queued, Recorder, shown)
 		for _, part := range []struct {
 			from, to uint64
 			state    State
 		}{{recorder - g.Blocked, recorder, Waiting}, {queued, g.To, Queued}} {
-			a.spend(th, part.from, part.to, part.state, looked)
+			a.spend(th, part.from, part.to, part.state, shown)
 			if from, to := a.clip(part.from, part.to); to-from > a.opts.Gap {
 				a.gap(Gap{Thread: th.id, State: part.state, Start: from, Ticks: to - from, Func: g.Func})
 			}
@@ -333,7 +333,7 @@ func (a *Analysis) call(th *thread, c *calls.Call, in, around pathInfo) {
 	own.end = end
 
 	if in.rest {
-		a.spend(th, c.Start, end, Waiting, in.looked)
+		a.spend(th, c.Start, end, Waiting, in.shown)
 	}
 	if in.top {
 		a.stay(th, c)
@@ -372,10 +372,10 @@ func (a *Analysis) each(from, to uint64, f func(i int, ticks uint64)) {
 }
 
 // spend adds waiting, silence, or time in the run queue.
-func (a *Analysis) spend(th *thread, from, to uint64, s State, looked bool) {
+func (a *Analysis) spend(th *thread, from, to uint64, s State, shown bool) {
 	start, end := a.clip(from, to)
 	th.ticks[s] += end - start
-	if looked {
+	if shown {
 		switch s {
 		case Waiting:
 			th.waited += end - start
@@ -399,7 +399,7 @@ func (a *Analysis) spend(th *thread, from, to uint64, s State, looked bool) {
 		case Recorder:
 			c.recorder += ticks
 		}
-		if looked {
+		if shown {
 			c.idle += ticks
 		}
 	})
@@ -414,7 +414,7 @@ func (a *Analysis) pause(th *thread, from, to uint64, in pathInfo, fn reader.Fun
 	if to-from <= a.opts.Gap {
 		return
 	}
-	a.spend(th, from, to, Silent, in.looked)
+	a.spend(th, from, to, Silent, in.shown)
 	sum := a.silent[fn]
 	if sum == nil {
 		sum = new(Sum)
@@ -472,7 +472,7 @@ func (a *Analysis) stay(th *thread, c *calls.Call) {
 			th.settle()
 			th.now = i
 		}
-		th.cell(i).looked += ticks
+		th.cell(i).shown += ticks
 		place(&th.nowFuncs, c.Func).ticks += ticks
 	})
 }

@@ -89,7 +89,7 @@ func newLoader(pid int, o Options) (*loader, error) {
 	if l.mem, err = os.OpenFile(l.proc("mem"), os.O_RDWR, 0); err != nil {
 		return nil, explain(err)
 	}
-	if err := l.look(); err != nil {
+	if err := l.findImages(); err != nil {
 		l.mem.Close()
 		return nil, err
 	}
@@ -173,8 +173,8 @@ func explain(err error) error {
 	return fmt.Errorf("the kernel does not allow attaching: run as the user of the process or as root: %w", err)
 }
 
-// look finds the images in the memory of the process.
-func (l *loader) look() error {
+// findImages finds the images in the memory of the process.
+func (l *loader) findImages() error {
 	maps, err := mapsOf(l.pid)
 	if err != nil {
 		return explain(err)

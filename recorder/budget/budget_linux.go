@@ -276,7 +276,7 @@ func (b *Controller) run(ctx context.Context) {
 	defer func() {
 		for _, p := range b.processes {
 			if p != nil {
-				p.hangUp()
+				p.closeControl()
 			}
 		}
 	}()
@@ -389,8 +389,8 @@ func (b *Controller) reached() bool {
 	return slices.ContainsFunc(b.functions, func(f functionState) bool { return !f.off && f.called && f.top >= f.limit })
 }
 
-// hangUp ends the control of a process.
-func (p *processState) hangUp() {
+// closeControl closes the connection to a process.
+func (p *processState) closeControl() {
 	if p.control != nil {
 		p.control.Close()
 	}

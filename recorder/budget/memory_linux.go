@@ -96,7 +96,7 @@ func (a arenaMemory) find(b *Controller) {
 		at := ring.ProcessAt(i)
 		since, live := a.U64(at+ring.ProcessSinceAt), a.U32(at+ring.ProcessStateAt) == ring.ProcessLive
 		if p := b.processes[i]; p != nil && (!live || p.since != since) {
-			p.hangUp()
+			p.closeControl()
 			b.processes[i] = nil
 		}
 		if b.processes[i] != nil || !live {

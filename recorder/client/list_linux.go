@@ -40,7 +40,7 @@ func List(ctx context.Context) ([]Listening, error) {
 	list := make([]Listening, len(sockets))
 	var wg sync.WaitGroup
 	for i, socket := range sockets {
-		wg.Go(func() { list[i] = look(ctx, socket) })
+		wg.Go(func() { list[i] = query(ctx, socket) })
 	}
 	wg.Wait()
 	// Omit processes that have ended meanwhile.
@@ -107,8 +107,8 @@ func listeningSockets(table string) []string {
 	return sockets
 }
 
-// look finds out which process listens on a socket, and asks for its status.
-func look(ctx context.Context, socket string) (l Listening) {
+// query finds out which process listens on a socket, and asks for its status.
+func query(ctx context.Context, socket string) (l Listening) {
 	p := &Process{socket: socket, anyone: true}
 	conn, err := p.connect(ctx)
 	if err != nil {

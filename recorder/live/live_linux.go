@@ -452,8 +452,8 @@ func (l *Reader) cut(chunks []*keptChunk, from, to uint64) (block []byte, before
 	return o.CutBlock(first.thread, from, calls), last
 }
 
-// end returns a block that ends the open calls of a thread at a TSC. The latest record before is at another
-// one. It returns nil if the thread has ended.
+// end returns a block that ends the open calls of a thread at the TSC to. latest is the TSC of its latest record
+// before. end returns nil if the thread has ended.
 func (l *Reader) end(chunks []*keptChunk, from, latest, to uint64) []byte {
 	last := chunks[len(chunks)-1]
 	if last.place.Last != 0 && last.place.Last <= to {

@@ -14,8 +14,8 @@ import (
 	"github.com/xray-tools/xray/recorder/ring"
 )
 
-// waits returns how long a thread has been off the CPU since it was last checked, and the TSC up to which that
-// is so. switched is false if it does not wait now, or if that is unknown.
+// waits returns how long a thread has been off the CPU since it was last checked, and the TSC of this check.
+// switched is false if the thread does not wait now, or if that is unknown.
 func (l *Reader) waits(t *ring.Thread) (now uint64, s reader.Switch, switched bool) {
 	if l.text.Process.OffCPU == "" || l.threadSize < ring.ThreadOffAt+ring.OffSize {
 		return 0, s, false
@@ -75,8 +75,8 @@ func (l *Reader) NoteWaits() (waiting int) {
 	return waiting
 }
 
-// waited is like waits in a process that has ended: a thread that waited when that was last noted, and has
-// recorded nothing since, still did.
+// waited is like waits for a process that has ended. If a thread waited when that was last noted, and has
+// recorded nothing since, it waited until the end.
 func (l *Reader) waited(t *ring.Thread) (now uint64, s reader.Switch, switched bool) {
 	of := l.threads[t.Address]
 	if _, err := l.image.ParseRoot(l.root); err == nil || of == nil || of.TID != t.TID {

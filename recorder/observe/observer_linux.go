@@ -261,7 +261,7 @@ func (a *arenaObserver) replaced(pid int) {
 	}
 }
 
-// isReplaced reports whether a process has executed another program since look began.
+// isReplaced reports whether a process has executed another program since findProcesses began.
 func (a *arenaObserver) isReplaced(pid int) bool {
 	a.observer.mu.Lock()
 	defer a.observer.mu.Unlock()
@@ -273,8 +273,8 @@ const (
 	longestSleep  = 20 * time.Millisecond
 	// Within a budget, rings fill slowly, and threads ring when a quarter of their ring is full.
 	budgetSleep, idleSleep = 50 * time.Millisecond, 100 * time.Millisecond
-	// lookInterval is the interval at which processes are checked while there is work.
-	lookInterval = 20 * time.Millisecond
+	// searchInterval is the interval at which processes are checked while there is work.
+	searchInterval = 20 * time.Millisecond
 	// A round takes some 50 us. Once the processes have been idle for this time, the observer sleeps until a
 	// thread rings or a process ends. It still looks sometimes for what nobody tells it.
 	idleTime, deepSleep = time.Second, 500 * time.Millisecond
@@ -316,14 +316,14 @@ func (a *arenaObserver) serve() {
 	if a.budget != nil {
 		shortest, longest = budgetSleep, idleSleep
 	}
-	sleep, looked, busy := shortest, time.Time{}, time.Now()
+	sleep, searched, busy := shortest, time.Time{}, time.Now()
 	for {
 		a.Beat()
 		shared := a.IsShared() // a process may have no entry yet, as a forked child that has recorded nothing
 		work := a.consume()
-		if !work || !shared || time.Since(looked) > lookInterval {
-			a.look()
-			looked = time.Now()
+		if !work || !shared || time.Since(searched) > searchInterval {
+			a.findProcesses()
+			searched = time.Now()
 		}
 		if a.leaves || a.IsClosed() {
 			a.handOver()
@@ -404,8 +404,8 @@ func (a *arenaObserver) empty() bool {
 	return !slices.ContainsFunc(a.processesOf, func(p *observedProcess) bool { return p != nil })
 }
 
-// look finds processes that started or ended.
-func (a *arenaObserver) look() {
+// findProcesses finds processes that started or ended.
+func (a *arenaObserver) findProcesses() {
 	ob := a.observer
 	ob.mu.Lock()
 	asked, replaced := ob.asked, a.gone

@@ -137,7 +137,7 @@ func observe(t testing.TB, a *arenaObserver) {
 	t.Helper()
 	for range 10 {
 		a.consume()
-		a.look()
+		a.findProcesses()
 		if a.empty() {
 			return
 		}

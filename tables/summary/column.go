@@ -224,7 +224,7 @@ func (c *column) fillTexts(dst []uint32, t *texts) error {
 	for len(dst) > 0 {
 		n, err := c.part(len(dst))
 		if err == nil && (c.value == 0 || c.owner != t) {
-			err = c.look(t)
+			err = c.intern(t)
 		}
 		if err != nil {
 			return c.failed(err)
@@ -264,8 +264,8 @@ func (c *column) fillTexts(dst []uint32, t *texts) error {
 	return nil
 }
 
-// look interns the texts of the page.
-func (c *column) look(t *texts) error {
+// intern interns the texts of the page.
+func (c *column) intern(t *texts) error {
 	if c.page.Indexed && c.dictionary == c.page.Dictionary && c.owner == t {
 		return nil
 	}

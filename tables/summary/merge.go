@@ -154,7 +154,7 @@ func mergeKey(parts []part, limit int) (*Group, error) {
 	return g, nil
 }
 
-// eachPart calls fn with each part, in an order of their indices; nil is that of the parts.
+// eachPart calls fn with each part. order lists their indices; nil keeps the order of parts.
 func eachPart(parts []part, order []int, fn func(*Group)) error {
 	for i := range parts {
 		if order != nil {

@@ -248,8 +248,8 @@ func wait(ctx context.Context, p *client.Process, held *client.Held, limiter *li
 	if d > 0 {
 		after = time.After(d)
 	}
-	look := time.NewTicker(200 * time.Millisecond)
-	defer look.Stop()
+	poll := time.NewTicker(200 * time.Millisecond)
+	defer poll.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -258,7 +258,7 @@ func wait(ctx context.Context, p *client.Process, held *client.Held, limiter *li
 			return false
 		case <-held.Over():
 			return true
-		case <-look.C:
+		case <-poll.C:
 			if hasEnded(p) {
 				return true
 			}
