@@ -63,7 +63,7 @@ var rareKeys = map[string][]string{
 	},
 	"why": {"blocked", "blocked_ns", "cause", "doubt", "ends_with", "evidence", "expected", "faulted", "instead", "needed", "of", "period_ns", "preempted", "preempted_ns", "recorder",
 		"scope", "scope_id", "self_share", "holder_blocked", "holder_queued", "slow_blocked_ns", "slow_cpu_ns", "slow_queued_ns", "task", "text", "usual_blocked_ns", "usual_cpu_ns", "usual_queued_ns", "value",
-		"failed", "name", "by", "interrupt", "quota", "cgroup", "quota_ns", "period_ns", "periods", "throttled_ns", "event_loop", "callback", "callback_id", "busy", "busy_id", "turns", "took_ns", "waited_ns", "longest_ns", "interrupted", "slow_interrupted_ns", "usual_interrupted_ns",
+		"failed", "name", "by", "interrupt", "quota", "cgroup", "quota_ns", "periods", "throttled_ns", "event_loop", "callback", "callback_id", "busy", "busy_id", "turns", "took_ns", "waited_ns", "longest_ns", "interrupted", "slow_interrupted_ns", "usual_interrupted_ns",
 		// Traces with recorded arguments.
 		"conditions", "expression", "result", "length", "op", "sample", "rank_correlation", "power", "each_ns", "explained",
 		// Traces of several hosts.
