@@ -45,7 +45,8 @@ const (
 	MetadataCut        MetadataKind = 27
 	MetadataValue      MetadataKind = 28
 	MetadataValues     MetadataKind = 29 // of the whole trace; all events count
-	MetadataPart       MetadataKind = 30 // of threads
+	MetadataPart       MetadataKind = 30 // of threads, like the following one
+	MetadataStacks     MetadataKind = 31
 	MetadataChecksum   MetadataKind = 32 // of each block; no kind whose number differs in one bit exists
 )
 
@@ -155,6 +156,7 @@ var metadataSpecs = [...]metadataSpec{
 	MetadataMark:       {name: "mark"},
 	MetadataRequest:    {name: "request"},
 	MetadataPart:       {name: "part"},
+	MetadataStacks:     {name: "stacks"},
 	MetadataLanding:    {name: "landing"},
 	MetadataName:       {name: "name"},
 	MetadataSwitch:     {name: "switch"},

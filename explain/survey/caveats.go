@@ -39,6 +39,9 @@ type Coverage struct {
 	PrunedIn    string
 }
 
+// MixedStacks says that the calls of fibers are not told apart.
+const MixedStacks = "The program switches stacks (swapcontext or setcontext), and the calls of all stacks of a thread are mixed."
+
 // Caveats returns sentences that say which calls or times the trace lacks. Every report begins
 // with them.
 func (c *Coverage) Caveats() (list []string) {
@@ -78,6 +81,9 @@ func (c *Coverage) Caveats() (list []string) {
 		} else if r.Process.Depth > 0 {
 			depths = append(depths, uint64(r.Process.Depth))
 		}
+	}
+	if stats != nil && stats.Stacks > 0 {
+		add("%s The numbers of calls are right, but callers and durations may not be.", MixedStacks)
 	}
 	list = append(list, c.budgetCaveats()...)
 	list = append(list, c.windowCaveats(stats)...)

@@ -184,6 +184,10 @@ func (r *Report) callFindings(h reader.Header, recorded bool, add addFinding) {
 		add("inferred-ends", inferredRemedy(recorded),
 			"%s no exit record.", label.Count(s.Inferred, "call has", "calls have"))
 	}
+	if s.Stacks > 0 {
+		add("mixed-stacks", "The numbers of calls are right. Callers and durations may not be: a call may end when one of another stack does.",
+			"%s", MixedStacks)
+	}
 	if h.Type != reader.Basic {
 		return
 	}

@@ -573,6 +573,10 @@ func (s *shard) custom(th *thread, e *reader.Event, side *sideTables, i int, bef
 		if th.span.entering > 0 {
 			s.entered(th)
 		}
+		if kind, _, ok := reader.SplitMetadata(ev.Data); ok && kind == reader.MetadataStacks {
+			s.stats.Stacks++
+			return nil
+		}
 		if sw, ok := reader.ParseSwitch(ev.Data); ok {
 			if th.windowed && before == th.began {
 				return nil // it was, at least in part, before the window

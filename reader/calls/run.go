@@ -191,7 +191,10 @@ type Stats struct {
 	Folded          uint64
 	FoldedSelf      uint64
 	FoldedInProfile uint64
-	MaxDepth        uint32
+	// Stacks counts the events that say that a thread switches to another stack. Calls of the stacks of a
+	// thread are mixed then: some have the wrong callers, and end too early or too late.
+	Stacks   uint64
+	MaxDepth uint32
 	// Pile and OpenPile are the largest sets of nested calls of one function without exit
 	// records: those that one exit ended as Inferred, and those that were Truncated at the
 	// end of a thread. Without exit records, deep recursion looks the same as calls that
@@ -234,6 +237,7 @@ func (s *Stats) merge(o *Stats) {
 	s.Short = s.Short || o.Short
 	s.Folded += o.Folded
 	s.FoldedInProfile += o.FoldedInProfile
+	s.Stacks += o.Stacks
 	s.FoldedSelf = addSaturating(s.FoldedSelf, o.FoldedSelf)
 	s.MaxDepth = max(s.MaxDepth, o.MaxDepth)
 	s.Pile.take(o.Pile)

@@ -331,7 +331,7 @@ func TestBuildWithEveryCompiler(t *testing.T) {
 
 // exported lists prefixes of the names that the shared object may export.
 var exported = []string{"xray_", "__xray_", "_ZN6__xray", "__cyg_profile_func_", "__fentry__", "__return__",
-	"_Unwind_SetIP", "longjmp", "_longjmp", "siglongjmp", "__longjmp_chk",
+	"_Unwind_SetIP", "longjmp", "_longjmp", "siglongjmp", "__longjmp_chk", "setcontext", "swapcontext",
 	"dlopen", "dlsym", "unshare", "setrlimit", "prlimit", "mlockall", "setns", "prctl", "syscall", "pthread_exit", "pthread_setname_np",
 	"setuid", "seteuid", "setreuid", "setresuid", "setgid", "setegid", "setregid", "setresgid", "setgroups", "initgroups", "sigaltstack", "clone", "exec", "fexecve", "posix_spawn"}
 

@@ -118,7 +118,7 @@ var equal = map[string]any{
 	"XR_META_SWITCH": reader.MetadataSwitch, "XR_META_RESULT": reader.MetadataResult, "XR_META_DESCRIPTOR": reader.MetadataDescriptor,
 	"XR_META_BUDGET": reader.MetadataBudget, "XR_META_WINDOWS": reader.MetadataWindows, "XR_META_EDGE": reader.MetadataEdge,
 	"XR_META_CUT": reader.MetadataCut, "XR_META_VALUE": reader.MetadataValue, "XR_META_VALUES": reader.MetadataValues,
-	"XR_META_PART": reader.MetadataPart, "XR_META_CHECKSUM": reader.MetadataChecksum,
+	"XR_META_PART": reader.MetadataPart, "XR_META_STACKS": reader.MetadataStacks, "XR_META_CHECKSUM": reader.MetadataChecksum,
 }
 
 // layout.go has the numbers of the runtime's headers. -update rewrites it.

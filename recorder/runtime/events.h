@@ -9,6 +9,9 @@
 void xr_custom_event(const void *p, uint64_t n);
 /* The same for a payload in the recorder's own memory. */
 void xr_note_event(const void *p, uint64_t n);
+/* Records that the thread switches to another stack: its open calls are no longer those of one stack. At most one
+ * event in some 10 ms, because programs may switch a million times a second. */
+void xr_note_stacks(void);
 void xr_typed_event(uint64_t type, const void *p, uint64_t n);
 
 /* Records a landing and the exits of the n calls that it leaves, innermost first. */

@@ -1,10 +1,13 @@
-/* Replacements for libc functions that leave calls without an exit. They apply if the recorder
+/* Replacements for libc functions that leave calls without an exit, or continue on another stack. They apply if the recorder
  * is preloaded. They are not in the archive: in a static program, they would replace libc's
  * functions altogether. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <setjmp.h>
+#include <ucontext.h>
 
+#include "events.h"
 #include "landings.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -25,8 +28,12 @@ typedef void jump(struct __jmp_buf_tag env[1], int value);
 enum { LONGJMP, UNDERSCORE_LONGJMP, SIGLONGJMP, LONGJMP_CHK, JUMPS };
 static jump *jumps[JUMPS];
 
+static int (*swap)(ucontext_t *, const ucontext_t *), (*set)(const ucontext_t *);
+
 __attribute__((constructor(101))) static void find(void)
 {
+	swap = (int (*)(ucontext_t *, const ucontext_t *))dlsym(RTLD_NEXT, "swapcontext");
+	set = (int (*)(const ucontext_t *))dlsym(RTLD_NEXT, "setcontext");
 	jumps[LONGJMP] = dlsym(RTLD_NEXT, "longjmp");
 	jumps[UNDERSCORE_LONGJMP] = dlsym(RTLD_NEXT, "_longjmp");
 	jumps[SIGLONGJMP] = dlsym(RTLD_NEXT, "siglongjmp");
@@ -51,3 +58,26 @@ EXPORT void siglongjmp(struct __jmp_buf_tag env[1], int value) { go(SIGLONGJMP, 
 
 EXPORT __attribute__((noreturn)) void __longjmp_chk(struct __jmp_buf_tag env[1], int value);
 void __longjmp_chk(struct __jmp_buf_tag env[1], int value) { go(LONGJMP_CHK, env, value); }
+
+/* Both jump to libc's function: it saves the stack pointer of its caller. */
+EXPORT int swapcontext(ucontext_t *save, const ucontext_t *to)
+{
+	if (!swap)
+		find();
+	xr_note_stacks();
+	if (swap)
+		return swap(save, to);
+	errno = ENOSYS;
+	return -1;
+}
+
+EXPORT int setcontext(const ucontext_t *to)
+{
+	if (!set)
+		find();
+	xr_note_stacks();
+	if (set)
+		return set(to);
+	errno = ENOSYS;
+	return -1;
+}
