@@ -162,6 +162,9 @@ func (f *idFlags) asCalls(s *session.Session, class string, within bool) (*trace
 func (t *tracedRequests) addExecutors(found *why.Report) {
 	for i := range found.Causes {
 		c := &found.Causes[i]
+		if x := c.Holder; c.Func == reader.Suspended && x != nil && x.Evidence == why.ByCoincidence && x.Expected > 0.5 {
+			c.Holder = nil // the loop of its executor, which is open all the time
+		}
 		if c.Func != reader.ExecutorAwaited && c.Func != reader.ExecutorAtMost {
 			continue
 		}

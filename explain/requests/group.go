@@ -199,13 +199,16 @@ func usualPause(groups [][]Segment) uint64 {
 	return min(median, math.MaxUint64/10) * 10
 }
 
-// split divides the segments of a key at pauses longer than pause, if the next segment has
-// the same function as the first and does not resume the request.
+// split divides the segments of a key into requests. If the program resumes requests of the key, each segment that
+// is not resumed begins one. Otherwise a request ends at a pause longer than pause, if the next segment has the same
+// function as the first.
 func split(group []Segment, pause uint64, f func([]Segment)) {
 	from, end := 0, group[0].End
+	parts := slices.ContainsFunc(group, func(s Segment) bool { return s.Resumed })
 	for i := 1; i < len(group); i++ {
 		s := &group[i]
-		if !s.Resumed && s.Start > end && s.Start-end > pause && s.Func == group[from].Func {
+		paused := s.Start > end && s.Start-end > pause && s.Func == group[from].Func
+		if parts && !s.Resumed || !parts && paused {
 			f(group[from:i])
 			from, end = i, s.End
 		}

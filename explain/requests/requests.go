@@ -68,7 +68,7 @@ type Segment struct {
 	Index      int // of the thread, as in reader.Block
 	Func       reader.FuncID
 	Start, End uint64 // TSC
-	// Resumed says that the program resumed the request, so the segment never begins a new one.
+	// Resumed says that the program resumed the request, so the segment begins none after another one of the key.
 	Resumed bool
 	// Ready is when the request could go on with this segment, or 0 if the program does not say.
 	Ready uint64

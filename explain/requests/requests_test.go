@@ -191,6 +191,22 @@ func TestResumedParts(t *testing.T) {
 	}
 }
 
+// The key of parts may be used again: a segment that is not resumed begins the next request.
+func TestReusedKeysOfParts(t *testing.T) {
+	const resumed = 1
+	text := "xray fdr\nthread 1 pid=7 tsc=1000\nenter 1 +0\n"
+	for range 3 {
+		text += mark(5, "GET") + " +10\n" + mark(0, "") + " +10\n" + part(5, resumed) + " +500\n" + mark(0, "") + " +10\n"
+	}
+	set := collect(t, text+"exit 1 +1\n", 1, requests.Options{Marks: true}).Requests(requests.Choice{Pause: 100})
+	want := []string{
+		"5#1 GET 1:1[1010,1020) 1:1[1520,1530)", "5#2 GET 1:1[1540,1550) 1:1[2050,2060)", "5#3 GET 1:1[2070,2080) 1:1[2580,2590)",
+	}
+	if diff := gocmp.Diff(want, all(set)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // A key that comes back after a long pause is a new request if it begins like one.
 func TestReusedKeys(t *testing.T) {
 	var b strings.Builder

@@ -231,8 +231,10 @@ XRAY_INLINE int xray_request_end(uint64_t begin, struct xray_slowest *slowest)
  * is back at it. ready says that the suspended request can go on. Call it where the request is
  * given to its executor: where a task is put into a queue, a result arrives, a timer ends. xray then
  * tells the wait for the event from the wait for the executor. Without it, the wait for the
- * executor is known as an upper bound only. A request that was never begun begins with its first
- * part. */
+ * executor is known as an upper bound only.
+ *
+ * A request begins with xray_request_begin, which must come once then, or else with its first part.
+ * Begin each request if numbers are used again, as addresses are. */
 XRAY_INLINE uint64_t xray_request_resume(uint64_t id)
 {
 	const struct xray_recorder *r = xray_recorder();
@@ -279,6 +281,8 @@ class request {
 
 public:
 	__attribute__((always_inline, no_instrument_function)) explicit request(uint64_t id) : before(xray_request_resume(id)) {}
+	/* The first part: the request begins. */
+	__attribute__((always_inline, no_instrument_function)) request(uint64_t id, const char *text) : before(xray_request_resume(0)) { xray_request_begin(id, text); }
 	__attribute__((always_inline, no_instrument_function)) ~request() { xray_request_suspend(before); }
 	request(const request &) = delete;
 	request &operator=(const request &) = delete;
