@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xray-tools/xray/internal/fileio"
+	"github.com/xray-tools/xray/reader/calls"
 )
 
 // Flags that several subcommands have are declared here, each once, so that a flag has the
@@ -304,4 +305,31 @@ func CompleteChoices(cmd *cobra.Command) {
 			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(c.allowed, cobra.ShellCompDirectiveNoFileComp))
 		}
 	})
+}
+
+// CountOrAll is a flag that takes a number from 1 up, or all, which is [calls.EveryRoot].
+type CountOrAll int
+
+// Type implements pflag.Value.
+func (d *CountOrAll) Type() string { return "int" }
+
+// String implements pflag.Value.
+func (d *CountOrAll) String() string {
+	if *d == calls.EveryRoot {
+		return "all"
+	}
+	return strconv.Itoa(int(*d))
+}
+
+// Set implements pflag.Value.
+func (d *CountOrAll) Set(s string) error {
+	n, err := strconv.ParseInt(s, 10, 32)
+	switch {
+	case s == "all":
+		n = calls.EveryRoot
+	case err != nil || n < 1:
+		return Usagef("must be all or an integer ≥ 1")
+	}
+	*d = CountOrAll(n)
+	return nil
 }

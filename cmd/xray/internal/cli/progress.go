@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/xray-tools/xray/internal/texttab"
@@ -47,5 +48,26 @@ func (s *Streams) Progress(what string, t Progress) (stop func()) {
 	return func() {
 		close(done)
 		<-finished
+	}
+}
+
+// Downloads returns a function that shows the progress of downloads on a terminal, or nil if
+// standard error is not one.
+func (s *Streams) Downloads() func(url string, done, total int64) {
+	if !IsTerminal(s.Stderr.Raw) {
+		return nil
+	}
+	var mu sync.Mutex
+	return func(url string, done, total int64) {
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case done == total:
+			fmt.Fprint(s.Stderr.Raw, "\r\x1b[K")
+		case total > 0:
+			fmt.Fprintf(s.Stderr.Raw, "\r%s: %d%% of %s\x1b[K", texttab.Printable(url), done*100/total, label.Bytes(uint64(total)))
+		default:
+			fmt.Fprintf(s.Stderr.Raw, "\r%s: %s\x1b[K", texttab.Printable(url), label.Bytes(uint64(done)))
+		}
 	}
 }

@@ -7,14 +7,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/spf13/pflag"
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
-	"github.com/xray-tools/xray/internal/texttab"
 	"github.com/xray-tools/xray/reader"
-	"github.com/xray-tools/xray/report/label"
 	"github.com/xray-tools/xray/symbolize"
 	"github.com/xray-tools/xray/symbolize/debuginfod"
 	"github.com/xray-tools/xray/symbolize/source"
@@ -95,31 +92,10 @@ func (f *DebugFlags) Options(streams *cli.Streams) symbolize.Options {
 	var opts symbolize.Options
 	opts.DebugDirs = append(slices.Clone(f.Symbols), filepath.Join("/", f.sysroot, "usr/lib/debug"))
 	if client := debuginfod.FromEnvironment(); client != nil {
-		client.Progress = downloads(streams)
+		client.Progress = streams.Downloads()
 		opts.Fetch = client.Fetch
 	}
 	return opts
-}
-
-// downloads returns a function that shows the progress of downloads on a terminal, or nil if
-// standard error is not one.
-func downloads(streams *cli.Streams) func(url string, done, total int64) {
-	if !cli.IsTerminal(streams.Stderr.Raw) {
-		return nil
-	}
-	var mu sync.Mutex
-	return func(url string, done, total int64) {
-		mu.Lock()
-		defer mu.Unlock()
-		switch {
-		case done == total:
-			fmt.Fprint(streams.Stderr.Raw, "\r\x1b[K")
-		case total > 0:
-			fmt.Fprintf(streams.Stderr.Raw, "\r%s: %d%% of %s\x1b[K", texttab.Printable(url), done*100/total, label.Bytes(uint64(total)))
-		default:
-			fmt.Fprintf(streams.Stderr.Raw, "\r%s: %s\x1b[K", texttab.Printable(url), label.Bytes(uint64(done)))
-		}
-	}
 }
 
 // Search returns the options for finding the files of a trace.

@@ -180,34 +180,10 @@ func AddRoot(flags *pflag.FlagSet, root *string) {
 	flags.StringVar(root, "root", "", "select the outermost calls of functions that match `REGEXP`")
 }
 
-// rootDepth is a flag that takes a depth, or all for [calls.EveryRoot].
-type rootDepth int
-
-func (d *rootDepth) Type() string { return "int" }
-
-func (d *rootDepth) String() string {
-	if *d == calls.EveryRoot {
-		return "all"
-	}
-	return strconv.Itoa(int(*d))
-}
-
-func (d *rootDepth) Set(s string) error {
-	n, err := strconv.ParseInt(s, 10, 32)
-	switch {
-	case s == "all":
-		n = calls.EveryRoot
-	case err != nil || n < 1:
-		return cli.Usagef("must be all or an integer ≥ 1")
-	}
-	*d = rootDepth(n)
-	return nil
-}
-
 // AddRootDepth adds --root-depth.
 func AddRootDepth(flags *pflag.FlagSet, depth *int) {
 	*depth = 1
-	flags.Var((*rootDepth)(depth), "root-depth", "if calls of --root nest, as in an interpreter, select those at depth `N` among them; 1 is the outermost, and all selects each call")
+	flags.Var((*cli.CountOrAll)(depth), "root-depth", "if calls of --root nest, as in an interpreter, select those at depth `N` among them; 1 is the outermost, and all selects each call")
 }
 
 // chooseThreads makes a filter from --thread flags. It returns nil if there are none.

@@ -110,7 +110,7 @@ func (f *timeFlags) spansAround(s *Session) ([]convert.Span, error) {
 		return nil, cli.Usagef("--around: %q names no call: write ROOT#N or ROOT#slowest:N", f.around)
 	}
 	among, which, has := strings.Cut(f.around[place+1:], ":")
-	depth, slow := rootDepth(1), among == "slowest"
+	depth, slow := cli.CountOrAll(1), among == "slowest"
 	if !has {
 		which = among
 	} else if !slow {
