@@ -62,7 +62,7 @@ type preempted uint8
 const (
 	running   preempted = iota
 	behindOne           // yes
-	overload            // some thread of the program was, but one is nearly always
+	overload            // perhaps: some thread of the program was for most of the time
 )
 
 // behind finds whether the calls that a lead dominates lose their time because the thread that they wait for is
@@ -112,7 +112,7 @@ func (x *explainer) behind(e *evidence, l *lead, cause int, gaps []gap, queued [
 	switch {
 	case kept < number && kept/number*float64(len(l.dominated)) < minCalls || left < clearShare*number:
 		return behindOne
-	case len(woken) == 0 && 2*here > all && 2*elsewhere > all:
+	case len(woken) == 0 && 2*here > all && (2*elsewhere > all && l.waits != Slower || 8*here > 9*elsewhere):
 		return overload
 	}
 	return running

@@ -295,7 +295,7 @@ func (e *explainer) fill(r *Report, c *cohorts, ev *evidence, f found) {
 		h := f.holders[l]
 		l.behind = l.named && f.behind[l] == behindOne
 		l.unheld = l.named && !l.behind && ev.offCPU && (l.waits == LockWait && l.share < halfOfLoss && h == nil ||
-			l.waits != Slower && f.behind[l] == overload && (h == nil || h.Covered < headline))
+			f.behind[l] == overload && (h == nil || h.Covered < headline))
 		l.named = l.named && !l.unheld && !l.behind
 	}
 	r.Suspects = ev.suspects()

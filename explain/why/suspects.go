@@ -115,7 +115,7 @@ func (t *phrases) doubts(s *Suspect) string {
 		}
 		text = fmt.Sprintf("only %d of the slow calls %s due to it", s.Dominates, are)
 	case Unheld:
-		text = "the trace does not show which thread held the lock, and it may have been preempted"
+		text = "the trace does not show which thread it waits for, and that thread may have been preempted"
 	case Variation:
 		text = "usual calls differ nearly as much"
 	case Disturbance:
