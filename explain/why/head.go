@@ -120,7 +120,10 @@ func (h *head) write() {
 		if s.Doubt == Behind {
 			continue
 		}
-		h.add("", "PROBABLY (%s of the lost time): %s.", rounded(s.Share), h.suspected(s))
+		h.add("", "PROBABLY (%s of the lost time): %s.", rounded(s.Share), h.suspected(s)+h.when(s.cause()))
+		if s.Reason != nil {
+			h.add("when", "%s", h.reason(s.cause()))
+		}
 		h.add("sure", "no: %s", h.doubts(s))
 	}
 	if len(reasons) == 0 {

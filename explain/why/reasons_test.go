@@ -43,6 +43,7 @@ type valuedRequest struct {
 	key      string
 	takes    uint64 // ticks of work itself
 	wait     uint64 // ticks in lock
+	queued   uint64 // ticks in the run queue
 }
 
 // valuedProgram is a program whose requests have values.
@@ -54,6 +55,9 @@ func valuedProgram(threads, n int, draw func(t *thread, i int) valuedRequest) *p
 			r := draw(t, i)
 			t.values(handle, r.n, r.op)
 			t.self(500)
+			if r.queued > 0 {
+				t.switched(0, r.queued)
+			}
 			t.call(parse, 500)
 			if r.wait > 0 {
 				t.call(lock, r.wait)
@@ -209,5 +213,37 @@ func TestReasons(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A cause that is not proven, because few calls lose far more to something else, has its reason, too.
+func TestReasonOfSuspect(t *testing.T) {
+	t.Parallel()
+	for _, planted := range []bool{true, false} {
+		p := valuedProgram(4, 3000, func(t *thread, i int) valuedRequest {
+			r := valuedRequest{n: t.rng.Uint64N(1000), op: t.rng.Uint64N(2), key: "a", takes: 2000}
+			if t.rng.IntN(60) == 0 {
+				if r.takes = 4000; planted {
+					r.op = 2
+				}
+			}
+			if t.rng.IntN(1500) == 0 {
+				r.queued = 8_000_000
+			}
+			return r
+		})
+		o := known()
+		o.Values = asked()
+		r := explain(t, p, o)
+		text := written(r, names, why.View{}, report.Text)
+		if len(r.Suspects) != 1 || r.Suspects[0].Func != work {
+			t.Fatalf("got %+v, %+v:\n%s", r.Causes, r.Suspects, text)
+		}
+		if got := r.Suspects[0].Reason != nil; got != planted {
+			t.Errorf("got a reason: %v", got)
+		}
+		if said := strings.Contains(text, "work() itself is slower when req->op = COMPRESS in handle(int)"); said != planted {
+			t.Errorf("the text has a reason: %v:\n%s", said, text)
+		}
 	}
 }

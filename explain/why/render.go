@@ -100,6 +100,7 @@ func (p *phrases) suspects() *report.TableNode {
 		report.String("doubt", func(s *Suspect) string { return s.Doubt.String() }),
 		report.Number("p", func(s *Suspect) float64 { return s.Chance }).Missing(func(s *Suspect) bool { return s.Doubt > Disturbance }),
 		report.Count("needed", func(s *Suspect) uint64 { return uint64(s.Needed) }).Missing(func(s *Suspect) bool { return s.Needed == 0 }),
+		report.Rows("called_with", func(s *Suspect) *report.TableNode { return p.reasons(&cause{Cause: s.cause()}) }, nil),
 	)
 }
 

@@ -298,7 +298,7 @@ func (e *explainer) fill(r *Report, c *cohorts, ev *evidence, f found) {
 			f.behind[l] == overload && (h == nil || h.Covered < headline))
 		l.named = l.named && !l.unheld && !l.behind
 	}
-	r.Suspects = ev.suspects()
+	r.Suspects = ev.suspects(c)
 	for _, l := range ev.leads {
 		if l.named {
 			r.Causes = append(r.Causes, e.cause(l, c, ev, &f))

@@ -21,6 +21,7 @@ type Suspect struct {
 	// if that is unknown.
 	Chance float64
 	Needed int
+	Reason *Reason // as in Cause; nil if the doubt is another one
 }
 
 // Doubt is the reason why a suspect is not proven to be a cause.
@@ -48,7 +49,7 @@ const maxDoubt = 0.05
 
 // suspects returns the leads that have much of the excess, but are not causes. For a lead
 // that stands out from everything else, much of the excess without foreign time is enough.
-func (e *evidence) suspects() (list []Suspect) {
+func (e *evidence) suspects(c *cohorts) (list []Suspect) {
 	for _, l := range e.leads {
 		share := l.share * e.total / (e.total + e.foreignSum)
 		if l.named || share < suspicious && !(l.behind && share >= preemptedShare) && !(l.share >= suspicious && e.isAlone(l)) && !e.recurs(l) || len(l.dominated) == 0 {
@@ -65,6 +66,9 @@ func (e *evidence) suspects() (list []Suspect) {
 			if s.Chance, s.Needed = l.chance, e.needed(l); s.Chance > maxDoubt && s.Needed == 0 {
 				continue
 			}
+		}
+		if s.Doubt < Few {
+			s.Reason = e.reason(l, c, s.Kind)
 		}
 		list = append(list, s)
 	}
@@ -134,9 +138,14 @@ func (t *phrases) inTable(s *Suspect) string {
 	if s.Doubt == Behind {
 		return t.suspected(s) + ", probably for a thread that is preempted"
 	}
-	return "not proven: " + t.suspected(s)
+	return "not proven: " + t.suspected(s) + t.when(s.cause())
+}
+
+// cause returns the suspect as a cause, for phrases.
+func (s *Suspect) cause() *Cause {
+	return &Cause{Kind: s.Kind, Func: s.Func, Most: s.Most, Reason: s.Reason}
 }
 
 func (t *phrases) suspected(s *Suspect) string {
-	return t.phrase(&Cause{Kind: s.Kind, Func: s.Func, Most: s.Most})
+	return t.phrase(s.cause())
 }
