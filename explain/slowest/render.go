@@ -44,7 +44,7 @@ func (r *Report) Body(names symbolize.Names, v View) []report.Node {
 			report.Moment("start", func(s *Slow) uint64 { return s.Start }),
 			report.Thread("thread", func(s *Slow) reader.Thread { return s.Thread }),
 			report.Count("number", func(s *Slow) uint64 { return s.Number }),
-			report.String("values", func(s *Slow) string { return calls.ValuesText(s.Values) }).When(r.valued()),
+			report.String("values", func(s *Slow) string { return calls.ValuesText(s.Values) }).When(r.valued()).ForPrograms(),
 			report.Function("function", func(s *Slow) reader.FuncID { return s.Root }),
 			report.Rows("tree", func(s *Slow) *report.TableNode { return r.tree(s.Rows, names) }, nil),
 		),
@@ -142,7 +142,11 @@ func (r *Report) shown(s *Slow, names symbolize.Names, v View) []report.Node {
 			rows = append(rows, row)
 		}
 	}
-	body := []report.Node{r.tree(rows, names)}
+	var body []report.Node
+	if text := calls.ValuesText(s.Values); text != "" {
+		body = append(body, report.Paragraph(text+"."))
+	}
+	body = append(body, r.tree(rows, names))
 	if small := len(s.Rows) - len(rows); small > 0 {
 		body = append(body, report.Paragraph(fmt.Sprintf("Not shown: %s with less than %g%% of the call's time.",
 			label.Count(uint64(small), "path", "paths"), 100*v.MinShare)))
