@@ -39,7 +39,7 @@ soak: ## run tests at full length that test shortens, and hold the recorder's co
 	@script/setup
 	XRAY_SOAK=1 $(GO) test -count=1 -timeout 60m ./recorder ./recorder/build
 	XRAY_SOAK=1 $(GO) test -count=1 -timeout 120m ./internal/test/harmless
-	XRAY_SOAK=1 $(GO) test -count=1 -timeout 60m -run TestPlantedReasons ./explain/why
+	XRAY_SOAK=1 $(GO) test -count=1 -timeout 60m -run 'TestPlantedReasons|TestPositions' ./explain/why ./recorder/args
 	XRAY_SOAK=1 $(GO) test -count=1 -timeout 60m -run 'TestWatchSoak|TestLLVMDifferential' ./cmd/xray
 	$(GO) run ./internal/test/benchrecorder -check
 

@@ -27,7 +27,7 @@ var calledPrograms = []struct {
 }{
 	{"category", "called.cpp", nil, `^slower encode when r\.op = COMPRESS$`, false},
 	{"threshold", "called.cpp", nil, `^slower encode when r\.size > 4096$`, false},
-	{"linear", "called.cpp", nil, `^slower encode when r\.size > 2048(, power 1)?$`, false},
+	{"linear", "called.cpp", nil, `^slower encode when r\.size > (1024|2048)(, power 1)?$`, false},
 	{"quadratic", "called.cpp", nil, `^slower encode when r\.size > 1024(, power 2)?$`, true},
 	{"interaction", "called.cpp", nil, `^slower encode when (r\.op = COMPRESS and r\.size > 4096|r\.size > 4096 and r\.op = COMPRESS)$`, true},
 	{"text", "called.cpp", nil, `^slower encode when length of r\.key > 20$`, false},
@@ -35,7 +35,7 @@ var calledPrograms = []struct {
 	{"reuse", "called.cpp", nil, `^slower encode when r\.op = COMPRESS$`, false}, // not of some connections
 	{"load", "called.cpp", nil, `^(slower store|no cause)$`, true},               // r.op and r.size are of the rush, too
 	{"null", "called.cpp", nil, `^slower encode$`, true},
-	{"linear", "called.c", []string{"--args", "^handle$: r->method, r->body.size(), r->tries"}, `^slower checksum when r->body\.size\(\) > 2048(, power 1)?$`, false},
+	{"linear", "called.c", []string{"--args", "^handle$: r->method, r->body.size(), r->tries"}, `^slower checksum when r->body\.size\(\) > (1024|2048)(, power 1)?$`, false},
 	{"category", "called.rs", []string{"--args", "handle$: r.tenant, r.key"}, `^slower look_up when r\.tenant (= 17|> 16)$`, false},
 }
 

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -149,17 +151,34 @@ func generated(seed uint64, functions int, external bool) (string, map[string][]
 func TestPositions(t *testing.T) {
 	// missing is how many of a hundred values may be missing, because the debug information does not tell
 	// that the function uses them, or the compiler changed how the function is called.
-	for _, build := range []struct {
+	type cell struct {
 		compiler, flags string
 		external        bool
 		missing         int
-	}{
+	}
+	cells := []cell{
 		{"clang++-22", "-O0", true, 0}, {"clang++-22", "-O0", false, 0},
 		{"clang++-22", "-O2", true, 5}, {"clang++-22", "-O2", false, 60},
 		{"clang++-19", "-O3 -gdwarf-4", true, 15}, {"clang++-19", "-O1", false, 60},
 		{"clang++-14", "-O0 -gdwarf-4", true, 20}, {"clang++-14", "-O2", false, 60},
 		{"g++", "-O0 -gdwarf-4", true, 0}, {"g++", "-O0", false, 0}, {"g++", "-O2", true, 0}, {"g++", "-O3 -gdwarf-4", false, 40},
-	} {
+		{"clang++-22", "-O2 -mavx2", true, 5}, {"g++", "-O2 -pg", true, 1}, {"g++", "-O1 -finstrument-functions", false, 1},
+		{"clang++-22", "-O1 -gsplit-dwarf", true, 5},
+	}
+	if os.Getenv("XRAY_SOAK") == "1" { // the whole matrix, of which some values may be missing
+		for _, compiler := range []string{"clang++-22", "clang++-19", "clang++-14", "g++"} {
+			kinds := []string{"", "-flto -fuse-ld=lld-22", "-flto=thin -fuse-ld=lld-22", "-mavx2", "-gsplit-dwarf", "-gdwarf-4"}
+			if compiler == "g++" {
+				kinds = []string{"", "-flto", "-pg", "-finstrument-functions", "-mavx2", "-gsplit-dwarf", "-gdwarf-4"}
+			}
+			for level := range 4 {
+				for i, kind := range kinds {
+					cells = append(cells, cell{compiler, fmt.Sprintf("-O%d %s", level, kind), (level+i)%2 == 0, 100})
+				}
+			}
+		}
+	}
+	for _, build := range cells {
 		t.Run(fmt.Sprintf("%s %s external=%v", build.compiler, build.flags, build.external), func(t *testing.T) {
 			t.Parallel()
 			testenv.Need(t, build.compiler)
@@ -201,6 +220,13 @@ func compiled(t *testing.T, compiler, source string, flags ...string) string {
 	args := append([]string{"-g", "-w", "-std=c++20", "-I", filepath.Join(here, "testdata"), file}, flags...)
 	if strings.HasPrefix(compiler, "clang") {
 		args = append(args, "-fxray-instrument", "-fxray-instruction-threshold=1", "-fstandalone-debug")
+	}
+	if slices.Contains(flags, "-gsplit-dwarf") { // .dwo files are beside objects
+		object := filepath.Join(filepath.Dir(file), "main.o")
+		if out, err := exec.Command(compiler, append(args, "-c", "-o", object)...).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		args[slices.Index(args, file)] = object
 	}
 	return elftest.Build(t, compiler, "program", args...)
 }

@@ -95,6 +95,15 @@ func usesOf(code []byte, skip uint64) *uses {
 	code = code[min(skip, uint64(len(code))):]
 	for len(code) > 0 {
 		i, err := x86asm.Decode(code, 64)
+		if v, ok := vexOf(code); ok {
+			s.wide = v.wide
+			if i = v.Inst; !s.vector(&v) {
+				break
+			}
+			code, s.at = code[i.Len:], s.at+uint64(i.Len)
+			continue
+		}
+		s.wide = false
 		if err == nil && i.Op == x86asm.CALL && u.body < 0 {
 			u.body, u.frame = s.stack, s.frame
 		}
@@ -122,11 +131,84 @@ type scan struct {
 	written [2][16]bool // general registers, and vector registers
 	slots   map[int64]bool
 	at      uint64 // of the instruction, in bytes from the entry
+	wide    bool   // the instruction has operands of 32 bytes
 	// epilogue means that the function has begun to remove its frame.
 	epilogue bool
 	// stack is how far the stack pointer is below the arguments in memory, in bytes. frame is the same of
 	// the frame pointer; -1 if that is not known.
 	stack, frame int64
+}
+
+// vex is an instruction of AVX: the one of SSE with the same code and, if second is not 0, another operand that it reads.
+// Len is that of the instruction of AVX.
+type vex struct {
+	x86asm.Inst
+	second x86asm.Reg
+	wide   bool // its operands have 32 bytes
+}
+
+// vexOf decodes an instruction with a VEX prefix, which the decoder does not know, as the one of SSE that it extends.
+func vexOf(code []byte) (v vex, ok bool) {
+	if len(code) < 4 || code[0] != 0xC4 && code[0] != 0xC5 {
+		return v, false
+	}
+	// In the prefix, the bits R, X, B and the register are inverted.
+	long, last := 2, code[1]
+	rex := byte(0x40) | ^code[1]>>5&4
+	if code[0] == 0xC4 {
+		if code[1]&31 != 1 { // other maps than 0F
+			return v, false
+		}
+		long, last = 3, code[2]
+		rex = 0x40 | ^code[1]>>5&7 | code[2]>>4&8
+	}
+	var sse []byte
+	if p := [4]byte{0, 0x66, 0xF3, 0xF2}[last&3]; p != 0 {
+		sse = append(sse, p)
+	}
+	sse = append(sse, rex, 0x0F)
+	before := len(sse)
+	i, err := x86asm.Decode(append(sse, code[long:min(len(code), long+12)]...), 64)
+	if err != nil {
+		return v, false
+	}
+	i.Len += long - before
+	v.Inst, v.wide = i, last&4 != 0
+	if r := ^last >> 3 & 15; r != 0 {
+		v.second = x86asm.X0 + x86asm.Reg(r)
+	}
+	return v, true
+}
+
+// vector adds an instruction of AVX. It returns false where the walk ends.
+func (s *scan) vector(v *vex) bool {
+	switch v.Op {
+	case x86asm.EMMS: // vzeroupper and vzeroall have its code
+		if v.wide {
+			return false
+		}
+		return true
+	case x86asm.MOVAPS, x86asm.MOVUPS, x86asm.MOVAPD, x86asm.MOVUPD, x86asm.MOVDQA, x86asm.MOVDQU, x86asm.MOVD, x86asm.MOVQ,
+		x86asm.MOVSS, x86asm.MOVSD_XMM, x86asm.CVTTSD2SI, x86asm.CVTTSS2SI, x86asm.UCOMISD, x86asm.UCOMISS, x86asm.COMISD,
+		x86asm.COMISS, x86asm.CVTSD2SS, x86asm.CVTSS2SD, x86asm.CVTSI2SD, x86asm.CVTSI2SS:
+		// Of the second operand, those that have one keep only the upper part, which may be anything.
+		return s.instruction(&v.Inst)
+	case x86asm.ADDSD, x86asm.ADDSS, x86asm.MULSD, x86asm.MULSS, x86asm.SUBSD, x86asm.SUBSS, x86asm.DIVSD, x86asm.DIVSS,
+		x86asm.XORPS, x86asm.XORPD, x86asm.PXOR, x86asm.ADDPS, x86asm.ADDPD, x86asm.PADDD, x86asm.PADDQ, x86asm.UNPCKLPS,
+		x86asm.UNPCKLPD:
+	default:
+		return false
+	}
+	if m, ok := v.Args[1].(x86asm.Mem); ok {
+		s.read(m.Base)
+		s.read(m.Index)
+	}
+	if second := max(v.second, x86asm.X0); v.Args[1] != x86asm.Arg(second) { // with itself, it may set zero
+		s.read(second)
+		s.source(v.Args[1], v.MemBytes)
+	}
+	s.target(v.Args[0])
+	return true
 }
 
 func (s *scan) read(r x86asm.Reg) {
@@ -271,7 +353,11 @@ func (s *scan) target(a x86asm.Arg) {
 			if s.slots == nil {
 				s.slots = map[int64]bool{}
 			}
-			for b := at; b < at+16; b++ {
+			size := int64(16)
+			if s.wide {
+				size = 32
+			}
+			for b := at; b < at+size; b++ {
 				s.slots[b] = true
 			}
 		}
