@@ -5,7 +5,7 @@ import "slices"
 func (s *sweep) newHold(th *thread, l *lock, o *op) *hold {
 	f := s.function(o.fn)
 	return &hold{
-		lock: l, thread: th, path: o.path, start: o.time, class: f.Class, depth: o.depth, shared: f.Shared, chosen: s.chosen(th, o.time),
+		lock: l, thread: th, path: o.path, start: o.time, class: f.Class, depth: o.depth, shared: f.Shared, chosen: s.counts(th, o.time),
 		since: th.selves.passed,
 	}
 }

@@ -95,8 +95,8 @@ type Options struct {
 	// Wakers are the scheduler events of the trace. With them, the thread that ended the sleep
 	// of a waiter counts as the holder if no hold is recorded. May be nil.
 	Wakers *sched.Logs
-	// Waited, if not nil, is called for each selected wait when it ends. The report then lacks the
-	// functions in which locks were held. If call paths have to be folded, all waits come once more.
+	// Waited, if not nil, is called for each selected wait when it ends. The report then lacks
+	// holds and the order of locks. If call paths have to be folded, all waits come once more.
 	// Begin, if not nil, is called before they come.
 	Waited func(*Wait)
 	Begin  func()

@@ -224,6 +224,11 @@ func (s *sweep) register(b *calls.Batch) {
 
 func (s *sweep) chosen(th *thread, start uint64) bool { return th.chosen && s.inTime(start) }
 
+// counts reports whether the report shows a hold that begins at a time.
+func (s *sweep) counts(th *thread, start uint64) bool {
+	return s.opts.Waited == nil && s.chosen(th, start)
+}
+
 func (s *sweep) inTime(start uint64) bool {
 	return start >= s.opts.From && (s.opts.To == 0 || start < s.opts.To)
 }
@@ -370,7 +375,7 @@ func (s *sweep) doTo(th *thread, o *op) {
 func (s *sweep) resume(h *hold, now uint64) {
 	s.charge(h.lock, now)
 	h.suspended, h.overtaken, h.since = false, 0, h.thread.selves.passed
-	h.start, h.chosen = now, s.chosen(h.thread, now)
+	h.start, h.chosen = now, s.counts(h.thread, now)
 	s.overtake(h, now)
 	h.holders = append(h.holders, h)
 }
