@@ -19,7 +19,7 @@ var floors = [][]string{
 	{"internal/quantile", "symbolize/debuginfo", "tables/parquetfile", "graph/layered", "recorder/attach"},
 	{"reader", "symbolize/debuginfod", "recorder/args"},
 	{"reader/calls", "reader/arrivals", "internal/tracewrite", "symbolize", "sched/kernel"},
-	{"sched", "tables", "internal/tracetext", "symbolize/source", "explain/invocation", "explain/machines", "recorder/ring"},
+	{"sched", "tables", "internal/tracetext", "symbolize/source", "symbolize/lookup", "explain/invocation", "explain/machines", "recorder/ring"},
 	{"report/label", "recorder/build"},
 	{"report", "recorder/core", "recorder/client"},
 	{"explain/locks"},
