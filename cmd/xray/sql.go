@@ -14,7 +14,6 @@ import (
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"
-	"github.com/xray-tools/xray/report/label"
 	"github.com/xray-tools/xray/symbolize"
 	"github.com/xray-tools/xray/tables"
 	"github.com/xray-tools/xray/tables/sql"
@@ -80,22 +79,20 @@ func (q *sqlQuery) run(s *session.Session) (err error) {
 	}
 	defer rows.Close()
 	doc := &report.Doc{Kind: s.Command, Clock: s.Clock}
-	result := &result{rows: rows, short: q.output.Short(q.inputs.Style)}
+	result := sql.NewResult(rows, q.output.Short(q.inputs.Style))
 	streamed := q.output.Streams()
-	caveats := func() []string { return append(approximate(db), s.Caveats(p.seen())...) }
+	caveats := func() []string { return append(db.Caveats(), s.Caveats(p.seen())...) }
 	if streamed {
 		doc.Late = caveats
-		doc.Body = []report.Node{report.Streamed("rows", result.next, result.columns(nil)...)}
+		doc.Body = result.Streamed()
 	} else {
-		list, more, err := result.first(mostRows)
-		if err != nil {
+		if doc.Body, err = result.Body(); err != nil {
 			return err
 		}
 		doc.Caveats = caveats()
-		doc.Body = resultNodes(result, list, more)
 	}
 	err = session.WriteDoc(s.Streams, &q.output, doc)
-	if err = errors.Join(result.err, err); err != nil {
+	if err = errors.Join(result.Err(), err); err != nil {
 		return err
 	}
 	if streamed && !q.output.TellsCaveats() {
@@ -103,105 +100,6 @@ func (q *sqlQuery) run(s *session.Session) (err error) {
 	}
 	s.Summary(p.seen().Stats)
 	return nil
-}
-
-// mostRows limits the rows for people, and mostText their texts in bytes. Other formats have all rows.
-const (
-	mostRows = 10_000
-	mostText = 64 << 20
-)
-
-func resultNodes(r *result, list [][]any, more bool) []report.Node {
-	if len(list) == 0 {
-		return []report.Node{report.Paragraph("The result has no rows.")}
-	}
-	nodes := []report.Node{report.Table("rows", list, r.columns(list)...)}
-	if more {
-		nodes = append(nodes, report.Notes{fmt.Sprintf("These are the first %s. To see others, use LIMIT and OFFSET, or -f csv or json for all rows.", label.Count(uint64(len(list)), "row", "rows"))})
-	}
-	return nodes
-}
-
-// approximate returns a note about the number of quantiles that are estimates.
-func approximate(db *sql.DB) []string {
-	if db.About == 0 {
-		return nil
-	}
-	return []string{fmt.Sprintf("%s of quantile() may be off by %.2g%% because there are many different values.",
-		label.Count(uint64(db.About), "value", "values"), 100*sql.RelativeError)}
-}
-
-// result makes a table of rows.
-type result struct {
-	rows  *sql.Rows
-	short bool // names of functions
-	now   []any
-	err   error
-}
-
-// next returns the next row, or nil at the end or at an error, which err keeps.
-func (r *result) next() *[]any {
-	if r.now, r.err = r.rows.Next(); r.now == nil {
-		return nil
-	}
-	return &r.now
-}
-
-// first returns the first rows, and whether there are more.
-func (r *result) first(n int) (list [][]any, more bool, err error) {
-	size := 0
-	for row := r.next(); row != nil; row = r.next() {
-		if len(list) == n || size > mostText {
-			return list, true, nil
-		}
-		for _, v := range *row {
-			switch v := v.(type) {
-			case string:
-				size += len(v)
-			case []byte:
-				size += len(v)
-			}
-		}
-		list = append(list, append([]any(nil), *row...))
-	}
-	return list, false, r.err
-}
-
-// names are the names of the columns. Columns of the same name are numbered.
-func (r *result) names() []string {
-	var names []string
-	used := make(map[string]bool)
-	for _, name := range r.rows.Columns() {
-		key := name
-		for n := 2; used[key]; n++ {
-			key = fmt.Sprintf("%s_%d", name, n)
-		}
-		used[key] = true
-		names = append(names, key)
-	}
-	return names
-}
-
-// columns returns the columns of the result. If the rows are known, it aligns numbers.
-func (r *result) columns(list [][]any) []report.Column[[]any] {
-	var columns []report.Column[[]any]
-	for i, key := range r.names() {
-		numbers := true
-		for _, row := range list {
-			switch row[i].(type) {
-			case string, []byte:
-				numbers = false
-			}
-		}
-		short := r.short && r.rows.Names()[i]
-		columns = append(columns, report.Value(key, numbers, func(row *[]any) any {
-			if name, ok := (*row)[i].(string); ok && short {
-				return symbolize.Shorten(name)
-			}
-			return (*row)[i]
-		}))
-	}
-	return columns
 }
 
 // passes runs the passes of a query over the trace: the first one on the session itself, and
