@@ -22,7 +22,7 @@ var floors = [][]string{
 	{"sched", "tables", "internal/tracetext", "symbolize/source", "symbolize/lookup", "explain/invocation", "explain/machines", "recorder/ring"},
 	{"report/label", "recorder/build"},
 	{"report", "recorder/core", "recorder/client"},
-	{"explain/locks"},
+	{"explain/locks", "explain/iocalls"},
 	{"account", "graph", "stack", "explain", "convert", "tables/sql", "tables/parquet", "tables/summary", "symbolize/coverage", "recorder/exclude", "recorder/budget"},
 	{"recorder/observe", "recorder/live"},
 	{"cmd/xray/internal/cli", "cmd/xray/internal/llvmxray/llvmargs", "cmd/xray/internal/tui"},

@@ -293,6 +293,32 @@ func (t *Trace) Recordings() iter.Seq2[int, *Recording] {
 	}
 }
 
+// Processes returns, for each file, the number of the first file of the same process. Files without a recording are
+// of processes of their own.
+func (t *Trace) Processes() []int {
+	type process struct {
+		host, exe string
+		pid       int32
+	}
+	first := make(map[process]int)
+	list := make([]int, len(t.files))
+	for i := range list {
+		list[i] = i
+	}
+	for i, r := range t.Recordings() {
+		if r.Process.PID == 0 {
+			continue
+		}
+		p := process{r.Process.Host, r.Process.Exe, r.Process.PID}
+		if n, ok := first[p]; ok {
+			list[i] = n
+		} else {
+			first[p] = i
+		}
+	}
+	return list
+}
+
 // Whole reports whether exits without an entry are of calls that were open when the recording began, in all files.
 func (t *Trace) Whole() bool {
 	return !slices.ContainsFunc(t.files, func(f *file) bool { return f.recording == nil || !f.recording.Whole() })

@@ -53,7 +53,7 @@ count as one lock.`,
 
 func (c *lockReport) run(s *session.Session) error {
 	opts := locks.Options{
-		Thread: s.Scope.Thread, From: s.Scope.From, To: s.Scope.To, Clock: s.Clock, Processes: processes(s), Short: s.ShortTicks(), MaxPaths: lockPaths(s), Memory: s.TableMemory,
+		Thread: s.Scope.Thread, From: s.Scope.From, To: s.Scope.To, Clock: s.Clock, Processes: s.Trace.Processes(), Short: s.ShortTicks(), MaxPaths: lockPaths(s), Memory: s.TableMemory,
 		Code:   s.Code,
 		Wakers: sched.NewLogs(s.Trace),
 	}

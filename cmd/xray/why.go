@@ -132,89 +132,17 @@ func (w *explaining) explain(s *session.Session) (found *why.Report, run *sessio
 		w.requests.addExecutors(found)
 		found.Warnings = append(found.Warnings, w.requests.notes()...)
 	}
-	if hint := noLibcalls(s, found); hint != "" {
+	if hint := found.LibcallsHint(s.Trace); hint != "" {
 		found.Warnings = append(found.Warnings, hint)
 	}
 	return found, run, nil
 }
 
-// noLibcalls says how to learn more about blocked time, if time was lost blocked and the recording has
-// no calls of the C library. Otherwise it returns "".
-func noLibcalls(s *session.Session, found *why.Report) string {
-	if !slices.ContainsFunc(found.Causes, func(c why.Cause) bool { return c.Kind == why.Blocked && !c.Awaits() }) {
-		return ""
-	}
-	for i := range s.Trace.Files() {
-		r := s.Trace.Recording(i)
-		if r == nil || r.Foreign() || slices.ContainsFunc(r.Objects, ofLibrary) {
-			return ""
-		}
-	}
-	return "The trace has no calls of the C library. Record with --libcalls to see which lock, file or other thread the blocked calls waited for."
-}
-
-// ofLibrary reports whether an object has functions of the C library, recorded with --libcalls.
-func ofLibrary(o reader.Object) bool { return len(o.Names) > 0 }
-
-// objectsOfLibrary returns the objects with functions of the C library, of all of the trace's files.
-func objectsOfLibrary(s *session.Session) (list []reader.Object) {
-	for _, r := range s.Trace.Recordings() {
-		for _, o := range r.Objects {
-			if ofLibrary(o) {
-				list = append(list, o)
-			}
-		}
-	}
-	return list
-}
-
-// libraryCalls returns whether a function is one of the C library.
-func libraryCalls(s *session.Session) func(reader.FuncID) bool {
-	objects := objectsOfLibrary(s)
-	return func(fn reader.FuncID) bool {
-		return slices.ContainsFunc(objects, func(o reader.Object) bool { return o.Holds(fn) })
-	}
-}
-
-// ioOfCauses is an analysis of I/O for each of some causes.
-type ioOfCauses []*iocalls.Analysis
-
-// Calls implements calls.Sink.
-func (l ioOfCauses) Calls(b *calls.Batch) error {
-	for _, a := range l {
-		if err := a.Calls(b); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Merge implements calls.Analysis.
-func (l ioOfCauses) Merge(o ioOfCauses) {
-	for i, a := range l {
-		a.Merge(o[i])
-	}
-}
-
-// addDescriptors adds to causes which files and sockets their I/O functions of the C library used, and how many
-// of these calls failed.
+// addDescriptors adds to causes which files and sockets their I/O functions of the C library used. It makes passes
+// over the trace if there may be some.
 func (w *explaining) addDescriptors(s *session.Session, found *why.Report) error {
-	library := libraryCalls(s)
-	role := func(fn reader.FuncID) iocalls.Role {
-		if fn == 0 || !library(fn) {
-			return iocalls.None
-		}
-		return iocalls.RoleOf(symbolize.Label(s.Names, fn))
-	}
-	var causes []*why.Cause
-	for i := range found.Causes {
-		c := &found.Causes[i]
-		// More calls and new paths include their callees.
-		if c.Kind == why.MoreCalls || c.Kind == why.NewPath || role(c.Func) != iocalls.None || role(c.Most) != iocalls.None {
-			causes = append(causes, c)
-		}
-	}
-	if len(causes) == 0 || len(objectsOfLibrary(s)) == 0 {
+	descriptors := why.NewDescriptors(found, s.Trace, s.Names)
+	if descriptors == nil {
 		return nil
 	}
 	names, _, err := session.Analyze(s, session.Scope{}, calls.Options{}, iocalls.NewNames)
@@ -223,29 +151,15 @@ func (w *explaining) addDescriptors(s *session.Session, found *why.Report) error
 	}
 	names.Settle()
 	opts := calls.Options{Paths: true, Roots: func(fn reader.FuncID) bool { return slices.Contains(found.Roots, fn) }, RootDepth: w.rootDepth}
-	all, _, err := session.Analyze(s, session.Scope{}, opts, func() ioOfCauses {
-		var list ioOfCauses
-		for _, c := range causes {
-			list = append(list, iocalls.New(iocalls.Options{Names: names, Within: c.Dominated, Role: role}))
-		}
-		return list
-	})
-	if err != nil {
-		return err
+	all, _, err := session.Analyze(s, session.Scope{}, opts, func() why.DescriptorCalls { return descriptors.Calls(names) })
+	if err == nil {
+		descriptors.Add(all, s.Clock)
 	}
-	for i, a := range all {
-		c := causes[i]
-		for _, p := range a.Report(s.Clock).Paths {
-			if slices.Contains([]reader.FuncID{c.Func, c.Most}, p.Func) || slices.Contains(p.Path, c.Func) {
-				c.AddDescriptor(why.Descriptor{Func: p.Func, Name: p.File, Calls: p.Calls, Failed: p.Failed})
-			}
-		}
-	}
-	return nil
+	return err
 }
 
 func (w *explaining) view(s *session.Session) why.View {
-	v := why.View{Exemplars: w.exemplars, All: w.all, Files: w.files(s.Operands()), Full: s.FullNames(), Locks: namesOfLocks(s), Library: libraryCalls(s)}
+	v := why.View{Exemplars: w.exemplars, All: w.all, Files: w.files(s.Operands()), Full: s.FullNames(), Locks: namesOfLocks(s), Library: why.LibraryCalls(s.Trace)}
 	if w.requests != nil {
 		v.Request, v.IDs = w.requests.command, w.ids.words()
 	}
@@ -332,7 +246,7 @@ func (w *explaining) options(s *session.Session) (why.Options, error) {
 	opts := why.Options{
 		Seed: w.seed, Clock: s.Clock, From: s.Scope.From, To: s.Scope.To,
 		PathDepth: w.depth, MaxPaths: s.MaxPaths, MinShare: w.minShare, RootLabel: w.root, RootDepth: w.rootDepth,
-		Processes: processes(s), Values: s.Expressions(),
+		Processes: s.Trace.Processes(), Values: s.Expressions(),
 	}
 	opts.Windows = func(file int) []reader.RecordedWindow {
 		if r := s.Trace.Recording(file); r != nil {
@@ -366,8 +280,11 @@ func (w *explaining) options(s *session.Session) (why.Options, error) {
 	if opts.Argument, err = s.ChooseFuncs("arg", w.arg); err != nil {
 		return opts, err
 	}
-	if opts.Pruned, opts.PrunedKnown, err = pruned(s); err != nil {
-		return opts, err
+	ns, known := why.RecordedThreshold(s.Trace)
+	if opts.PrunedKnown = known; ns > 0 {
+		if opts.Pruned, err = s.ParseTicks("pruned", duration(ns).String()); err != nil {
+			return opts, err
+		}
 	}
 	if opts.Role, err = w.waits.roles(s.Names); err != nil {
 		return opts, err
@@ -414,32 +331,6 @@ func addAutoSlow(f *pflag.FlagSet, rule *string) {
 	f.Lookup("slow").Usage = "treat calls as slow by `RULE`: above a percentile (p99), top:100, >5ms, or auto: beyond a gap in the durations, else p99"
 }
 
-// processes returns, for each file, the first file of the same process. Traces without a recording
-// are of processes of their own.
-func processes(s *session.Session) []int {
-	type process struct {
-		host, exe string
-		pid       int32
-	}
-	first := make(map[process]int)
-	list := make([]int, len(s.Trace.Files()))
-	for i := range list {
-		list[i] = i
-	}
-	for i, r := range s.Trace.Recordings() {
-		if r.Process.PID == 0 {
-			continue
-		}
-		p := process{r.Process.Host, r.Process.Exe, r.Process.PID}
-		if n, ok := first[p]; ok {
-			list[i] = n
-		} else {
-			first[p] = i
-		}
-	}
-	return list
-}
-
 // slowRule parses --slow.
 func slowRule(s *session.Session, text string) (r why.Rule, err error) {
 	r.Text = text
@@ -459,27 +350,4 @@ func slowRule(s *session.Session, text string) (r why.Rule, err error) {
 		err = cli.Usagef("--slow: %q is neither a percentile (p99), nor top:N, nor a time (>5ms)", text)
 	}
 	return r, err
-}
-
-// pruned returns the duration in ticks below which the recorder dropped calls. known is set if all
-// files of the trace say whether it did, for their whole time.
-func pruned(s *session.Session) (ticks uint64, known bool, err error) {
-	ns := uint64(0)
-	known = true
-	for i := range s.Trace.Files() {
-		r := s.Trace.Recording(i)
-		if r == nil {
-			known = false
-			continue
-		}
-		ns = max(ns, r.Process.ThresholdNS)
-		for _, c := range r.Changes {
-			known = known && !strings.Contains(c.What, "threshold") // it held for only a part of the time
-		}
-	}
-	if ns == 0 {
-		return 0, known, nil
-	}
-	ticks, err = s.ParseTicks("pruned", duration(ns).String())
-	return ticks, known, err
 }

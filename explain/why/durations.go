@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"strings"
 
 	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/reader"
@@ -417,6 +418,24 @@ func (d *durations) Merge(other *durations) {
 			d.addresses[fn][a] = true
 		}
 	}
+}
+
+// RecordedThreshold returns the longest duration in nanoseconds below which the recorder dropped calls, or 0. known is
+// set if all files of the trace say whether it did, for their whole time.
+func RecordedThreshold(t *reader.Trace) (ns uint64, known bool) {
+	known = true
+	for i := range t.Files() {
+		r := t.Recording(i)
+		if r == nil {
+			known = false
+			continue
+		}
+		ns = max(ns, r.Process.ThresholdNS)
+		for _, c := range r.Changes {
+			known = known && !strings.Contains(c.What, "threshold") // it held for only a part of the time
+		}
+	}
+	return ns, known
 }
 
 // pruned returns the duration below which the recorder dropped calls, or 0 if it dropped

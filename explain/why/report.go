@@ -98,9 +98,9 @@ type Descriptor struct {
 	Calls, Failed uint64 // ended calls, and those of them whose result is negative
 }
 
-// AddDescriptor adds calls to Descriptors, which has one element for each function and name. Call it in the order
+// addDescriptor adds calls to Descriptors, which has one element for each function and name. Call it in the order
 // of the calls' times, longest first.
-func (c *Cause) AddDescriptor(d Descriptor) {
+func (c *Cause) addDescriptor(d Descriptor) {
 	for i := range c.Descriptors {
 		if o := &c.Descriptors[i]; o.Func == d.Func && o.Name == d.Name {
 			o.Calls, o.Failed = o.Calls+d.Calls, o.Failed+d.Failed
