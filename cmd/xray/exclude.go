@@ -3,9 +3,7 @@ package main
 import (
 	"errors"
 	"io"
-	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,9 +16,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/recorder/exclude"
-	"github.com/xray-tools/xray/recorder/observe"
 	"github.com/xray-tools/xray/report"
-	"github.com/xray-tools/xray/report/label"
 	"github.com/xray-tools/xray/symbolize"
 )
 
@@ -120,14 +116,16 @@ func (c *excluding) run(s *session.Session) error {
 		return err
 	})
 	if err == nil {
-		reportExclusions(s, plan, skipped)
+		for _, line := range plan.Listed(s.Names, skipped) {
+			s.Say("%s", line)
+		}
 	}
 	s.Summary(run.Stats)
 	return err
 }
 
 func (c *excluding) options(s *session.Session) (exclude.Options, string, error) {
-	opts := exclude.Options{Clock: s.Clock, Sizes: recordSizes(s.Trace), Budget: c.budget}
+	opts := exclude.Options{Clock: s.Clock, Sizes: exclude.SizesIn(s.Trace), Budget: c.budget}
 	keep, err := session.Regexp("keep", c.keep)
 	if err != nil {
 		return opts, "", err
@@ -181,77 +179,13 @@ func (c *excluding) addBaseline(s *session.Session, opts *exclude.Options, sink 
 	return nil
 }
 
-// recordSizes returns the sizes of records in traces like this one. The size of an event does
-// not include its padding to a multiple of 8 bytes.
-func recordSizes(t *reader.Trace) exclude.Sizes {
-	if t.Header(0).Type == reader.Basic {
-		return exclude.Sizes{Call: 64, Arg: 32}
-	}
-	return exclude.Sizes{Call: 16, Arg: 16, Event: 16}
-}
-
 // filterForm is the format of the list that the recorder reads.
 const filterForm = "filter"
 
 // writeExclusions writes a list, and returns the functions that are not on it.
 func writeExclusions(s *session.Session, w io.Writer, plan *exclude.Plan, form string) ([]exclude.Skipped, error) {
 	if form == filterForm {
-		return writeExcludingFilter(s, w, plan)
+		return launch.WriteExclusions(w, plan, s.Trace, s.Names)
 	}
 	return plan.WriteList(w, exclude.Form(form), s.Names)
-}
-
-// reportExclusions reports the effect of a list on standard error.
-func reportExclusions(s *session.Session, plan *exclude.Plan, skipped []exclude.Skipped) {
-	plan.PutBack(skipped)
-	s.Say("%s", plan.Summary())
-	const most = 5
-	for i, f := range skipped {
-		if i == most {
-			s.Say("%s also not in the list", label.Count(uint64(len(skipped)-i), "more function is", "more functions are"))
-			break
-		}
-		s.Say("%s is not in the list: %s", symbolize.Label(s.Names, f.ID), f.Why)
-	}
-}
-
-// writeExcludingFilter writes the filter that xray record --exclude would write. It identifies
-// functions by number if the trace says which objects they belong to, and by name otherwise.
-func writeExcludingFilter(s *session.Session, w io.Writer, plan *exclude.Plan) (skipped []exclude.Skipped, err error) {
-	objects, addresses, err := s.Trace.Objects()
-	if err != nil {
-		return nil, err
-	}
-	paths := launch.ObjectPaths(objects)
-	filter := &observe.Filter{}
-	if len(paths) > 0 && len(addresses) == 0 {
-		filter.Except = make(map[string]map[reader.FuncID]bool)
-		for _, f := range plan.Functions {
-			for _, o := range objects {
-				if !o.Holds(f.ID) {
-					continue
-				}
-				if filter.Except[o.Path] == nil {
-					filter.Except[o.Path] = make(map[reader.FuncID]bool)
-				}
-				filter.Except[o.Path][f.ID-o.First+1] = true
-			}
-		}
-		_, err = filter.Write(w, paths)
-		return nil, err
-	}
-	if table := symbolize.TableOf(s.Names, 1); len(paths) == 0 && table != nil {
-		paths = append(paths, table.Object().Path)
-	}
-	var expression strings.Builder
-	if skipped, err = plan.WriteList(&expression, exclude.Regexp, s.Names); err != nil {
-		return nil, err
-	}
-	if text := strings.TrimSpace(expression.String()); text != "" {
-		if filter.Exclude, err = regexp.Compile(text); err != nil {
-			return nil, err
-		}
-	}
-	_, err = filter.Write(w, paths)
-	return skipped, err
 }

@@ -150,6 +150,15 @@ type Sizes struct {
 	Event uint64 // without its payload
 }
 
+// SizesIn returns the sizes of records in traces like t. The size of an event does not include its padding to a
+// multiple of 8 bytes.
+func SizesIn(t *reader.Trace) Sizes {
+	if t.Header(0).Type == reader.Basic {
+		return Sizes{Call: 64, Arg: 32}
+	}
+	return Sizes{Call: 16, Arg: 16, Event: 16}
+}
+
 // Options of a plan.
 type Options struct {
 	// Budget is the maximum overhead of calls, for example 0.03 for 3 %. Spent.Fixed does

@@ -83,6 +83,22 @@ func (p *Plan) Summary() string {
 	return s
 }
 
+// Listed says what a list of the plan's functions achieves that lacks the skipped ones, a sentence each. It puts these
+// back, see [Plan.PutBack].
+func (p *Plan) Listed(names symbolize.Names, skipped []Skipped) []string {
+	p.PutBack(skipped)
+	lines := []string{p.Summary()}
+	const most = 5
+	for i, f := range skipped {
+		if i == most {
+			lines = append(lines, label.Count(uint64(len(skipped)-i), "more function is", "more functions are")+" also not in the list")
+			break
+		}
+		lines = append(lines, symbolize.Label(names, f.ID)+" is not in the list: "+f.Why)
+	}
+	return lines
+}
+
 // comparison is a table of the recordings before and after.
 func (p *Plan) comparison(columns []report.Column[Recording]) *report.TableNode {
 	list := []Recording{p.Before, p.After}

@@ -3,13 +3,16 @@ package launch
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/recorder/client"
+	"github.com/xray-tools/xray/recorder/exclude"
 	"github.com/xray-tools/xray/recorder/observe"
 	"github.com/xray-tools/xray/report/label"
 	"github.com/xray-tools/xray/symbolize"
@@ -32,6 +35,48 @@ func ObjectPaths(objects []reader.Object) []string {
 	}
 	slices.Sort(paths)
 	return slices.Compact(paths)
+}
+
+// WriteExclusions writes the filter that xray record --exclude would write for a plan. It identifies functions by
+// number if the trace says which objects they belong to, and by name otherwise. It returns the functions that the
+// filter does not exclude.
+func WriteExclusions(w io.Writer, plan *exclude.Plan, t *reader.Trace, names symbolize.Names) (skipped []exclude.Skipped, err error) {
+	objects, addresses, err := t.Objects()
+	if err != nil {
+		return nil, err
+	}
+	paths := ObjectPaths(objects)
+	filter := &observe.Filter{}
+	if len(paths) > 0 && len(addresses) == 0 {
+		filter.Except = make(map[string]map[reader.FuncID]bool)
+		for _, f := range plan.Functions {
+			for _, o := range objects {
+				if !o.Holds(f.ID) {
+					continue
+				}
+				if filter.Except[o.Path] == nil {
+					filter.Except[o.Path] = make(map[reader.FuncID]bool)
+				}
+				filter.Except[o.Path][f.ID-o.First+1] = true
+			}
+		}
+		_, err = filter.Write(w, paths)
+		return nil, err
+	}
+	if table := symbolize.TableOf(names, 1); len(paths) == 0 && table != nil {
+		paths = append(paths, table.Object().Path)
+	}
+	var expression strings.Builder
+	if skipped, err = plan.WriteList(&expression, exclude.Regexp, names); err != nil {
+		return nil, err
+	}
+	if text := strings.TrimSpace(expression.String()); text != "" {
+		if filter.Exclude, err = regexp.Compile(text); err != nil {
+			return nil, err
+		}
+	}
+	_, err = filter.Write(w, paths)
+	return skipped, err
 }
 
 // sendFilter tells a process to record the functions of the given objects that the filter keeps.
