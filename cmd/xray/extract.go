@@ -1,7 +1,6 @@
 package main
 
 import (
-	"debug/elf"
 	"fmt"
 	"io"
 
@@ -13,7 +12,6 @@ import (
 	"github.com/xray-tools/xray/report/label"
 	"github.com/xray-tools/xray/symbolize"
 	"github.com/xray-tools/xray/symbolize/coverage"
-	"github.com/xray-tools/xray/symbolize/debuginfo"
 	"github.com/xray-tools/xray/symbolize/demangle"
 )
 
@@ -86,28 +84,7 @@ sleds take, and the effect of other values of -fxray-instruction-threshold.`,
 
 // warnOfMoved warns if BOLT has rewritten a binary: it copies functions without their sleds.
 func (a *app) warnOfMoved(path string, m *symbolize.Map) {
-	moved := 0
-	_ = debuginfo.ReadELF(path, func(f *elf.File) error { // a map may have another format
-		old := f.Section(".bolt.org.text")
-		if old == nil {
-			return nil
-		}
-		symbols, err := f.Symbols()
-		if err != nil {
-			return err
-		}
-		starts := make(map[uint64]bool)
-		for _, s := range symbols {
-			starts[s.Value] = elf.ST_TYPE(s.Info) == elf.STT_FUNC || starts[s.Value]
-		}
-		for _, f := range m.Functions {
-			if f.Address-old.Addr < old.Size && !starts[f.Address] {
-				moved++
-			}
-		}
-		return nil
-	})
-	if moved > 0 {
+	if moved := coverage.Moved(path, m); moved > 0 {
 		a.Say("warning: %s: BOLT has moved %d of %s away from their sleds, which never run: use a build without BOLT", path, moved, label.Count(uint64(len(m.Functions)), "function", "functions"))
 	}
 }
