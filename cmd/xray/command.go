@@ -1,13 +1,7 @@
 package main
 
 import (
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -54,7 +48,7 @@ func (a *app) overTraces(c command) *cobra.Command {
 			if c.traces != nil {
 				args = c.traces(args)
 			}
-			files, err := filesBelow(args)
+			files, err := cli.FilesBelow(args)
 			if err != nil {
 				return err
 			}
@@ -93,35 +87,4 @@ func (c *command) over(a *app, name string, paths ...string) error {
 	}
 	defer s.Close()
 	return c.run(s)
-}
-
-// filesBelow replaces folders by all files below them, in the order of their paths. It skips
-// names that begin with a dot or an underscore, as data lakes do.
-func filesBelow(paths []string) (files []string, err error) {
-	for _, path := range paths {
-		st, err := os.Stat(path)
-		if err != nil || !st.IsDir() {
-			files = append(files, path) // opening it reports the error
-			continue
-		}
-		n := len(files)
-		err = filepath.WalkDir(path, func(at string, d fs.DirEntry, err error) error {
-			switch hidden := at != path && strings.Trim(d.Name()[:1], "._") == ""; {
-			case err != nil:
-				return err
-			case hidden && d.IsDir():
-				return fs.SkipDir
-			case !hidden && d.Type().IsRegular():
-				files = append(files, at)
-			}
-			return nil
-		})
-		if err == nil && len(files) == n {
-			err = errors.New("the directory has no files")
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-	}
-	return files, nil
 }

@@ -15,15 +15,12 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime"
-	"runtime/pprof"
 	"strings"
 	"syscall"
 
@@ -31,7 +28,6 @@ import (
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/llvmxray"
-	"github.com/xray-tools/xray/internal/fileio"
 )
 
 func main() {
@@ -53,8 +49,7 @@ const (
 type app struct {
 	cli.Streams
 
-	cpuProfile, memProfile string
-	cpuData                *bytes.Buffer
+	profiles cli.Profiles
 	// started is set once the command line has been parsed. Errors before that are usage
 	// errors.
 	started bool
@@ -77,7 +72,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if help.err != nil {
 		a.started, err = true, help.err
 	}
-	return a.status(errors.Join(err, a.stopProfiles(), a.End()))
+	return a.status(errors.Join(err, a.profiles.Stop(), a.End()))
 }
 
 // status prints err and returns its exit status.
@@ -113,21 +108,17 @@ http or https URL, or "-" for standard input.`,
 		SilenceUsage:  true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			a.started = true
-			if text := addressWarning(addressLimit()); text != "" && !cmd.Hidden {
+			if text := cli.AddressWarning(); text != "" && !cmd.Hidden {
 				fmt.Fprintf(a.Stderr, "xray: %s\n", text)
 			}
-			return a.startProfiles()
+			return a.profiles.Start()
 		},
 	}
 	root.SetIn(a.Stdin)
 	root.SetErr(a.Stderr)
 	cli.ShortUsage(root)
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
-	flags := root.PersistentFlags()
-	flags.StringVar(&a.cpuProfile, "cpuprofile", "", "write a CPU profile of xray itself to `FILE`")
-	flags.StringVar(&a.memProfile, "memprofile", "", "write a heap profile of xray itself to `FILE`")
-	flags.MarkHidden("cpuprofile")
-	flags.MarkHidden("memprofile")
+	a.profiles.AddFlags(root.PersistentFlags())
 	cobra.EnableCommandSorting = false
 	for _, task := range a.tasks() {
 		root.AddGroup(&cobra.Group{ID: task.title, Title: task.title + ":"})
@@ -136,7 +127,7 @@ http or https URL, or "-" for standard input.`,
 			root.AddCommand(cmd)
 		}
 	}
-	root.AddCommand(a.observeCommand(), a.followCommand(), a.manCommand()) // hidden
+	root.AddCommand(a.observeCommand(), a.followCommand(), manCommand()) // hidden
 	for _, cmd := range root.Commands() {
 		cli.CompleteChoices(cmd)
 	}
@@ -174,6 +165,17 @@ func (a *app) tasks() []task {
 	}
 }
 
+// manCommand makes the hidden command that packages use.
+func manCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "man DIRECTORY",
+		Short:  "Write the manual pages",
+		Hidden: true,
+		Args:   cli.Operands("a DIRECTORY", 1, false),
+		RunE:   func(cmd *cobra.Command, args []string) error { return cli.WriteManPages(args[0], cmd.Root()) },
+	}
+}
+
 // firstFailure remembers the first error of w.
 type firstFailure struct {
 	w   io.Writer
@@ -186,28 +188,4 @@ func (f *firstFailure) Write(p []byte) (int, error) {
 		f.err = err
 	}
 	return n, err
-}
-
-// startProfiles starts the requested profiles of xray itself.
-func (a *app) startProfiles() error {
-	if a.cpuProfile == "" {
-		return nil
-	}
-	a.cpuData = new(bytes.Buffer)
-	return pprof.StartCPUProfile(a.cpuData)
-}
-
-func (a *app) stopProfiles() (err error) {
-	if a.cpuData != nil {
-		pprof.StopCPUProfile()
-		err = fileio.Write(a.cpuProfile, func(file *os.File) error {
-			_, err := a.cpuData.WriteTo(file)
-			return err
-		})
-	}
-	if a.memProfile == "" {
-		return err
-	}
-	runtime.GC()
-	return errors.Join(err, fileio.Write(a.memProfile, func(file *os.File) error { return pprof.WriteHeapProfile(file) }))
 }

@@ -86,7 +86,7 @@ func (c *summarizing) run(cmd *cobra.Command, args []string) error {
 	if c.key.Labels, err = c.labels(); err != nil {
 		return err
 	}
-	files, err := filesBelow(args)
+	files, err := cli.FilesBelow(args)
 	if err != nil {
 		return err
 	}

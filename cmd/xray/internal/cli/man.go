@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"fmt"
@@ -9,27 +9,15 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/internal/fileio"
 )
 
-func (a *app) manCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:    "man DIRECTORY",
-		Short:  "Write the manual pages",
-		Hidden: true,
-		Args:   cli.Operands("a DIRECTORY", 1, false),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := os.MkdirAll(args[0], 0o777); err != nil {
-				return err
-			}
-			return writeManPages(args[0], cmd.Root())
-		},
+// WriteManPages writes the manual pages of cmd and all its subcommands into a directory, which it creates if
+// necessary. The output is reproducible.
+func WriteManPages(dir string, cmd *cobra.Command) error {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
 	}
-}
-
-// writeManPages writes the pages of cmd and all its subcommands. The output is reproducible.
-func writeManPages(dir string, cmd *cobra.Command) error {
 	cmd.InitDefaultHelpFlag()
 	name := strings.ReplaceAll(cmd.CommandPath(), " ", "-")
 	err := fileio.Write(filepath.Join(dir, name+".1"), func(file *os.File) error {
@@ -41,7 +29,7 @@ func writeManPages(dir string, cmd *cobra.Command) error {
 	}
 	for _, sub := range cmd.Commands() {
 		if sub.IsAvailableCommand() {
-			if err := writeManPages(dir, sub); err != nil {
+			if err := WriteManPages(dir, sub); err != nil {
 				return err
 			}
 		}

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"fmt"
@@ -10,7 +10,9 @@ import (
 // use it. With less, its runtime ends the program at any moment, and says only that memory is missing.
 const leastAddressSpace = 1500 << 20
 
-// addressWarning returns a warning about a limit for the address space, or "".
+// AddressWarning returns a warning if the process's limit for the address space is too low, or "".
+func AddressWarning() string { return addressWarning(addressLimit()) }
+
 func addressWarning(limit uint64) string {
 	if limit >= leastAddressSpace {
 		return ""
