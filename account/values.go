@@ -66,28 +66,39 @@ func NewValues(of *calls.Expressions) *Values {
 // Calls adds a batch.
 func (v *Values) Calls(b *calls.Batch) error {
 	for i := range b.Calls {
-		v.scratch = v.of.Of(b, i, v.scratch[:0])
-		for k := range v.scratch {
-			r := &v.scratch[k]
-			by := &v.by[r.ID]
-			if n, ok := r.Number(); ok {
-				p := power(n)
-				v.add(by.power(r.Expression, p), &b.Calls[i])
-				if by.many {
-					continue
-				}
-				row := by.row(r.Expression, r.Text())
-				row.number, row.isNumber = n, true
-				v.add(row, &b.Calls[i])
-				by.few()
-				continue
-			}
-			v.add(by.row(r.Expression, r.Text()), &b.Calls[i])
-			by.bound(2 * mostTexts)
-		}
+		v.Call(b, i)
 	}
 	return nil
 }
+
+// Call adds call i of a batch.
+func (v *Values) Call(b *calls.Batch, i int) {
+	v.scratch = v.of.Of(b, i, v.scratch[:0])
+	for k := range v.scratch {
+		r := &v.scratch[k]
+		by := &v.by[r.ID]
+		if n, ok := r.Number(); ok {
+			p := power(n)
+			v.add(by.power(r.Expression, p), &b.Calls[i])
+			if by.many {
+				continue
+			}
+			row := by.row(r.Expression, r.Text())
+			row.number, row.isNumber = n, true
+			v.add(row, &b.Calls[i])
+			by.few()
+			continue
+		}
+		v.add(by.row(r.Expression, r.Text()), &b.Calls[i])
+		by.bound(2 * mostTexts)
+	}
+}
+
+// Count returns the number of the calls, without Open.
+func (row *ValueRow) Count() uint64 { return row.sample.Count() }
+
+// Durations returns the sum of their durations, also of those inside others of the same function.
+func (row *ValueRow) Durations() quantile.Sum { return row.sample.Sum() }
 
 // Memory implements [calls.MemoryUser].
 func (v *Values) Memory() int64 {
@@ -315,18 +326,23 @@ func (by *valuesOf) sorted() (rows []*ValueRow, others bool) {
 		}
 	}
 	slices.SortFunc(rows, func(a, b *ValueRow) int {
-		if a.isNumber != b.isNumber {
-			if a.isNumber {
-				return -1
-			}
-			return 1
-		}
-		return cmp.Or(cmp.Compare(a.number, b.number), b.Total.Compare(a.Total), cmp.Compare(a.Value, b.Value))
+		return cmp.Or(a.compareNumber(b), b.Total.Compare(a.Total), cmp.Compare(a.Value, b.Value))
 	})
 	if by.others != nil {
 		rows = append(rows, by.others)
 	}
 	return rows, by.others != nil
+}
+
+// compareNumber orders numbers, which come before other values.
+func (row *ValueRow) compareNumber(o *ValueRow) int {
+	if row.isNumber != o.isNumber {
+		if row.isNumber {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Compare(row.number, o.number)
 }
 
 // Body describes the report.

@@ -167,3 +167,67 @@ func TestGroupsOfNumbers(t *testing.T) {
 		t.Errorf("got group %d", group)
 	}
 }
+
+// Several traces are divided in the same way: if one of them, or all of them together, have many numbers, all are
+// divided by powers of two.
+func TestAlign(t *testing.T) {
+	t.Parallel()
+	of := valuesOf().Only(func(x *calls.Expression) bool { return x.Expression == "n" })
+	divide := func(from, to int) account.Division {
+		v := account.NewValues(of)
+		if err := v.Calls(valued(from, to, func(i int) int64 { return int64(i) }, func(int) string { return "" }, ten)); err != nil {
+			t.Fatal(err)
+		}
+		return v.Division(of.All()[1])
+	}
+	for _, test := range []struct {
+		list []account.Division
+		want []string
+	}{
+		{[]account.Division{divide(0, 2), divide(1, 3)}, []string{"0 1 0", "1 1 1", "2 0 1"}},
+		{[]account.Division{divide(0, 2), divide(0, 100)}, []string{"0 1 1", "1 1 1", "2..3 0 2", "4..7 0 4", "8..15 0 8", "16..31 0 16", "32..63 0 32", "64..127 0 36"}},
+		{[]account.Division{divide(2, 42), divide(42, 82)}, []string{"2..3 2 0", "4..7 4 0", "8..15 8 0", "16..31 16 0", "32..63 10 22", "64..127 0 18"}},
+	} {
+		var got []string
+		for _, a := range account.Align(test.list) {
+			text := a.Value
+			for _, row := range a.Rows {
+				n := uint64(0)
+				if row != nil {
+					n = row.Count()
+				}
+				text += fmt.Sprint(" ", n)
+			}
+			got = append(got, text)
+		}
+		if d := cmp.Diff(test.want, got); d != "" {
+			t.Errorf("(-want +got):\n%s", d)
+		}
+	}
+}
+
+// A value that one trace has no longer, because it has too many, has no row.
+func TestAlignTooMany(t *testing.T) {
+	t.Parallel()
+	of := valuesOf().Only(func(x *calls.Expression) bool { return x.Expression == "key" })
+	divide := func(values int) account.Division {
+		v := account.NewValues(of)
+		if err := v.Calls(valued(0, 2*values, func(int) int64 { return 0 }, func(i int) string { return fmt.Sprint(i % values) }, ten)); err != nil {
+			t.Fatal(err)
+		}
+		return v.Division(of.All()[0])
+	}
+	both := 0
+	rows := account.Align([]account.Division{divide(10), divide(5000)})
+	for _, a := range rows {
+		if a.Rows[1] == nil {
+			t.Fatalf("%s has no calls in the trace that has all values", a.Value)
+		}
+		if a.Rows[0] != nil {
+			both++
+		}
+	}
+	if len(rows) != 1000 || both == 10 {
+		t.Errorf("got %d rows, %d of them in both", len(rows), both)
+	}
+}

@@ -166,6 +166,9 @@ func (d *diffing) add(s *session.Session, to *diff.Comparison, side diff.Side, n
 		}
 		options.Blocks = diff.Cut(max(span.First, scope.From), span.Last, s.Clock)
 	}
+	if s.Alias == nil {
+		options.Values = s.Expressions()
+	}
 	if d.root != "" {
 		if options.Root, err = s.ChooseFuncs("root", d.root); err != nil {
 			return err

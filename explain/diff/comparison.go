@@ -70,6 +70,7 @@ type unit struct {
 	weight      float64 // number of invocations, or of runs, in the sums
 	nodes       []amounts
 	durations   []tally // of invocations, in a block, in ascending order
+	values      *unitValues
 }
 
 // tally is a duration and how often it occurs.
@@ -123,7 +124,9 @@ func (c *Comparison) Add(to Side, a *Analysis, r Run) error {
 	s := &c.sides[to]
 	ids := c.join(a, r.Names)
 	for i := range a.blocks {
-		s.units = append(s.units, c.unit(&a.blocks[i], ids, len(s.runs), r.Clock))
+		u := c.unit(&a.blocks[i], ids, len(s.runs), r.Clock)
+		u.values = valuesOf(a.blocks[i].values, a.opts.Values, func(fn reader.FuncID) string { return symbolize.Label(r.Names, fn) }, r.Clock)
+		s.units = append(s.units, u)
 	}
 	known := &run{pooled: make([]float64, len(c.gates)), block: nanos(quantile.NewSum(a.opts.Blocks.Width), r.Clock)}
 	known.timeless = a.summed && a.opts.Blocks.Width == 0

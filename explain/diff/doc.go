@@ -41,4 +41,11 @@
 //
 // In addition, a gate fails only if a permutation test finds that randomly divided runs
 // hardly ever differ as much.
+//
+// # Values
+//
+// With [Options.Values], calls of a function are also compared by the values of each of its
+// expressions: their mean self time and mean total time. Holm's method corrects the probabilities for
+// all values of all expressions. A [Split] needs one below 1%. A value counts as unchanged only if its
+// interval excludes what others changed by: a change that is not significant may still exist.
 package diff

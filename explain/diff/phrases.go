@@ -157,10 +157,62 @@ func (p *phrases) phrase(c *Change) string {
 		return "fewer calls of " + name
 	case c.Kind == MoreCalls:
 		return "more calls of " + name
-	case less:
-		return name + " itself is faster"
 	}
-	return name + " itself is slower"
+	for i := range p.Splits {
+		if s := &p.Splits[i]; s.Only && s.Itself && s.Faster == less && s.Function == c.Function {
+			return p.splits(s)
+		}
+	}
+	return name + " " + verbs[splitVerb{true, less}]
+}
+
+type splitVerb struct{ itself, less bool }
+
+var verbs = map[splitVerb]string{
+	{true, false}: "itself is slower", {true, true}: "itself is faster",
+	{false, false}: "takes longer", {false, true}: "takes less time",
+}
+
+// splits says for which values calls changed.
+func (p *phrases) splits(s *Split) string {
+	const most = 3
+	var values []string
+	for _, v := range s.Changed[:min(most, len(s.Changed))] {
+		values = append(values, texttab.Printable(v.Value))
+	}
+	if more := len(s.Changed) - most; more > 0 {
+		values = append(values, label.Count(uint64(more), "more value", "more values"))
+	}
+	only := "for"
+	if s.Only {
+		only = "only for"
+	}
+	return fmt.Sprintf("%s %s %s %s = %s", p.short(s.Function), verbs[splitVerb{s.Itself, s.Faster}], only, texttab.Printable(s.Expression),
+		strings.Join(values, ", "))
+}
+
+// split is a sentence about a split, with its times.
+func (p *phrases) split(s *Split) string {
+	m := s.metric(s.Changed[0])
+	for _, v := range s.Changed {
+		if o := s.metric(v); math.Abs(o.Difference()) > math.Abs(m.Difference()) {
+			m = o
+		}
+	}
+	from := ""
+	if len(s.Changed) > 1 {
+		from = "up to "
+	}
+	longer := "longer"
+	if s.Faster {
+		longer = "less"
+	}
+	text := fmt.Sprintf("%s: %s%s a call (95%% interval of the change: %s). With %s, a call takes at most %s %s.",
+		p.splits(s), from, p.fromTo(m), p.interval(m), label.Count(uint64(s.Unchanged), "other value", "other values"), label.Ticks(p.Clock, s.Bound), longer)
+	if s.Undecided > 0 {
+		text += fmt.Sprintf(" For %s, there is too little data, or the change is in between.", label.Count(uint64(s.Undecided), "more value", "more values"))
+	}
+	return text
 }
 
 // place describes the paths of a change.

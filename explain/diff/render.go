@@ -1,6 +1,7 @@
 package diff
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/xray-tools/xray/report"
@@ -41,6 +42,7 @@ func (r *Report) Body(v View) []report.Node {
 	}
 	body = append(body, p.changes()...)
 	return append(body,
+		r.valueTable(),
 		report.People{p.rows()},
 		report.Programs{report.Table("decomposition", r.Parts,
 			report.Mean("slower", func(p *Part) float64 { return p.Slower }),
@@ -179,7 +181,26 @@ func (p *phrases) changes() []report.Node {
 	if whole != 0 || len(all) > 0 {
 		list = append(list, report.People{report.Table("changes", shown, columns...).Titled("What changed" + p.of(len(all)))})
 	}
+	for i := range p.shown(len(p.Splits)) {
+		list = append(list, report.Paragraph(p.split(&p.Splits[i])))
+	}
 	return list
+}
+
+// valueTable compares calls by values, for programs.
+func (r *Report) valueTable() report.Node {
+	columns := slices.Concat(
+		metricColumns("calls_", func(v *ValueChange) *Metric { return &v.Calls }),
+		metricColumns("self_", func(v *ValueChange) *Metric { return &v.Self }),
+		metricColumns("total_", func(v *ValueChange) *Metric { return &v.Total }),
+		[]report.Column[ValueChange]{
+			report.String("self_outcome", func(v *ValueChange) string { return string(v.SelfResult) }).Missing(func(v *ValueChange) bool { return v.SelfResult == "" }),
+			report.String("total_outcome", func(v *ValueChange) string { return string(v.TotalResult) }).Missing(func(v *ValueChange) bool { return v.TotalResult == "" }),
+			report.String("expression", func(v *ValueChange) string { return v.Expression }),
+			report.String("value", func(v *ValueChange) string { return v.Value }),
+			report.String("function", func(v *ValueChange) string { return v.Function }),
+		})
+	return report.Programs{report.Table("values", r.Values, columns...)}
 }
 
 // gateTable has the results of the gates.

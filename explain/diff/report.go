@@ -51,7 +51,10 @@ type Report struct {
 	// Parts are the contributions of all paths to Whole, callers first.
 	Parts []Part
 	Gates []GateResult
-	Notes []string
+	// Values are by function, expression and value. Splits are ordered by how much of Whole they may explain.
+	Values []ValueChange
+	Splits []Split
+	Notes  []string
 }
 
 // Metric is a mean on both sides, and the difference B - A.
@@ -140,6 +143,7 @@ func (c *Comparison) Report(opts ReportOptions) (*Report, error) {
 	}
 	b.changes()
 	b.rows()
+	b.values()
 	for i := range c.gates {
 		g, err := b.gate(i)
 		if err != nil {

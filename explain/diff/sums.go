@@ -3,6 +3,7 @@ package diff
 import (
 	"errors"
 
+	"github.com/xray-tools/xray/account"
 	"github.com/xray-tools/xray/explain/invocation"
 	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/reader"
@@ -46,6 +47,9 @@ type Options struct {
 	From, To uint64
 	// Blocks divides the time of the run. Each block has its own sums.
 	Blocks Blocks
+	// Values are arguments and results by which calls are compared, too. They need calls without
+	// calls.Options.Alias. nil has none. With roots, these are all calls inside one that begin from From to To.
+	Values *calls.Expressions
 }
 
 // Analysis adds up one run. It is a calls.Analysis. With roots, it needs
@@ -71,6 +75,9 @@ func (a *Analysis) Memory() int64 {
 	}
 	for i := range a.blocks {
 		memory += perSum * int64(len(a.blocks[i].sums))
+		if v := a.blocks[i].values; v != nil {
+			memory += v.Memory()
+		}
 	}
 	return memory
 }
@@ -80,6 +87,7 @@ type block struct {
 	invocations uint64
 	sums        []sum           // by path; may be shorter than the tree
 	durations   quantile.Sample // of invocations, if there are several blocks
+	values      *account.Values // nil without Options.Values
 }
 
 type sum struct {
@@ -90,6 +98,11 @@ type sum struct {
 // NewAnalysis returns an empty analysis.
 func NewAnalysis(opts Options) *Analysis {
 	a := &Analysis{opts: opts, blocks: make([]block, max(1, opts.Blocks.Count)), durations: make([]quantile.Sample, 1)}
+	for i := range a.blocks {
+		if opts.Values != nil {
+			a.blocks[i].values = account.NewValues(opts.Values)
+		}
+	}
 	if opts.Root == nil {
 		a.tree = calls.NewPaths()
 		return a
@@ -104,10 +117,13 @@ func NewAnalysis(opts Options) *Analysis {
 // Calls adds a batch.
 func (a *Analysis) Calls(b *calls.Batch) error {
 	if a.tracker != nil {
-		return a.tracker.Calls(b)
+		err := a.tracker.Calls(b)
+		a.valuesInside(b)
+		return err
 	}
 	for i := range b.Calls {
 		c := &b.Calls[i]
+		a.value(b, i)
 		path := a.tree.Child(0, c.Func)
 		s := a.blocks[a.opts.Blocks.of(c.Start)].at(path, a.tree)
 		s.calls++
@@ -123,6 +139,25 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 		}
 	}
 	return nil
+}
+
+// valuesInside adds the values of calls inside roots.
+func (a *Analysis) valuesInside(b *calls.Batch) {
+	if o := &a.opts; o.Values == nil || o.Thread != nil && !o.Thread(b.Thread) {
+		return
+	}
+	for i := range b.Calls {
+		if c := &b.Calls[i]; a.tracker.Of(c.Path) != 0 && c.Start >= a.opts.From && (a.opts.To == 0 || c.Start < a.opts.To) {
+			a.value(b, i)
+		}
+	}
+}
+
+// value adds the values of a call.
+func (a *Analysis) value(b *calls.Batch, i int) {
+	if c := &b.Calls[i]; a.opts.Values.Describe(c.Func) {
+		a.blocks[a.opts.Blocks.of(c.Start)].values.Call(b, i)
+	}
 }
 
 // Sums adds the calls of a summary, in one block. It is an error if the recorder or the
@@ -215,6 +250,9 @@ func (a *Analysis) Merge(o *Analysis) {
 		b := &a.blocks[i]
 		b.invocations += o.blocks[i].invocations
 		b.durations.Merge(&o.blocks[i].durations)
+		if b.values != nil {
+			b.values.Merge(o.blocks[i].values)
+		}
 		for path := range o.blocks[i].sums {
 			from, to := &o.blocks[i].sums[path], b.at(ids[path], a.tree)
 			to.calls += from.calls
