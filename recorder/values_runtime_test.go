@@ -69,6 +69,7 @@ var valuesOf = map[string]recordedValues{
 		[]valueSteps{scalar(reg(rdx)), {reg(rax), op(opMove), reg(rdx), with(opBytes, 32)}}},
 	"thrower": {[]valueSteps{scalar(reg(rdi))}, []valueSteps{scalar(reg(rax))}},
 	"loop":    {[]valueSteps{scalar(reg(rdi))}, nil},
+	"priced":  {[]valueSteps{{reg(rdi), with(opCString, 32)}}, nil},
 }
 
 // line returns the filter's line of a function.
@@ -278,6 +279,23 @@ func TestValues(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// Within a budget, reading values counts as cost: a function whose calls would be recorded without them is switched off.
+func TestValuesWithinABudget(t *testing.T) {
+	t.Parallel()
+	l, program := library(t), buildValues(t, "clang-22")
+	_, trace := variant{program, &l}.runLimited(t, "limited=1,control=1,filter="+valuesFilter(t, program), 0.02, "budget")
+	const calls = 60000
+	n := make(map[string]int)
+	lines, _ := sayValues(t, trace)
+	for _, line := range lines {
+		n[line]++
+	}
+	priced, unpriced := n[`priced [0 18 "a text on the heap"]`], n["unpriced"]
+	if priced == 0 || priced > calls/10 || unpriced < calls/4 || priced+unpriced+n["plain"] != len(lines) {
+		t.Errorf("of %d calls each, %d were recorded with values, and %d without", calls, priced, unpriced)
 	}
 }
 

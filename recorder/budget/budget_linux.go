@@ -38,7 +38,8 @@ type Controller struct {
 	slots       []slotState
 	processes   []*processState   // by index in the arena; nil for none
 	own         float64           // CPU time of the processes so far without the cost of recording, ns
-	call        float64           // cost of recording a call, ns
+	call        float64           // cost of recording a call without values, ns
+	tick        float64           // duration of a tick of the TSC, ns
 	writing     float64           // part of call for writing the trace, if the process does that itself
 	balance     float64           // unspent budget so far; negative if overspent, ns
 	tokens      float64           // unspent budget for samples and switching, ns
@@ -77,11 +78,15 @@ type functionState struct {
 	// Durations of recorded calls in ticks. Older calls count less.
 	calls, squares float64
 	sampled        struct{ calls, sum, squares float64 } // durations of calls recorded in samples
-	offUntil       time.Time                             // earliest time to switch it on again
-	backoff        time.Duration                         // minimum time off when it is switched off next; doubles each time
-	chance         float64                               // probability that the latest sample counts it; 0 if it does not
-	samples        ratio                                 // of calls to ns of CPU time, weighted as in sample
-	counted        float64                               // CPU time of samples that counted it, including the cost, ns
+	// Recorded calls, and the ticks that reading their values took. Older calls count less. charged is the ticks so
+	// far, of all processes.
+	read     struct{ calls, ticks float64 }
+	charged  uint64
+	offUntil time.Time     // earliest time to switch it on again
+	backoff  time.Duration // minimum time off when it is switched off next; doubles each time
+	chance   float64       // probability that the latest sample counts it; 0 if it does not
+	samples  ratio         // of calls to ns of CPU time, weighted as in sample
+	counted  float64       // CPU time of samples that counted it, including the cost, ns
 	// CPU time in ns, and calls, while the function was on or had not been called yet.
 	watched, made float64
 }
@@ -214,7 +219,10 @@ const (
 	// noticingShare is the largest part of the budget for noticing when threads were switched out. Calls
 	// are recorded less if the sum exceeds the budget.
 	noticingShare = 0.3
-	sampledCalls  = 64 // recorded calls of a function in a sample
+	sampledCalls  = 64 // recorded calls of a function in a sample; fewer if reading their values costs more
+	// maxRead is the total weight of a function's recorded calls at which the weights of older calls are halved, to
+	// know what reading their values costs.
+	maxRead = 1 << 10
 
 	// The observer competes with the program for CPUs, so it wakes soon after threads reach limits and rarely
 	// while processes are idle.
@@ -247,7 +255,7 @@ const (
 
 func newController(m memory, share float64) *Controller {
 	return &Controller{
-		memory: m, share: share, ended: make(chan struct{}), call: 25, length: shortestSample, sampleCost: 300e3, switching: 300e3,
+		memory: m, share: share, ended: make(chan struct{}), call: 25, tick: 0.5, length: shortestSample, sampleCost: 300e3, switching: 300e3,
 		estimates: make(map[uint32]*processState), groups: make(map[uint32]string),
 		random: rand.Float64,
 	}
@@ -404,7 +412,8 @@ func (b *Controller) learnCost(r *reader.Recording) {
 	first, now := r.Clock.Anchors[0], ring.ReadClocks()
 	b.balance -= float64(r.Process.SetupNS)
 	if now.TSC > first.TSC && now.Raw > first.Raw {
-		b.call = float64(r.Process.Probe)/1000*float64(now.Raw-first.Raw)/float64(now.TSC-first.TSC) + notingCost
+		b.tick = float64(now.Raw-first.Raw) / float64(now.TSC-first.TSC)
+		b.call = float64(r.Process.Probe)/1000*b.tick + notingCost
 	}
 }
 
@@ -436,6 +445,8 @@ func (b *Controller) setLimit(id uint32, limit uint64) {
 type countedCalls struct {
 	calls             map[uint32]uint64 // by function
 	recorded, skipped float64           // of all functions
+	read              map[uint32]uint64 // recorded calls, by function with values
+	reading           float64           // cost of reading values, ns
 }
 
 // ownTime returns how much of an amount of CPU time is the program's own. The cost of recording is only
@@ -445,7 +456,9 @@ func (c *countedCalls) ownTime(cpu, cost float64) float64 {
 }
 
 // cost returns the cost of the calls, in ns.
-func (c *countedCalls) cost(call float64) float64 { return c.recorded*call + c.skipped*countingCost }
+func (c *countedCalls) cost(call float64) float64 {
+	return c.recorded*call + c.reading + c.skipped*countingCost
+}
 
 // read returns the calls of some processes that were counted since their counts were last read. The
 // list is by index of the process.
@@ -455,6 +468,7 @@ func (b *Controller) read(wanted func(*processState) bool) []countedCalls {
 		these[i] = p != nil && wanted(p) // once for all threads, because reading a clock is a system call
 	}
 	now := ring.ReadTSC()
+	b.memory.charges(b.charge)
 	b.memory.threads(func(i, process uint32, words func(func(id, calls uint64))) {
 		if b.slots = upTo(b.slots, uint64(i)); words == nil {
 			b.slots[i].counts = nil
@@ -463,12 +477,40 @@ func (b *Controller) read(wanted func(*processState) bool) []countedCalls {
 		}
 	})
 	b.readAt = now
+	for i := range of {
+		for id, calls := range of[i].read {
+			of[i].reading += float64(calls) * b.readingCost(id)
+		}
+	}
 	return of
 }
 
+// charge notes how many ticks reading the values of a function has taken so far.
+func (b *Controller) charge(id, ticks uint64) {
+	b.functions = upTo(b.functions, id)
+	f := &b.functions[id]
+	if f.charged == 0 {
+		f.read.calls = 0 // it had no values before
+	}
+	f.read.ticks += float64(ticks - min(ticks, f.charged))
+	f.charged = ticks
+}
+
+// readingCost returns the mean cost of reading the values of a recorded call, in ns.
+func (b *Controller) readingCost(id uint32) float64 {
+	f := &b.functions[id]
+	if f.read.calls == 0 {
+		return 0
+	}
+	return f.read.ticks / f.read.calls * b.tick
+}
+
+// callCost returns the cost of recording a call of a function, in ns.
+func (b *Controller) callCost(id uint32) float64 { return b.call + b.readingCost(id) }
+
 func (b *Controller) readSlot(words func(func(id, calls uint64)), s *slotState, c *countedCalls, now uint64) {
 	if c.calls == nil {
-		c.calls = make(map[uint32]uint64)
+		c.calls, c.read = make(map[uint32]uint64), make(map[uint32]uint64)
 	}
 	words(func(id, calls uint64) {
 		s.counts, b.functions = upTo(s.counts, id), upTo(b.functions, id)
@@ -484,6 +526,13 @@ func (b *Controller) readSlot(words func(func(id, calls uint64)), s *slotState, 
 		recorded := min(calls, f.limit) - min(before, f.limit)
 		c.calls[uint32(id)] += calls - before
 		c.recorded += float64(recorded)
+		f.read.calls += float64(recorded)
+		if f.charged > 0 {
+			c.read[uint32(id)] += recorded
+		}
+		if f.read.calls > maxRead {
+			f.read.calls, f.read.ticks = f.read.calls/2, f.read.ticks/2
+		}
 		c.skipped += float64(calls - before - recorded)
 		if !f.off && calls-before > recorded && b.groups[uint32(id)] != "" {
 			if f.reached = true; !f.partly {
@@ -600,10 +649,10 @@ func (b *Controller) choose(now time.Time, progress float64) (changed bool) {
 	room = max(room/8, room+min(0, b.balance)/repayTime)
 	list, always := b.candidates(now)
 	for _, id := range always {
-		used += b.functions[id].rate * b.call
+		used += b.functions[id].rate * b.callCost(id)
 	}
 	for _, c := range list {
-		cost := c.rate * b.call
+		cost := c.cost
 		most := room
 		if c.off {
 			most *= returningMargin
@@ -635,7 +684,7 @@ type candidate struct {
 	ids   []uint32
 	off   bool    // some of them are off
 	waits bool    // it cannot be switched on yet
-	rate  float64 // of all
+	cost  float64 // of recording all their calls, relative to the CPU time
 	ranking.Function
 }
 
@@ -665,14 +714,16 @@ func (b *Controller) candidates(now time.Time) (list []*candidate, always []uint
 			}
 		}
 		c.ids = append(c.ids, uint32(id))
-		c.off, c.waits, c.rate = c.off || f.off, c.waits || waits, c.rate+f.rate
+		c.off, c.waits, c.cost = c.off || f.off, c.waits || waits, c.cost+f.rate*b.callCost(uint32(id))
 	}
 	for _, c := range list {
-		calls, squares := 0.0, 0.0
+		calls, squares, cost := 0.0, 0.0, 0.0
 		for _, id := range c.ids {
-			calls, squares = calls+b.functions[id].calls, squares+b.functions[id].squares
+			f := &b.functions[id]
+			calls, squares, cost = calls+f.calls, squares+f.squares, cost+f.calls*b.readingCost(id)
 		}
-		c.Function = ranking.Function{Cost: 1, Value: rootMeanSquare(squares, calls)} // both per call
+		cost = b.call + cost/max(1, calls)
+		c.Function = ranking.Function{Cost: cost, Value: rootMeanSquare(squares, calls)} // both per call
 		if !c.off {
 			c.Value *= stayingAdvance
 		}
@@ -803,12 +854,14 @@ func (b *Controller) chooseSampled() {
 		if f.chance == 0 || b.groups[uint32(b.sampledFrom)] != "" {
 			continue
 		}
-		left -= min(sampledCalls, f.rate*float64(b.length)) * b.call
+		id := uint32(b.sampledFrom)
+		cost := b.callCost(id)
+		most := max(1, math.Floor(sampledCalls*b.call/cost))
+		left -= min(most, f.rate*float64(b.length)) * cost
 		if left < 0 || len(b.sampled) == ring.MaxSampled {
 			break
 		}
-		id := uint32(b.sampledFrom)
-		b.setLimit(id, f.top+sampledCalls)
+		b.setLimit(id, f.top+uint64(most))
 		b.sampled = append(b.sampled, id)
 	}
 	b.memory.setSampled(b.sampled)
@@ -889,7 +942,7 @@ func (b *Controller) sample(ctx context.Context, p *processState, now time.Time)
 	if answer == nil {
 		return
 	}
-	cpu, cost := float64(answer.SampleCPUNS), c.recorded*b.call+c.skipped*sampleCounting
+	cpu, cost := float64(answer.SampleCPUNS), c.recorded*b.call+c.reading+c.skipped*sampleCounting
 	b.tokens -= cost
 	b.balance -= cost
 	b.sampleCost = min(cost+float64(answer.PatchingNS), mostSaved/2)

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,6 +24,8 @@ type simulated struct {
 	rates     []float64  // calls per ns of its own CPU time
 	behind    []float64  // fractions of calls
 	made      []float64  // calls so far
+	reading   []float64  // cost of reading the values of a recorded call, ns
+	charged   []uint64   // the same of all recorded calls
 	counted   [][]uint64 // by thread
 	limits    []uint64
 	sleds     []bool // entries are on
@@ -46,7 +49,7 @@ const (
 
 func newSimulated(rates []float64) *simulated {
 	n := len(rates)
-	s := &simulated{rates: rates, counting: countingCost, sampling: sampleCounting, behind: make([]float64, n), made: make([]float64, n), counted: [][]uint64{make([]uint64, n)}, limits: make([]uint64, n),
+	s := &simulated{rates: rates, counting: countingCost, sampling: sampleCounting, behind: make([]float64, n), made: make([]float64, n), reading: make([]float64, n), charged: make([]uint64, n), counted: [][]uint64{make([]uint64, n)}, limits: make([]uint64, n),
 		sleds: make([]bool, n), uncounted: make([]bool, n), random: rand.New(rand.NewPCG(1, 2))}
 	for id := range s.limits {
 		s.limits[id], s.sleds[id] = ring.TrialCalls, true
@@ -86,7 +89,8 @@ func (s *simulated) run(ns float64) {
 			if s.limits[id] > 0 && counted[id] >= s.limits[id] && before < s.limits[id] {
 				s.spent++
 			}
-			cost += float64(recorded)*simulatedCall + (n-float64(recorded))*s.counting
+			s.charged[id] += recorded * uint64(s.reading[id])
+			cost += float64(recorded)*(simulatedCall+s.reading[id]) + (n-float64(recorded))*s.counting
 		}
 		s.own += step
 		s.cpu += step + cost
@@ -151,7 +155,7 @@ func (s *simulated) find(b *Controller) {
 	if len(b.processes) == 0 {
 		p := &processState{clock: func() float64 { return s.cpu }, control: s}
 		b.processes, b.estimates[0] = []*processState{p}, p
-		b.call = simulatedCall
+		b.call, b.tick = simulatedCall, 1
 	}
 }
 
@@ -164,6 +168,44 @@ func (s *simulated) threads(each func(slot, process uint32, words func(func(id, 
 				}
 			}
 		})
+	}
+}
+
+func (s *simulated) charges(each func(id, ticks uint64)) {
+	for id, ticks := range s.charged {
+		if ticks > 0 {
+			each(uint64(id), ticks)
+		}
+	}
+}
+
+// Reading values counts as cost: functions whose calls would fit without it are not recorded, others are, and
+// samples record fewer calls of the former.
+func TestBudgetOfValues(t *testing.T) {
+	const functions, rate, share = 4, 1 / 40e3, 0.02
+	s := newSimulated(slices.Repeat([]float64{rate}, functions))
+	b := s.newBudget(share)
+	recorded := make([]float64, functions)
+	s.lasted = func(id uint32, ticks uint64) { recorded[id]++; b.lasted(id, ticks) }
+	now := time.Now()
+	for round := range 600 {
+		if round == 5 { // as in a running process, which gets its values when it already records
+			s.reading[0], s.reading[1] = 1600, 1600
+		}
+		s.run(float64(roundInterval))
+		now = now.Add(roundInterval)
+		b.round(t.Context(), now, true)
+	}
+	if cost := s.cpu/s.own - 1; cost > share {
+		t.Errorf("the cost is %.1f%% of the CPU time", 100*cost)
+	}
+	for id, n := range recorded {
+		if has := s.reading[id] > 0; has && n > 0.2*s.made[id] || !has && n < 0.8*s.made[id] || n == 0 {
+			t.Errorf("%.0f of %.0f calls of function %d were recorded; reading its values takes %.0f ns", n, s.made[id], id, s.reading[id])
+		}
+		if got := b.readingCost(uint32(id)); math.Abs(got-s.reading[id]) > 1 {
+			t.Errorf("reading the values of function %d takes %.0f ns, and is charged with %.0f", id, s.reading[id], got)
+		}
 	}
 }
 

@@ -32,6 +32,8 @@ type memory interface {
 	// threads calls each for every slot, with its process and an iterator over the nonzero counts of its
 	// thread. The iterator is nil for a slot without a thread.
 	threads(each func(slot, process uint32, words func(each func(id, calls uint64))))
+	// charges calls each with the ticks that reading the values of a function has taken so far, if any.
+	charges(each func(id, ticks uint64))
 	// inspect reads the durations of calls that the budget does not get in another way.
 	inspect(b *Controller)
 }
@@ -85,6 +87,10 @@ func (a arenaMemory) threads(each func(slot, process uint32, words func(func(id,
 			a.Words(a.U64(at+ring.SlotCountersAt), min(a.U64(at+ring.SlotNCountersAt), ring.MaxLimits), each)
 		})
 	}
+}
+
+func (a arenaMemory) charges(each func(id, ticks uint64)) {
+	a.AnyWords(a.U64(ring.ArenaBaseAt)+a.U64(ring.ArenaLimitsAt)+ring.ChargesAt, ring.MaxLimits, each)
 }
 
 // find implements memory.

@@ -221,5 +221,21 @@ func (m *processMemory) threads(each func(slot, process uint32, words func(func(
 	}
 }
 
+func (m *processMemory) charges(each func(id, ticks uint64)) {
+	root, err := m.image.ParseRoot(m.root)
+	if err != nil {
+		return
+	}
+	p := make(ring.Fields, 8*min(root.MaxFunction+1, ring.MaxLimits))
+	if n, err := m.image.ReadSome(p, m.limits+ring.ChargesAt); n < len(p) || err != nil {
+		return
+	}
+	for id := 0; 8*id < len(p); id++ {
+		if ticks := p.U64(8 * id); ticks > 0 {
+			each(uint64(id), ticks)
+		}
+	}
+}
+
 // inspect does nothing, because [live.Reader.Read] reads all records.
 func (m *processMemory) inspect(*Controller) {}

@@ -282,37 +282,44 @@ func (a *Arena) Text(process uint32) (text []byte, version uint32) {
 	return text, version
 }
 
-// Words calls each with the nonzero ones of the n sums at an address. It omits those that are not plausible,
-// and returns their number. It reads the memory through its file, because touching unused pages would
-// allocate them.
+// Words calls each with the nonzero ones of the n sums of a thread at an address. It omits those that are not
+// plausible, and returns their number.
 func (a *Arena) Words(address, n uint64, each func(i, v uint64)) (damaged uint64) {
+	a.AnyWords(address, n, func(i, v uint64) {
+		if a.Plausible(v) {
+			each(i, v)
+		} else if i > 0 { // the first word may be the address of another table
+			damaged++
+		}
+	})
+	return damaged
+}
+
+// AnyWords calls each with the nonzero ones of n words at an address. It reads the memory through its file,
+// because touching unused pages would allocate them.
+func (a *Arena) AnyWords(address, n uint64, each func(i, v uint64)) {
 	at, ok := a.Offset(address, 8*n)
 	if !ok {
-		return 0
+		return
 	}
 	buf := make([]byte, ChunkSize)
 	for from, end := int64(at), int64(at+8*n); from < end; {
 		data, err := unix.Seek(a.FD, from, unix.SEEK_DATA)
 		if err != nil || data >= end {
-			return damaged
+			return
 		}
 		from = data &^ 7
 		k, err := unix.Pread(a.FD, buf[:min(int64(len(buf)), end-from)], from)
 		if err != nil || k < 8 {
-			return damaged
+			return
 		}
 		for i := 0; i+8 <= k; i += 8 {
-			switch v := binary.LittleEndian.Uint64(buf[i:]); {
-			case v == 0:
-			case a.Plausible(v):
+			if v := binary.LittleEndian.Uint64(buf[i:]); v != 0 {
 				each(uint64(from+int64(i)-int64(at))/8, v)
-			case i > 0 || from > int64(at): // the first word may be the address of another table
-				damaged++
 			}
 		}
 		from += int64(k &^ 7)
 	}
-	return damaged
 }
 
 // MemoryOf returns the limit of memory of a process, or nil.

@@ -344,10 +344,11 @@ const (
 	MaxHooked       = 1048576
 	WindowRows      = 65536
 	MaxLimits       = 4194304
-	LimitsSize      = 34078720
+	ChargesAt       = 34078720
+	LimitsSize      = 67633152
 	Unlimited       = 18446744073709551615
 	TrialCalls      = 32
-	ArenaVersion    = 5
+	ArenaVersion    = 6
 	maxSlots        = 65536
 	maxProcesses    = 16384
 	MaxArenaText    = 4194304

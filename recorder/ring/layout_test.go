@@ -91,7 +91,8 @@ var layout = []struct{ of, names string }{
 	{"struct xr_frame", "FrameStartAt start, FramePathAt path, FrameSize ."},
 	{"", `
 		LayoutVersion XR_ROOT_VERSION, ChunkSize XR_CHUNK_SIZE, ChunkHeader XR_CHUNK_HEADER, ChunkMagic XR_CHUNK_MAGIC,
-		MaxHooked XR_MAX_HOOKED, WindowRows XR_WINDOWS, MaxLimits XR_LIMITS, LimitsSize XR_LIMITS_SIZE, Unlimited XR_UNLIMITED, TrialCalls XR_TRIAL,
+		MaxHooked XR_MAX_HOOKED, WindowRows XR_WINDOWS, MaxLimits XR_LIMITS, ChargesAt XR_CHARGES_AT, LimitsSize XR_LIMITS_SIZE,
+		Unlimited XR_UNLIMITED, TrialCalls XR_TRIAL,
 		ArenaVersion XR_ARENA_VERSION, maxSlots XR_ARENA_SLOTS, maxProcesses XR_ARENA_PROCESSES, MaxArenaText XR_ARENA_TEXT,
 		ArenaNaps XR_NAPS, ArenaSleepsLong XR_SLEEPS_LONG, KeySize XR_KEY_SIZE`},
 	{"", "RootMagic XR_ROOT_MAGIC, ArenaMagic XR_ARENA_MAGIC, SelectMagic XR_SELECT_MAGIC, LeftMagic XR_LEFT_MAGIC"},

@@ -22,7 +22,7 @@
 #define XR_ARENA_MAGIC "XRAY-ARENA-1" /* 16 bytes with zeros */
 #define XR_SELECT_MAGIC "XRAY-SELECT-1"
 #define XR_LEFT_MAGIC "XRAY-LEFT-1"
-#define XR_ARENA_VERSION 5
+#define XR_ARENA_VERSION 6
 #define XR_ARENA_SLOTS 65536
 #define XR_ARENA_PROCESSES 16384
 #define XR_ARENA_TEXT (4 << 20) /* room for one version of a process's metadata */

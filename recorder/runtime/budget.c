@@ -45,6 +45,9 @@ enum { MAX_NOTED = 1 << 16 };
 static int sampling;
 static const uint8_t *uncounted;
 
+/* By id, the ticks that reading values took. Only pages of functions with values are ever written. */
+static uint64_t *charges;
+
 /* Objects whose functions have limits. */
 static uint8_t admitted[XR_MAX_OBJECTS];
 
@@ -66,6 +69,7 @@ static int begin(uint64_t *limits, uint32_t *exhausted, const uint32_t *made, co
 	xr_exhausted = exhausted;
 	decisions = made;
 	uncounted = (const uint8_t *)(limits + XR_LIMITS);
+	charges = (uint64_t *)((uint8_t *)limits + XR_CHARGES_AT);
 	sampled = recorded;
 	xr_limits = limits;
 	xr_limited = 1;
@@ -102,12 +106,18 @@ void xr_budget_give_up_all(void)
 	}
 }
 
+static void clear(uint64_t *by_id)
+{
+	for (uint64_t id = 0; id <= xr_root.max_function && id < XR_LIMITS; id++)
+		if (by_id[id]) /* writing would allocate unused pages */
+			by_id[id] = 0;
+}
+
 /* Resets the state of an earlier recording. */
 static void forget(uint64_t *limits)
 {
-	for (uint64_t id = 0; id <= xr_root.max_function && id < XR_LIMITS; id++)
-		if (limits[id]) /* writing would allocate unused pages */
-			limits[id] = 0;
+	clear(limits);
+	clear((uint64_t *)((uint8_t *)limits + XR_CHARGES_AT));
 	xr_zero(admitted, sizeof admitted);
 	own.sampled.n = 0;
 	xr_budget_give_up_all();
@@ -187,7 +197,20 @@ void xr_budget_admit(const struct xr_object *o)
 	}
 }
 
-void xr_budget_forked(void) { sampling = 0; }
+void xr_budget_forked(void)
+{
+	sampling = 0;
+	if (own.on)
+		clear(charges);
+}
+
+void xr_budget_charge(uint64_t id, uint64_t ticks)
+{
+	/* Longer reading was interrupted: the thread was off CPU, which costs the program nothing. */
+	enum { MOST_TICKS = 1 << 18 };
+	if (charges && id < XR_LIMITS)
+		__atomic_fetch_add(&charges[id], ticks < MOST_TICKS ? ticks : MOST_TICKS, __ATOMIC_RELAXED);
+}
 
 unsigned xr_budget_wants(uint64_t id)
 {

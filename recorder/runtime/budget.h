@@ -10,8 +10,10 @@
  * which a thread only counts them. The controller sets it: to 0 for functions whose sleds are off, and
  * to XR_UNLIMITED for those that are always recorded. The limits apply while xr_limited is 1. */
 #define XR_LIMITS (1 << 22) /* number of limits */
-/* Size of the limits, followed by a bit for each function whose calls the next sample does not count. */
-#define XR_LIMITS_SIZE (XR_LIMITS * sizeof(uint64_t) + XR_LIMITS / 8)
+/* After the limits, there is a bit for each function whose calls the next sample does not count. Then there are, by
+ * id, the ticks that all threads took to read the values of the function's recorded calls: see xr_budget_charge. */
+#define XR_CHARGES_AT (XR_LIMITS * sizeof(uint64_t) + XR_LIMITS / 8)
+#define XR_LIMITS_SIZE (XR_CHARGES_AT + XR_LIMITS * sizeof(uint64_t))
 #define XR_UNLIMITED UINT64_MAX
 #define XR_TRIAL 32 /* initial limit of a function */
 extern uint64_t *xr_limits;
@@ -36,12 +38,14 @@ void xr_budget_dump(uint64_t from, int complete, void (*put)(void *to, const voi
 void xr_budget_admit(const struct xr_object *o);
 /* Before a fork: switches sleds by the limits, so that the child need not. */
 void xr_budget_before_fork(void);
-/* In a forked child: ends a sample of the parent. */
+/* In a forked child: ends a sample of the parent, and forgets what its own budget was charged. */
 void xr_budget_forked(void);
 /* Returns which sleds of a function should be on: 1 for entries, plus 2 for exits. */
 unsigned xr_budget_wants(uint64_t id);
 /* Finds out which functions have noted calls, so that their exits stay on. */
 void xr_budget_note_open(void);
+/* Charges a function with the ticks that reading its values took. Any thread may call it, also in a signal handler. */
+void xr_budget_charge(uint64_t id, uint64_t ticks);
 /* Prepares a thread for noting calls: with room allocates its table, otherwise empties it. No libc. */
 void xr_budget_attach(struct xr_thread *t, int room);
 /* Returns whether the exit of the call whose return address is at slot belongs to a noted call, and

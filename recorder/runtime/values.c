@@ -23,6 +23,7 @@
 #include <errno.h>
 #include <sys/uio.h>
 
+#include "budget.h"
 #include "layout.h"
 #include "locks.h"
 #include "profile.h"
@@ -1116,10 +1117,15 @@ static __attribute__((noinline)) int record_sealed(const struct program *p, cons
 
 static int record_all(const struct program *p, const uint64_t *registers, uint32_t word, int kind)
 {
+	uint64_t from = xr_limited ? xr_rdtsc() : 0;
 	int done = record_in_room(p, registers, word, kind);
 	if (!done && !xr_is_sealed())
 		done = xr_inside(record_inside, (uintptr_t)p, (uintptr_t)registers, word, kind);
-	return done ? done : record_sealed(p, registers, word, kind);
+	if (!done)
+		done = record_sealed(p, registers, word, kind);
+	if (from)
+		xr_budget_charge(word >> 4, xr_rdtsc() - from);
+	return done;
 }
 
 uint64_t xr_values_left(uint64_t sp)

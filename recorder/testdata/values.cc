@@ -1,7 +1,7 @@
 /* Functions with arguments and results of every kind, and callers that make it hard to read them. The programs
  * that read them are in values_runtime_test.go. Each way prints what it has computed.
  *
- * Usage: values plain|unmap|threads|signals|seccomp|fork|exceptions|time */
+ * Usage: values plain|unmap|threads|signals|seccomp|fork|exceptions|budget|time */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -44,6 +44,10 @@ TRACED long thrower(long x) { if (x) throw x; return ++sink; }
 TRACED long loop(long x) { return sink += x; }
 TRACED void plain(void) { sink++; }
 TRACED long nothing(long x) { sink++; return x; }
+
+/* Only these have limits within a budget. */
+__attribute__((noinline)) long priced(const char *s, int n) { USE(s); for (volatile int i = 0; i < n; i++); return sink++; }
+__attribute__((noinline)) long unpriced(const char *s, int n) { USE(s); for (volatile int i = 0; i < n; i++); return sink++; }
 }
 
 PLAIN static char *pages(int n)
@@ -262,6 +266,17 @@ PLAIN static void times(void)
 	measure("object-on-heap", [&](long) __attribute__((xray_never_instrument)) { object(h); });
 }
 
+/* Calls last so long that a budget of 2 % has room for them, but not for reading memory, too. */
+PLAIN static void within_budget(void)
+{
+	char *text = strdup("a text on the heap");
+	for (int i = 0; i < 60000; i++) {
+		priced(text, 15000);
+		unpriced(text, 15000);
+	}
+	free(text);
+}
+
 int main(int, char **argv)
 {
 	const char *way = argv[1];
@@ -279,6 +294,8 @@ int main(int, char **argv)
 		forks();
 	else if (!strcmp(way, "exceptions"))
 		exceptions();
+	else if (!strcmp(way, "budget"))
+		within_budget();
 	else if (!strcmp(way, "time"))
 		times();
 	plain();
