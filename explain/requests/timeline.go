@@ -35,7 +35,6 @@ type request struct {
 	parts  []Part
 	pieces []*piece     // by part; nil for waits
 	waits  [][]Occupant // by part
-	events int
 }
 
 // piece is a run on a critical path.
