@@ -154,6 +154,7 @@ type cohorts struct {
 	slow      []rootCall
 	middle    rootCall // the usual invocation nearest to the median
 	valued    *valued  // nil without plan.values
+	loops     *loops   // nil if the trace has no event loops
 	scratch   []calls.Recorded
 	kept      int64 // visits of slow
 	under     int64 // capacity of threads for visits and siblings
@@ -310,6 +311,9 @@ func (c *cohorts) Calls(b *calls.Batch) error {
 	}
 	for i := range events {
 		c.event(t, b, &events[i])
+	}
+	if c.loops != nil {
+		c.loops.see(b)
 	}
 	return nil
 }
@@ -589,6 +593,9 @@ func mix(x uint64) uint64 {
 
 // Merge adds the invocations of other.
 func (c *cohorts) Merge(other *cohorts) {
+	if c.loops != nil {
+		c.loops.merge(other.loops)
+	}
 	to := c.places.tree.remap(other.places.tree)
 	for i := range other.slow {
 		c.slow = append(c.slow, other.slow[i])

@@ -2,7 +2,6 @@ package why
 
 import (
 	"cmp"
-	"maps"
 	"math"
 	"math/bits"
 	"slices"
@@ -26,8 +25,7 @@ type rootFinder struct {
 	small [1 << 12]*rootSample // the same for small IDs, for speed
 	held  int64                // bytes of the values that samples have counted
 	// depths of the calls that ended last, by thread. A call with callees comes after a deeper one.
-	depths  []uint32
-	partial map[reader.FuncID]bool // functions of calls without beginning or end
+	depths []uint32
 }
 
 // Memory implements [calls.MemoryUser]. A sample keeps its first values as they are.
@@ -70,12 +68,6 @@ func (r *rootFinder) Calls(b *calls.Batch) error {
 		leaf := r.depths[b.Index] <= c.Depth
 		r.depths[b.Index] = c.Depth
 		if c.Nested || c.Partial() || !r.span.has(c.Start) {
-			if c.Partial() {
-				if r.partial == nil {
-					r.partial = make(map[reader.FuncID]bool)
-				}
-				r.partial[c.Func] = true
-			}
 			continue
 		}
 		s := r.sample(c.Func)
@@ -98,26 +90,6 @@ func (r *rootFinder) Merge(other *rootFinder) {
 			r.funcs[fn] = s
 		}
 	}
-	if r.partial == nil {
-		r.partial = other.partial
-	} else {
-		maps.Copy(r.partial, other.partial)
-	}
-}
-
-// any reports whether a function was called that is selected.
-func (r *rootFinder) any(selected func(reader.FuncID) bool) bool {
-	for fn := range r.funcs {
-		if selected(fn) {
-			return true
-		}
-	}
-	for fn := range r.partial {
-		if selected(fn) {
-			return true
-		}
-	}
-	return false
 }
 
 // minRootCalls excludes main loops and rarely called functions as roots: they have no tail.
@@ -182,6 +154,7 @@ type durations struct {
 	span   span
 	lost   lossPoints
 	role   func(reader.FuncID) Role
+	loop   func(reader.FuncID) LoopRole // nil if event loops are not asked for
 
 	sample    quantile.Sample
 	own       quantile.Sample // the same without foreign time, if offCPU is set
@@ -198,6 +171,7 @@ type durations struct {
 	// addresses are those logged by functions that wait, up to maxLocks each.
 	addresses map[reader.FuncID]map[uint64]bool
 	unlocks   bool // functions with sleds release locks
+	loops     bool // functions that may be of event loops were called
 	outside   functionSet
 }
 
@@ -240,7 +214,7 @@ const maxLocks = 256
 func newDurations(e *explainer) *durations {
 	return &durations{
 		offCPU: e.facts(),
-		places: newPlaces(&plan{root: e.opts.Root}), span: e.span(), lost: e.lossPoints, role: e.opts.Role, files: make(map[int32]span),
+		places: newPlaces(&plan{root: e.opts.Root}), span: e.span(), lost: e.lossPoints, role: e.opts.Role, loop: e.opts.Loop, files: make(map[int32]span),
 		roots: make(map[reader.FuncID]bool), lengths: make(map[reader.FuncID]*lengths),
 		addresses: make(map[reader.FuncID]map[uint64]bool),
 	}
@@ -263,7 +237,7 @@ func (d *durations) Calls(b *calls.Batch) error {
 		switch d.places.list[c.Path].kind {
 		case outside:
 			if d.outside.add(c.Func) {
-				d.unlocks = d.unlocks || d.role(c.Func) == Unlocks
+				d.meet(c.Func)
 			}
 		case below:
 			if leaf {
@@ -353,9 +327,15 @@ func (d *durations) sizesOf(fn reader.FuncID) *lengths {
 	if l == nil {
 		l = new(lengths)
 		d.lengths[fn] = l
-		d.unlocks = d.unlocks || d.role(fn) == Unlocks
+		d.meet(fn)
 	}
 	return l
+}
+
+// meet takes a function that was not called before. The functions of folded paths are unknown.
+func (d *durations) meet(fn reader.FuncID) {
+	d.unlocks = d.unlocks || d.role(fn) == Unlocks
+	d.loops = d.loops || d.loop != nil && (fn == reader.Folded || d.loop(fn) != NoLoop)
 }
 
 // root adds an outermost call of the root.
@@ -397,6 +377,7 @@ func (d *durations) Merge(other *durations) {
 		d.cover(file, s)
 	}
 	d.unlocks = d.unlocks || other.unlocks
+	d.loops = d.loops || other.loops
 	for fn := range other.roots {
 		d.roots[fn] = true
 	}

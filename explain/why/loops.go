@@ -52,7 +52,7 @@ type Loop struct {
 	Share          float64       // of all time that calls of the root waited for long callbacks
 }
 
-// loops is the pass that finds which calls of the root began late. It needs no paths.
+// loops finds which calls of the root began late, as a part of the pass over paths. It needs calls.Options.Nested.
 type loops struct {
 	opts    *Options
 	least   uint64 // ticks of a long callback, without foreign time
@@ -99,8 +99,8 @@ func (l *loops) role(fn reader.FuncID) LoopRole {
 	return r
 }
 
-// Calls takes the next calls of a thread.
-func (l *loops) Calls(b *calls.Batch) error {
+// see takes the next calls of a thread.
+func (l *loops) see(b *calls.Batch) {
 	l.threads = grow(l.threads, b.Index+1)
 	t := &l.threads[b.Index]
 	gaps, waits := b.Gaps, b.Waits
@@ -137,7 +137,6 @@ func (l *loops) Calls(b *calls.Batch) error {
 	for i := range gaps {
 		l.gap(t, &gaps[i])
 	}
-	return nil
 }
 
 // gap takes a time off CPU. A loop whose poll function is not recorded is blocked itself.
@@ -199,8 +198,8 @@ func (t *loopThread) keep(c longCall) {
 	t.found = loopKey{t.loop, c.fn, busy.fn, t.root >= c.start}
 }
 
-// Merge adds what other found.
-func (l *loops) Merge(other *loops) {
+// merge adds what other found.
+func (l *loops) merge(other *loops) {
 	for k, o := range other.late {
 		mine := l.late[k]
 		if mine == nil {
@@ -235,16 +234,4 @@ func (l *loops) found() *Loop {
 		Func: k.loop, Callback: k.callback, Busy: k.busy, Requests: k.requests, Calls: late.calls, Turns: late.turns,
 		Mean: late.ticks / late.calls, Took: late.took / late.turns, Longest: late.longest, Share: float64(late.ticks) / float64(all),
 	}
-}
-
-// loop finds what calls of the root waited for before they began, if the trace may have event loops.
-func (e *explainer) loop(p *plan) (*Loop, error) {
-	if e.opts.Loop == nil || e.opts.Origins != nil || e.candidates != nil && !e.loops {
-		return nil, nil
-	}
-	l, _, err := run(e, calls.Options{Nested: true, OffCPU: e.opts.Calls.OffCPU}, func() *loops { return newLoops(&e.opts, max(p.ownSlow, farBeyond*p.median)) })
-	if err != nil {
-		return nil, err
-	}
-	return l.found(), nil
 }

@@ -87,6 +87,53 @@ func TestLoops(t *testing.T) {
 	}
 }
 
+// passes counts the passes over a trace.
+type passes struct {
+	*program
+	n int
+}
+
+func (p *passes) Each(n int, fn func(int, *reader.Block) error) error {
+	p.n++
+	return p.program.Each(n, fn)
+}
+
+// Event loops take no pass of their own, and traces without them are not searched.
+func TestLoopsTakeNoPass(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		role why.LoopRole // of query, inside and outside of the root
+		fn   reader.FuncID
+		root reader.FuncID
+	}{{"no loop", why.NoLoop, query, handle}, {"inside", why.Polls, query, handle}, {"outside", why.Loops, handle, query}, {"root", why.Loops, handle, handle}} {
+		p := &passes{program: newProgram(2)}
+		p.requests(1000, func(t *thread, i int) {
+			t.call(query, 300)
+			if slowAt(i) {
+				t.call(query, 90_000)
+			}
+		})
+		o := known()
+		o.Root = func(fn reader.FuncID) bool { return fn == test.root }
+		explain(t, p, o)
+		without := p.n
+		asked := make(map[reader.FuncID]bool)
+		o.Calls.Shards = 1
+		o.Loop = func(fn reader.FuncID) why.LoopRole {
+			asked[fn] = true
+			if fn == test.fn {
+				return test.role
+			}
+			return why.NoLoop
+		}
+		p.n = 0
+		explain(t, p, o)
+		if p.n != without || !asked[query] || !asked[handle] && test.role == why.NoLoop {
+			t.Errorf("%s: got %d passes, want %d; asked for %v", test.name, p.n, without, asked)
+		}
+	}
+}
+
 func TestLoopsByName(t *testing.T) {
 	for name, want := range map[string]why.LoopRole{
 		"epoll_wait": why.Polls, "epoll_pwait2": why.Polls, "ppoll": why.Polls, "Log::poll()": why.NoLoop,

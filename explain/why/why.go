@@ -157,7 +157,6 @@ type explainer struct {
 	threads    int
 	lossPoints lossPoints
 	candidates []Candidate
-	loops      bool              // functions that may be of event loops were called
 	budget     *calls.PathBudget // of passes that examine the root; nil for no limit
 	// numbers are those of the slow calls, if the pass over other threads has found them. May be nil.
 	numbers *invocation.Numbering
@@ -257,7 +256,6 @@ func (e *explainer) chooseRoot() error {
 		return noInvocations("no call ended in " + e.part())
 	}
 	e.candidates = finder.propose(e.opts.Role)
-	e.loops = e.opts.Loop != nil && finder.any(func(fn reader.FuncID) bool { return e.opts.Loop(fn) != NoLoop })
 	if len(e.candidates) == 0 {
 		return noInvocations(fmt.Sprintf("no function was called %d times in %s: name the function to explain with --root", minRootCalls, e.part()))
 	}
@@ -403,7 +401,15 @@ func (r *Rule) limit(sample *quantile.Sample, high uint64) (slow, number uint64)
 // explain compares the cohorts.
 func (e *explainer) explain(d *durations) (*Report, error) {
 	p := e.plan(d)
-	c, _, err := run(e, e.rooted(), func() *cohorts { return newCohorts(p) })
+	want := e.rooted()
+	want.Nested = d.loops && e.opts.Origins == nil // for loops
+	c, _, err := run(e, want, func() *cohorts {
+		c := newCohorts(p)
+		if want.Nested {
+			c.loops = newLoops(&e.opts, max(p.ownSlow, farBeyond*p.median))
+		}
+		return c
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -424,8 +430,8 @@ func (e *explainer) explain(d *durations) (*Report, error) {
 		return nil, err
 	}
 	e.fill(r, c, ev, meanwhile)
-	if r.Loop, err = e.loop(p); err != nil {
-		return nil, err
+	if c.loops != nil {
+		r.Loop = c.loops.found()
 	}
 	if o := e.opts.Origins; o != nil {
 		r.Origins = o
