@@ -1,10 +1,6 @@
 package main
 
 import (
-	"cmp"
-	"math"
-	"slices"
-
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -113,66 +109,29 @@ func (c *slowestRun) find(s *session.Session, root func(reader.FuncID) bool) (*s
 		return nil, nil, err
 	}
 	trees, run, err := session.Analyze(s, session.Scope{}, calls.Options{Paths: true, Roots: opts.Root, RootDepth: opts.RootDepth, OffCPU: s.OffCPU()},
-		func() *treesAndFuncs { return &treesAndFuncs{slowest.NewTrees(found), locks.NewFinder()} })
+		func() *slowest.TreesAndFuncs {
+			return &slowest.TreesAndFuncs{Trees: slowest.NewTrees(found), Finder: locks.NewFinder()}
+		})
 	if err != nil {
 		return nil, nil, err
 	}
 	run.Start = run.First
 	slow := trees.Report(s.Clock)
 	slow.OffCPU = s.OffCPU() != nil
-	return slow, run, findHolders(s, slow, &c.which, trees.Finder)
-}
-
-// treesAndFuncs are two analyses in one pass.
-type treesAndFuncs struct {
-	*slowest.Trees
-	*locks.Finder
-}
-
-func (t *treesAndFuncs) Calls(b *calls.Batch) error {
-	return cmp.Or(t.Finder.Calls(b), t.Trees.Calls(b))
-}
-
-func (t *treesAndFuncs) Merge(o *treesAndFuncs) {
-	t.Trees.Merge(o.Trees)
-	t.Finder.Merge(o.Finder)
+	return slow, run, c.findHolders(s, slow, trees.Finder)
 }
 
 // findHolders adds the holders of the locks that the slowest calls waited for.
-func findHolders(s *session.Session, report *slowest.Report, which *lockFlags, found *locks.Finder) error {
-	functions, err := which.functions(s.Names)
-	if err != nil {
+func (c *slowestRun) findHolders(s *session.Session, slow *slowest.Report, found *locks.Finder) error {
+	functions, err := c.which.functions(s.Names)
+	if err != nil || s.Replaced() { // locks are found in the trace, which has other threads
 		return err
 	}
-	threads := make(map[reader.Thread]bool)
-	if s.Replaced() {
-		return nil // locks are found in the trace, which has other threads
-	}
-	opts := locks.Options{
-		Function: functions, Clock: s.Clock, From: math.MaxUint64, MaxPaths: lockPaths(s), Memory: s.TableMemory, Code: s.Code, Wakers: sched.NewLogs(s.Trace),
-		Thread: func(t reader.Thread) bool { return threads[t] },
-		Begin:  report.ForgetWaits,
-		Waited: func(w *locks.Wait) {
-			var holders []slowest.Holder
-			for _, h := range w.Holders {
-				if n := len(h.Path); n > 0 {
-					holders = append(holders, slowest.Holder{Func: h.Path[n-1], Ticks: h.Ticks})
-				}
-			}
-			report.AddWait(w.Thread, w.Start, w.Ticks, w.Path, w.Func, holders)
-		},
-	}
+	opts := locks.Options{Function: functions, Clock: s.Clock, MaxPaths: lockPaths(s), Memory: s.TableMemory, Code: s.Code, Wakers: sched.NewLogs(s.Trace)}
 	if s.Alias == nil {
 		opts.Found = found
 	}
-	for i := range report.Slowest {
-		slow := &report.Slowest[i]
-		if slices.ContainsFunc(slow.Rows, func(r slowest.Row) bool { return functions(r.Func).Role == locks.Lock }) {
-			threads[slow.Thread] = true
-			opts.From, opts.To = min(opts.From, slow.Start), max(opts.To, slow.Start+slow.Duration+1)
-		}
-	}
-	if len(threads) == 0 {
+	if !slow.FindWaits(&opts) {
 		return nil
 	}
 	defer s.Progress()()

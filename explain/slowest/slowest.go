@@ -8,8 +8,8 @@
 //     invocations, numbers them, and averages over the usual ones: those with
 //     durations from the first to the third quartile, without the slowest one.
 //
-// Other packages find the holders of the locks that the slowest invocations waited for, and
-// add them to the report with Report.AddWait.
+// Package locks finds the holders of the locks that the slowest invocations waited for, in a
+// further pass: see Report.FindWaits.
 //
 // Both are analyses of package calls, and need calls.Options.Paths and no filter. Memory
 // grows with different paths and with the number of invocations wanted, not with the length

@@ -2,15 +2,60 @@ package slowest
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
+	"github.com/xray-tools/xray/explain/locks"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
 )
+
+// TreesAndFuncs are [Trees], and in the same pass the functions that [Report.FindWaits] needs.
+type TreesAndFuncs struct {
+	*Trees
+	*locks.Finder
+}
+
+// Calls implements [calls.Sink].
+func (t *TreesAndFuncs) Calls(b *calls.Batch) error {
+	return cmp.Or(t.Finder.Calls(b), t.Trees.Calls(b))
+}
+
+// Merge implements [calls.Analysis].
+func (t *TreesAndFuncs) Merge(o *TreesAndFuncs) {
+	t.Trees.Merge(o.Trees)
+	t.Finder.Merge(o.Finder)
+}
+
+// FindWaits completes options of [locks.Analyze], so that it adds the waits of the slowest invocations for locks, and
+// their holders. Function and Clock are given. It returns false if none of them called a lock function.
+func (r *Report) FindWaits(opts *locks.Options) bool {
+	threads := make(map[reader.Thread]bool)
+	opts.From = math.MaxUint64
+	for i := range r.Slowest {
+		slow := &r.Slowest[i]
+		if slices.ContainsFunc(slow.Rows, func(row Row) bool { return opts.Function(row.Func).Role == locks.Lock }) {
+			threads[slow.Thread] = true
+			opts.From, opts.To = min(opts.From, slow.Start), max(opts.To, slow.Start+slow.Duration+1)
+		}
+	}
+	opts.Thread = func(t reader.Thread) bool { return threads[t] }
+	opts.Begin = r.forgetWaits
+	opts.Waited = func(w *locks.Wait) {
+		var holders []Holder
+		for _, h := range w.Holders {
+			if n := len(h.Path); n > 0 {
+				holders = append(holders, Holder{Func: h.Path[n-1], Ticks: h.Ticks})
+			}
+		}
+		r.AddWait(w.Thread, w.Start, w.Ticks, w.Path, w.Func, holders)
+	}
+	return len(threads) > 0
+}
 
 // AddWait adds a wait of ticks for a lock, and the holders. If the wait began in one of the
 // slowest invocations, it belongs to the row of the lock function. Otherwise, AddWait ignores
-// it. path is the path of the
-// function that wanted the lock, from the outermost call on.
+// it. path is the path of the function that wanted the lock, from the outermost call on.
 func (r *Report) AddWait(thread reader.Thread, start, ticks uint64, path []reader.FuncID, lock reader.FuncID, holders []Holder) {
 	for i := range r.Slowest {
 		s := &r.Slowest[i]
@@ -23,8 +68,8 @@ func (r *Report) AddWait(thread reader.Thread, start, ticks uint64, path []reade
 	}
 }
 
-// ForgetWaits undoes AddWait.
-func (r *Report) ForgetWaits() {
+// forgetWaits undoes AddWait.
+func (r *Report) forgetWaits() {
 	for _, s := range r.Slowest {
 		for i := range s.Rows {
 			s.Rows[i].Waited, s.Rows[i].Holders = 0, nil
