@@ -14,7 +14,6 @@ import (
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"
-	"github.com/xray-tools/xray/report/label"
 	"github.com/xray-tools/xray/sched"
 )
 
@@ -160,49 +159,20 @@ func (f *idFlags) asCalls(s *session.Session, class string, within bool) (*trace
 
 // addExecutors adds to causes what the awaited threads did.
 func (t *tracedRequests) addExecutors(found *why.Report) {
-	for i := range found.Causes {
-		c := &found.Causes[i]
-		if x := c.Holder; c.Func == reader.Suspended && x != nil && x.Evidence == why.ByCoincidence && x.Expected > 0.5 {
-			c.Holder = nil // the loop of its executor, which is open all the time
+	found.AddExecutors(func(at func(reader.Thread, uint64) bool, atMost bool) *why.Holder {
+		r := t.line.Ran(at, atMost)
+		if r.Self == 0 {
+			return nil
 		}
-		if c.Func != reader.ExecutorAwaited && c.Func != reader.ExecutorAtMost {
-			continue
-		}
-		// What other threads did at that time is no reason.
-		c.Holder = nil
-		if r := t.line.Ran(c.Dominated, c.Func == reader.ExecutorAtMost); r.Self != 0 {
-			c.Holder = &why.Holder{Evidence: why.ByExecutor, Self: r.Self, Scope: r.Scope, Covered: r.Covered, SelfShare: r.SelfShare, Other: r.Other}
-		}
-	}
+		return &why.Holder{Evidence: why.ByExecutor, Self: r.Self, Scope: r.Scope, Covered: r.Covered, SelfShare: r.SelfShare, Other: r.Other}
+	})
 }
 
 // isRequest is the root that asCalls makes.
 func isRequest(fn reader.FuncID) bool { return fn == reader.Request }
 
-// notes says what the calls of requests are, and what is missing.
-func (t *tracedRequests) notes() []string {
-	set := t.set
-	text := "A call of (request) is the critical path of a request: " + label.Count(uint64(t.line.Requests), "request", "requests") + " in " +
-		label.Count(uint64(set.Segments), "segment", "segments") + " on " + label.Count(uint64(set.Threads), "thread", "threads") + "."
-	if set.Bounds > 0 {
-		text += " Before " + label.Grouped(uint64(set.Bounds)) + " of " + label.Count(uint64(set.Waits), "wait", "waits") +
-			", the trace does not say when the request could go on: such a wait was for the executor at most."
-	}
-	list := []string{text}
-	if set.Every > 1 {
-		list = append(list, "There are too many requests to keep: these are the requests of one in "+label.Grouped(set.Every)+" keys.")
-	}
-	if t.line.Dropped > 0 {
-		list = append(list, label.Count(uint64(t.line.Dropped), "request was", "requests were")+" left out, chosen by their keys: their calls take too much memory.")
-	}
-	if set.Cut > 0 {
-		list = append(list, label.Count(uint64(set.Cut), "request was", "requests were")+" unfinished at the end of the trace and not counted.")
-	}
-	return list
-}
-
 // said are the notes for a report.
-func (t *tracedRequests) said() []report.Node { return []report.Node{report.Notes(t.notes())} }
+func (t *tracedRequests) said() []report.Node { return []report.Node{report.Notes(t.line.Notes())} }
 
 // command is the command that shows the request that begins at a time.
 func (t *tracedRequests) command(tsc uint64) string {

@@ -130,7 +130,7 @@ func (w *explaining) explain(s *session.Session) (found *why.Report, run *sessio
 	}
 	if w.requests != nil {
 		w.requests.addExecutors(found)
-		found.Warnings = append(found.Warnings, w.requests.notes()...)
+		found.Warnings = append(found.Warnings, w.requests.line.Notes()...)
 	}
 	if hint := found.LibcallsHint(s.Trace); hint != "" {
 		found.Warnings = append(found.Warnings, hint)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/report/label"
 )
 
 // Timeline is a source in which requests are calls of [reader.Request], so that analyses of calls explain them.
@@ -19,6 +20,7 @@ import (
 // what is on no critical path.
 type Timeline struct {
 	src     calls.Source
+	set     *Set
 	threads int // of src
 	pieces  map[int][]*piece
 	lanes   [][]*request
@@ -67,7 +69,7 @@ type TimelineOptions struct {
 // NewTimeline returns a timeline of the requests of a set. It reads src once. Memory grows with the events of the
 // requests, up to a limit.
 func NewTimeline(src calls.Source, set *Set, opts TimelineOptions) (*Timeline, error) {
-	t := &Timeline{src: src, pieces: make(map[int][]*piece), clock: opts.Clock, off: opts.OffCPU, within: opts.Within}
+	t := &Timeline{src: src, set: set, pieces: make(map[int][]*piece), clock: opts.Clock, off: opts.OffCPU, within: opts.Within}
 	var list []*request
 	for i := range set.Requests {
 		r := &set.Requests[i]
@@ -594,4 +596,25 @@ func (t *Timeline) blocked(b *reader.Block, now, ticks uint64) {
 	b.Payloads = append(b.Payloads, reader.Payload{
 		Event: len(b.Events) - 1, Data: reader.AppendSwitch(nil, reader.Switch{OffNS: t.clock.Nanos(ticks), Voluntary: 1}),
 	})
+}
+
+// Notes says what the calls of requests are, and what is missing.
+func (t *Timeline) Notes() []string {
+	text := "A call of (request) is the critical path of a request: " + label.Count(uint64(t.Requests), "request", "requests") + " in " +
+		label.Count(uint64(t.set.Segments), "segment", "segments") + " on " + label.Count(uint64(t.set.Threads), "thread", "threads") + "."
+	if t.set.Bounds > 0 {
+		text += " Before " + label.Grouped(uint64(t.set.Bounds)) + " of " + label.Count(uint64(t.set.Waits), "wait", "waits") +
+			", the trace does not say when the request could go on: such a wait was for the executor at most."
+	}
+	list := []string{text}
+	if t.set.Every > 1 {
+		list = append(list, "There are too many requests to keep: these are the requests of one in "+label.Grouped(t.set.Every)+" keys.")
+	}
+	if t.Dropped > 0 {
+		list = append(list, label.Count(uint64(t.Dropped), "request was", "requests were")+" left out, chosen by their keys: their calls take too much memory.")
+	}
+	if t.set.Cut > 0 {
+		list = append(list, label.Count(uint64(t.set.Cut), "request was", "requests were")+" unfinished at the end of the trace and not counted.")
+	}
+	return list
 }

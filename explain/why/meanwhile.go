@@ -37,6 +37,22 @@ type Holder struct {
 	Cause int
 }
 
+// AddExecutors adds to the causes of requests what the threads that these waited for did meanwhile. ran finds it for the
+// calls that at selects by their thread and start. It returns nil if that is unknown. atMost is for waits before which
+// the request may not have been able to go on.
+func (r *Report) AddExecutors(ran func(at func(reader.Thread, uint64) bool, atMost bool) *Holder) {
+	for i := range r.Causes {
+		c := &r.Causes[i]
+		if x := c.Holder; c.Func == reader.Suspended && x != nil && x.Evidence == ByCoincidence && x.Expected > 0.5 {
+			c.Holder = nil // the loop of its executor, which is open all the time
+		}
+		if c.Func == reader.ExecutorAwaited || c.Func == reader.ExecutorAtMost {
+			// What other threads did at that time is no reason.
+			c.Holder = ran(c.Dominated, c.Func == reader.ExecutorAtMost)
+		}
+	}
+}
+
 // Evidence is how a holder was found.
 type Evidence uint8
 
