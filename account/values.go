@@ -94,11 +94,8 @@ func (v *Values) Call(b *calls.Batch, i int) {
 	}
 }
 
-// Count returns the number of the calls, without Open.
-func (row *ValueRow) Count() uint64 { return row.sample.Count() }
-
-// Durations returns the sum of their durations, also of those inside others of the same function.
-func (row *ValueRow) Durations() quantile.Sum { return row.sample.Sum() }
+// Durations returns those of the calls, without Open. It must not be changed.
+func (row *ValueRow) Durations() *quantile.Sample { return &row.sample }
 
 // Memory implements [calls.MemoryUser].
 func (v *Values) Memory() int64 {

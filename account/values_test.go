@@ -194,7 +194,7 @@ func TestAlign(t *testing.T) {
 			for _, row := range a.Rows {
 				n := uint64(0)
 				if row != nil {
-					n = row.Count()
+					n = row.Durations().Count()
 				}
 				text += fmt.Sprint(" ", n)
 			}

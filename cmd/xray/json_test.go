@@ -57,7 +57,7 @@ var rareKeys = map[string][]string{
 
 	"info": {"folded_calls", "lost_calls", "counted", "estimated", "standard_error", "calls_per_second", "mean_ns", "mean_error_ns", "off_ns", "to"},
 	// Traces with recorded arguments.
-	"diff": {"expression", "value", "function", "self_outcome", "total_outcome"},
+	"diff": {"expression", "value", "function", "self_outcome", "total_outcome", "p50_outcome"},
 	// A running process.
 	"top": {
 		"interval", "time", "observed_ns", "seen_share", "missing_calls", "cost_share", "functions", "count", "calls_per_second", "self_per_second_ns", "total_per_second_ns",

@@ -45,7 +45,8 @@
 // # Values
 //
 // With [Options.Values], calls of a function are also compared by the values of each of its
-// expressions: their mean self time and mean total time. Holm's method corrects the probabilities for
-// all values of all expressions. A [Split] needs one below 1%. A value counts as unchanged only if its
-// interval excludes what others changed by: a change that is not significant may still exist.
+// expressions: their mean self time, mean total time and median. Holm's method corrects the
+// probabilities for all values of all expressions. A [Split] needs one below 1%, and a change of 5%. A
+// value counts as unchanged only if its interval excludes what others changed by: a change that is
+// not significant may still exist.
 package diff

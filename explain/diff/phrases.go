@@ -159,18 +159,18 @@ func (p *phrases) phrase(c *Change) string {
 		return "more calls of " + name
 	}
 	for i := range p.Splits {
-		if s := &p.Splits[i]; s.Only && s.Itself && s.Faster == less && s.Function == c.Function {
+		if s := &p.Splits[i]; s.Only && s.In == InSelf && s.Faster == less && s.Function == c.Function {
 			return p.splits(s)
 		}
 	}
-	return name + " " + verbs[splitVerb{true, less}]
+	return name + verbs[InSelf][less]
 }
 
-type splitVerb struct{ itself, less bool }
-
-var verbs = map[splitVerb]string{
-	{true, false}: "itself is slower", {true, true}: "itself is faster",
-	{false, false}: "takes longer", {false, true}: "takes less time",
+// verbs say behind a function that it takes longer, or less time.
+var verbs = map[SplitIn]map[bool]string{
+	InSelf:   {false: " itself is slower", true: " itself is faster"},
+	InTotal:  {false: " takes longer", true: " takes less time"},
+	InMedian: {false: "'s median call takes longer", true: "'s median call takes less time"},
 }
 
 // splits says for which values calls changed.
@@ -187,15 +187,15 @@ func (p *phrases) splits(s *Split) string {
 	if s.Only {
 		only = "only for"
 	}
-	return fmt.Sprintf("%s %s %s %s = %s", p.short(s.Function), verbs[splitVerb{s.Itself, s.Faster}], only, texttab.Printable(s.Expression),
+	return fmt.Sprintf("%s%s %s %s = %s", p.short(s.Function), verbs[s.In][s.Faster], only, texttab.Printable(s.Expression),
 		strings.Join(values, ", "))
 }
 
 // split is a sentence about a split, with its times.
 func (p *phrases) split(s *Split) string {
-	m := s.metric(s.Changed[0])
+	m, _ := s.metric(s.Changed[0])
 	for _, v := range s.Changed {
-		if o := s.metric(v); math.Abs(o.Difference()) > math.Abs(m.Difference()) {
+		if o, _ := s.metric(v); math.Abs(o.Difference()) > math.Abs(m.Difference()) {
 			m = o
 		}
 	}
@@ -203,12 +203,15 @@ func (p *phrases) split(s *Split) string {
 	if len(s.Changed) > 1 {
 		from = "up to "
 	}
-	longer := "longer"
+	call, longer := "a call", "longer"
+	if s.In == InMedian {
+		call = "it"
+	}
 	if s.Faster {
 		longer = "less"
 	}
-	text := fmt.Sprintf("%s: %s%s a call (95%% interval of the change: %s). With %s, a call takes at most %s %s.",
-		p.splits(s), from, p.fromTo(m), p.interval(m), label.Count(uint64(s.Unchanged), "other value", "other values"), label.Ticks(p.Clock, s.Bound), longer)
+	text := fmt.Sprintf("%s: %s%s (95%% interval of the change: %s). With %s, %s takes at most %s %s.",
+		p.splits(s), from, p.fromTo(m), p.interval(m), label.Count(uint64(s.Unchanged), "other value", "other values"), call, label.Ticks(p.Clock, s.Bound), longer)
 	if s.Undecided > 0 {
 		text += fmt.Sprintf(" For %s, there is too little data, or the change is in between.", label.Count(uint64(s.Undecided), "more value", "more values"))
 	}

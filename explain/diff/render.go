@@ -193,9 +193,11 @@ func (r *Report) valueTable() report.Node {
 		metricColumns("calls_", func(v *ValueChange) *Metric { return &v.Calls }),
 		metricColumns("self_", func(v *ValueChange) *Metric { return &v.Self }),
 		metricColumns("total_", func(v *ValueChange) *Metric { return &v.Total }),
+		metricColumns("p50_", func(v *ValueChange) *Metric { return &v.Median }),
 		[]report.Column[ValueChange]{
 			report.String("self_outcome", func(v *ValueChange) string { return string(v.SelfResult) }).Missing(func(v *ValueChange) bool { return v.SelfResult == "" }),
 			report.String("total_outcome", func(v *ValueChange) string { return string(v.TotalResult) }).Missing(func(v *ValueChange) bool { return v.TotalResult == "" }),
+			report.String("p50_outcome", func(v *ValueChange) string { return string(v.MedianResult) }).Missing(func(v *ValueChange) bool { return v.MedianResult == "" }),
 			report.String("expression", func(v *ValueChange) string { return v.Expression }),
 			report.String("value", func(v *ValueChange) string { return v.Value }),
 			report.String("function", func(v *ValueChange) string { return v.Function }),

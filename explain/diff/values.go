@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/xray-tools/xray/account"
+	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 )
@@ -13,10 +14,11 @@ import (
 // ValueChange compares the calls of a function for which an argument or a result has one value, or is in one range.
 type ValueChange struct {
 	Function, Expression, Value string
-	// Calls are in a call of the root, or in a run. Self and Total are means of a call. Their probabilities are
+	// Calls are in a call of the root, or in a run. Self and Total are means of a call, and Median is the mean of
+	// the medians of the units, which a few interrupted calls do not change. The probabilities of these three are
 	// corrected for the number of all such comparisons of the report.
-	Calls, Self, Total      Metric
-	SelfResult, TotalResult ValueResult
+	Calls, Self, Total, Median            Metric
+	SelfResult, TotalResult, MedianResult ValueResult
 }
 
 // leaf reports whether the calls call nothing, so that Total is the same comparison as Self.
@@ -34,7 +36,7 @@ const (
 // Split is an expression whose values separate calls that changed from calls that did not.
 type Split struct {
 	Function, Expression string
-	Itself               bool // in self time, else in total time
+	In                   SplitIn
 	Faster               bool
 	Changed              []*ValueChange
 	Unchanged            int     // number of values
@@ -44,15 +46,32 @@ type Split struct {
 	size                 float64
 }
 
-// certainValue is the accepted probability that the report has a Split by chance.
-const certainValue = 0.01
+const (
+	// certainValue is the accepted probability that the report has a Split by chance.
+	certainValue = 0.01
+	// leastSplit is the least change of a Split, as a fraction of the time in A. Smaller ones have many causes, like
+	// another layout of the code or the resolution of the clock.
+	leastSplit = 0.05
+)
 
-// metric returns what the split is in.
-func (s *Split) metric(v *ValueChange) *Metric {
-	if s.Itself {
-		return &v.Self
+// SplitIn is what changed for some values.
+type SplitIn uint8
+
+const (
+	InSelf SplitIn = iota
+	InTotal
+	InMedian
+)
+
+// metric returns what the split is in, and its result.
+func (s *Split) metric(v *ValueChange) (*Metric, *ValueResult) {
+	switch s.In {
+	case InSelf:
+		return &v.Self, &v.SelfResult
+	case InTotal:
+		return &v.Total, &v.TotalResult
 	}
-	return &v.Total
+	return &v.Median, &v.MedianResult
 }
 
 // valueKey identifies an expression in all runs.
@@ -92,7 +111,7 @@ func valuesOf(v *account.Values, of *calls.Expressions, label func(reader.FuncID
 }
 
 // tallies are the calls with a value, by unit of a side.
-type tallies struct{ calls, self, total []float64 }
+type tallies struct{ calls, self, total, median []float64 }
 
 // values compares calls by the values of what was recorded on both sides. A value is compared if it occurs in each
 // unit, so that the resamples of each have it.
@@ -126,7 +145,7 @@ func (b *builder) values() {
 	var tested []*Interval
 	for i := range b.r.Values {
 		v := &b.r.Values[i]
-		tested = append(tested, &v.Self.Interval)
+		tested = append(tested, &v.Self.Interval, &v.Median.Interval)
 		if !v.leaf() {
 			tested = append(tested, &v.Total.Interval)
 		}
@@ -182,6 +201,7 @@ func (b *builder) valuesOf(key valueKey) (rare int) {
 		v.Calls = b.compare("calls", sides[A].calls, sides[B].calls)
 		v.Self = b.compareRatio("self", sides[A].self, sides[A].calls, sides[B].self, sides[B].calls)
 		v.Total = b.compareRatio("total", sides[A].total, sides[A].calls, sides[B].total, sides[B].calls)
+		v.Median = b.compare("p50", sides[A].median, sides[B].median)
 		b.r.Values = append(b.r.Values, *v)
 	}
 	return rare
@@ -189,9 +209,11 @@ func (b *builder) valuesOf(key valueKey) (rare int) {
 
 // tally adds up the rows of a value by unit, as settle does with nodes.
 func (b *builder) tally(rows []*account.ValueRow, unitOf [][2]int) (sides [2]tallies) {
+	var durations [2][]quantile.Sample
 	for s := range sides {
 		n := len(b.c.sides[s].units)
-		sides[s] = tallies{make([]float64, n), make([]float64, n), make([]float64, n)}
+		sides[s] = tallies{make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)}
+		durations[s] = make([]quantile.Sample, n)
 	}
 	for i, row := range rows {
 		if row == nil {
@@ -204,9 +226,17 @@ func (b *builder) tally(rows []*account.ValueRow, unitOf [][2]int) (sides [2]tal
 			per = u.invocations
 		}
 		add := func(to []float64, v float64) { to[at] += v / per }
-		add(sides[s].calls, float64(row.Count()))
+		add(sides[s].calls, float64(row.Durations().Count()))
 		add(sides[s].self, nanos(row.Self, u.values.clock))
-		add(sides[s].total, nanos(row.Durations(), u.values.clock))
+		add(sides[s].total, nanos(row.Durations().Sum(), u.values.clock))
+		durations[s][at].Merge(row.Durations())
+	}
+	for s := range sides {
+		for i, u := range b.c.sides[s].units {
+			if d := &durations[s][i]; d.Count() > 0 {
+				sides[s].median[i] = nanos(quantile.NewSum(d.Quantile(0.5)), u.values.clock) * u.weight
+			}
+		}
 	}
 	return sides
 }
@@ -223,26 +253,29 @@ func (b *builder) compareRatio(name string, sumA, byA, sumB, byB []float64) Metr
 	return m
 }
 
-// split looks whether the values of one expression separate calls, first by self time.
+// split adds how the values of one expression separate calls: in self time, else in total time, else in the median.
 func (b *builder) split(list []ValueChange, rare int) {
-	self := b.splitBy(list, rare, true)
-	total := b.splitBy(list, rare, false)
-	if self != nil {
-		b.r.Splits = append(b.r.Splits, *self)
-	} else if total != nil {
-		b.r.Splits = append(b.r.Splits, *total)
+	var first *Split
+	for _, in := range []SplitIn{InSelf, InTotal, InMedian} {
+		if s := splitIn(in, list, rare); s != nil && first == nil {
+			first = s
+		}
+	}
+	if first != nil {
+		b.r.Splits = append(b.r.Splits, *first)
 	}
 }
 
-// splitBy returns how the values separate calls, or nil. Changed are the values whose change is certain and at least
+// splitIn returns how the values separate calls, or nil. Changed are the values whose change is certain and at least
 // half of the largest. Unchanged are those that changed by less than all of Changed, in time and in
 // proportion: a function that takes twice as long for all values changed for all.
-func (b *builder) splitBy(list []ValueChange, rare int, itself bool) *Split {
-	s := &Split{Itself: itself, Undecided: rare, Only: rare == 0}
+func splitIn(in SplitIn, list []ValueChange, rare int) *Split {
+	s := &Split{In: in, Undecided: rare, Only: rare == 0}
 	certain := func(m *Metric) bool { return m.Known && m.P < certainValue }
+	large := func(m *Metric) bool { return certain(m) && math.Abs(m.Difference()) >= leastSplit*m.A }
 	most := 0.0
 	for i := range list {
-		if m := s.metric(&list[i]); certain(m) && math.Abs(m.Difference()) > math.Abs(most) {
+		if m, _ := s.metric(&list[i]); large(m) && math.Abs(m.Difference()) > math.Abs(most) {
 			most = m.Difference()
 		}
 	}
@@ -254,8 +287,8 @@ func (b *builder) splitBy(list []ValueChange, rare int, itself bool) *Split {
 	near, relative := math.Inf(1), math.Inf(1)
 	results := make([]ValueResult, len(list))
 	for i := range list {
-		m := s.metric(&list[i])
-		if !certain(m) || sign*m.Difference() < math.Abs(most)/2 {
+		m, _ := s.metric(&list[i])
+		if !large(m) || sign*m.Difference() < math.Abs(most)/2 {
 			continue
 		}
 		results[i] = ValueChanged
@@ -268,7 +301,7 @@ func (b *builder) splitBy(list []ValueChange, rare int, itself bool) *Split {
 		if results[i] == ValueChanged {
 			continue
 		}
-		m := s.metric(&list[i])
+		m, _ := s.metric(&list[i])
 		bound := max(0, sign*m.Low, sign*m.High)
 		if bound < near && ratio(bound, m.A) < relative {
 			results[i] = ValueUnchanged
@@ -286,11 +319,8 @@ func (b *builder) splitBy(list []ValueChange, rare int, itself bool) *Split {
 	}
 	s.Function, s.Expression = list[0].Function, list[0].Expression
 	for i := range list {
-		if itself {
-			list[i].SelfResult = results[i]
-		} else {
-			list[i].TotalResult = results[i]
-		}
+		_, result := s.metric(&list[i])
+		*result = results[i]
 	}
 	return s
 }

@@ -48,15 +48,17 @@ type server struct {
 	op   func(*rand.Rand) int
 	cost func(op int) float64
 	gap  uint64 // time between calls
+	// interruption is what a call of fifty takes longer, on average.
+	interruption float64
 }
 
-// run returns a run. Its speed varies by 2%, that of its calls by 30%, and a call of fifty takes much longer.
+// run returns a run. Its speed varies by 2%, and that of its calls by 30%.
 func (s server) run(rng *rand.Rand, functions []reader.FuncID) *argued {
 	t := &argued{recorder: recorder{now: 1}}
 	speed := math.Exp(0.02 * rng.NormFloat64())
 	scaled := func(v float64) uint64 {
 		if rng.IntN(50) == 0 {
-			v += 5000 * rng.ExpFloat64()
+			v += s.interruption * rng.ExpFloat64()
 		}
 		return uint64(v * speed * (0.7 + 0.6*rng.Float64()))
 	}
@@ -110,8 +112,8 @@ func oneOf(n int) func(*rand.Rand) int { return func(rng *rand.Rand) int { retur
 // split is what a split says.
 type split struct {
 	Function, Values string
-	Itself, Faster   bool
-	Only             bool
+	In               diff.SplitIn
+	Faster, Only     bool
 	Unchanged        int // or 4, if it is more
 }
 
@@ -121,7 +123,7 @@ func splitsOf(r *diff.Report) (found []split) {
 		for _, v := range s.Changed {
 			values = append(values, v.Value)
 		}
-		found = append(found, split{s.Function, s.Expression + "=" + strings.Join(values, " "), s.Itself, s.Faster, s.Only, min(s.Unchanged, 4)})
+		found = append(found, split{s.Function, s.Expression + "=" + strings.Join(values, " "), s.In, s.Faster, s.Only, min(s.Unchanged, 4)})
 	}
 	return found
 }
@@ -150,10 +152,11 @@ func TestValues(t *testing.T) {
 		functions []reader.FuncID
 		want      []split
 	}{
-		{"slower", server{op: few, cost: same}, server{op: few, cost: third}, parse, []split{{"parse()", "op=3", true, false, true, 4}}},
-		{"faster", server{op: few, cost: third}, server{op: few, cost: same}, parse, []split{{"parse()", "op=3", true, true, true, 4}}},
-		{"in a function that it calls", server{op: few, cost: same}, server{op: few, cost: third}, handle, []split{{"handle(int)", "op=3", false, false, true, 4}}},
-		{"large numbers", server{op: many, cost: same}, server{op: many, cost: large}, parse, []split{{"parse()", "op=512..1,023", true, false, false, 4}}},
+		{"slower", server{op: few, cost: same}, server{op: few, cost: third}, parse, []split{{"parse()", "op=3", diff.InSelf, false, true, 4}}},
+		{"faster", server{op: few, cost: third}, server{op: few, cost: same}, parse, []split{{"parse()", "op=3", diff.InSelf, true, true, 4}}},
+		{"in a function that it calls", server{op: few, cost: same}, server{op: few, cost: third}, handle, []split{{"handle(int)", "op=3", diff.InTotal, false, true, 4}}},
+		{"large numbers", server{op: many, cost: same}, server{op: many, cost: large}, parse, []split{{"parse()", "op=512..1,023", diff.InSelf, false, false, 4}}},
+		{"interrupted calls", server{few, same, 0, 1e6}, server{few, third, 0, 1e6}, parse, []split{{"parse()", "op=3", diff.InMedian, false, true, 4}}},
 		{"all values", server{op: few, cost: same}, server{op: few, cost: func(int) float64 { return 1500 }}, parse, nil},
 		{"in proportion", server{op: few, cost: third}, server{op: few, cost: func(op int) float64 { return 1.5 * third(op) }}, parse, nil},
 		{"other values", server{op: oneOf(4), cost: third}, server{op: func(rng *rand.Rand) int { return rng.IntN(4) | rng.IntN(4) }, cost: third}, parse, nil},
@@ -173,7 +176,7 @@ func TestValues(t *testing.T) {
 	}
 	// One run a side is compared by its blocks, and too short ones not at all.
 	for gap, want := range map[uint64]int{20_000_000: 1, 0: 0} {
-		r := compareOps(t, 1, 1, server{few, same, gap}, server{few, third, gap}, nil, 2)
+		r := compareOps(t, 1, 1, server{few, same, gap, 0}, server{few, third, gap, 0}, nil, 2)
 		if got := splitsOf(r); len(got) != want || want > 0 && got[0].Values != "op=3" {
 			t.Errorf("with gaps of %d: got %v", gap, got)
 		}
@@ -185,7 +188,7 @@ func TestValuesOfEqualSides(t *testing.T) {
 	t.Parallel()
 	cost := func(op int) float64 { return 500 + 200*float64(op%7) }
 	for seed := range uint64(200) {
-		s := server{op: oneOf([]int{3, 10, 500}[seed%3]), cost: cost}
+		s := server{op: oneOf([]int{3, 10, 500}[seed%3]), cost: cost, interruption: 5000}
 		var root func(reader.FuncID) bool
 		if seed%2 == 0 {
 			root = isHandle
