@@ -23,7 +23,15 @@ const mostRefused = 1 << 12
 type values struct {
 	filter  *Filter
 	out     io.Writer
+	logs    map[reader.FuncID]bool // the functions that log an argument
 	refused []value.Refused
+}
+
+// logged is the argument that a function logs. The recorder records values instead of it, so it is the first of
+// them, where readers of logged arguments expect it.
+var logged = args.Value{
+	Program:     args.Program{{Op: args.REG, A: 5}, {Op: args.SCALAR}}, // rdi, as in sleds of logged arguments
+	Description: value.Description{Expression: "logged argument", Type: "uint64_t", Kind: value.Scalar, Format: value.Uint, Size: 8},
 }
 
 // wantsValues reports whether arguments or results are asked for, also for conditions.
@@ -38,7 +46,12 @@ func (f *Filter) writeValues(w io.Writer, table *symbolize.Table, ids []reader.F
 	if !f.wantsValues() {
 		return nil
 	}
-	v := values{filter: f, out: w}
+	v := values{filter: f, out: w, logs: make(map[reader.FuncID]bool)}
+	for _, s := range table.Map().Sleds {
+		if s.Kind == symbolize.LogArgsEntry {
+			v.logs[s.ID] = true
+		}
+	}
 	chosen := make(map[reader.FuncID]bool, len(ids))
 	for _, id := range ids {
 		chosen[id] = true
@@ -84,7 +97,7 @@ func (v *values) function(table *symbolize.Table, id reader.FuncID) {
 		v.refuse(name, args.Refused{Expression: expressions(append(entry, exit...)), Why: err.Error()})
 		return
 	}
-	v.conditions(name, uint32(id), fn, when)
+	conditional := v.conditions(name, uint32(id), fn, when)
 	programs := args.FunctionPrograms{ID: uint32(id)}
 	var described struct {
 		Entry []value.Description `json:"entry,omitempty"`
@@ -92,6 +105,14 @@ func (v *values) function(table *symbolize.Table, id reader.FuncID) {
 	}
 	programs.Entry, described.Entry = v.compile(name, entry, fn.Entry)
 	programs.Exit, described.Exit = v.compile(name, exit, fn.Exit)
+	if v.logs[id] && (conditional || len(programs.Entry) > 0) {
+		if last := args.MaxValues - 1; len(programs.Entry) > last {
+			v.refuse(name, tooMany(described.Entry[last].Expression))
+			programs.Entry, described.Entry = programs.Entry[:last], described.Entry[:last]
+		}
+		programs.Entry = slices.Insert(programs.Entry, 0, logged.Program)
+		described.Entry = slices.Insert(described.Entry, 0, logged.Description)
+	}
 	if len(programs.Entry)+len(programs.Exit) == 0 {
 		return
 	}
@@ -103,7 +124,7 @@ func (v *values) function(table *symbolize.Table, id reader.FuncID) {
 }
 
 // conditions writes the condition of a function, if there is one.
-func (v *values) conditions(name string, id uint32, fn *args.Function, when []*args.Condition) {
+func (v *values) conditions(name string, id uint32, fn *args.Function, when []*args.Condition) (written bool) {
 	for i, c := range when {
 		sent, err := c.Compile(nil, fn, id)
 		if i > 0 {
@@ -115,7 +136,9 @@ func (v *values) conditions(name string, id uint32, fn *args.Function, when []*a
 			continue
 		}
 		fmt.Fprintf(v.out, "when %s \"condition\":%s\n", hex.EncodeToString(sent), text)
+		written = true
 	}
+	return written
 }
 
 // Unused returns the regular expressions of values and conditions that have matched no function so far.
@@ -145,13 +168,17 @@ func (v *values) compile(name string, specs []*args.Spec, side func([]*args.Expr
 		}
 		for _, one := range list {
 			if len(programs) == args.MaxValues {
-				v.refuse(name, args.Refused{Expression: one.Description.Expression, Why: fmt.Sprintf("a function has at most %d values", args.MaxValues)})
+				v.refuse(name, tooMany(one.Description.Expression))
 				continue
 			}
 			programs, described = append(programs, one.Program), append(described, one.Description)
 		}
 	}
 	return programs, described
+}
+
+func tooMany(expression string) args.Refused {
+	return args.Refused{Expression: expression, Why: fmt.Sprintf("a function has at most %d values", args.MaxValues)}
 }
 
 func (v *values) refuse(name string, r args.Refused) {
