@@ -26,7 +26,7 @@ var floors = [][]string{
 	{"graph", "stack", "explain", "convert", "tables/sql", "tables/parquet", "tables/summary", "symbolize/coverage", "recorder/exclude", "recorder/budget"},
 	{"recorder/observe", "recorder/live"},
 	{"cmd/xray/internal/cli", "cmd/xray/internal/llvmxray/llvmargs", "cmd/xray/internal/tui"},
-	{"cmd/xray/internal/session"},
+	{"cmd/xray/internal/session", "cmd/xray/internal/web"},
 	{"cmd/xray/internal/launch", "cmd/xray/internal/llvmxray"},
 	{"cmd/xray/internal/browse", "cmd/xray/internal/watch", "cmd/xray/internal/ctl"},
 	{"cmd/xray/internal/top"},
