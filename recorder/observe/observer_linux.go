@@ -339,6 +339,9 @@ func (a *arenaObserver) serve() {
 		if time.Since(busy) > idleTime && a.tells() {
 			if a.bell.sleep(deepSleep, ring.ArenaSleepsLong, a.hasWork) {
 				sleep, busy = shortest, time.Now()
+				if a.observer.sched != nil {
+					a.observer.sched.rouse()
+				}
 			}
 			continue
 		}

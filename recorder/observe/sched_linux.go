@@ -1,15 +1,14 @@
 package observe
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/xray-tools/xray/internal/tracewrite"
@@ -22,17 +21,20 @@ import (
 // schedReader reads the kernel's scheduler events while processes run, and assigns them to processes.
 type schedReader struct {
 	cancel context.CancelFunc
+	begun  chan struct{}
 	done   chan struct{}
 
 	mu       sync.Mutex
 	instance *kernel.Instance
 	tracker  *kernel.Tracker // nil until the processes are known
-	pending  []kernel.Event  // events that earlier ones may still arrive for
+	pending  kernel.Queue    // events that earlier ones may still arrive for
 	horizon  uint64          // TSC; the tracker has all earlier events
 	since    uint64          // TSC when the instance was created
 	swept    time.Time
-	kept     uint64    // events of the processes so far
-	active   time.Time // when there was the last of them
+	kept     uint64 // events of the processes until counted
+	counted  time.Time
+	idle     bool // they have few events
+	dozes    atomic.Bool
 	err      error
 }
 
@@ -42,7 +44,7 @@ func newSchedReader(interrupts bool) (*schedReader, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &schedReader{instance: instance, since: ring.ReadTSC(), done: make(chan struct{})}
+	s := &schedReader{instance: instance, since: ring.ReadTSC(), begun: make(chan struct{}), done: make(chan struct{})}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	go s.run(ctx)
@@ -62,7 +64,8 @@ func (s *schedReader) begin(pid int, tids []int, most int) {
 	for _, tid := range tids {
 		s.tracker.Follow(int32(pid), int32(tid))
 	}
-	s.horizon = s.since
+	s.horizon, s.counted = s.since, time.Now()
+	close(s.begun)
 }
 
 // processOf returns the process of a thread, or 0 if it has ended.
@@ -85,13 +88,18 @@ func commOf(tid int32) string {
 }
 
 const (
+	// The kernel wakes the reader when the buffer of a CPU fills. Else it reads after activeRound, or after
+	// idleRound while the processes have at most fewEvents a second. The recorder has a thread in each
+	// process that wakes ten times a second.
+	activeRound          = 100 * time.Millisecond
+	idleRound, idleAfter = 2 * time.Second, time.Second
+	fewEvents            = 500
+	// Some kernels cannot wake it. Then it reads after longestRound, or earlier if a round has read more than
+	// manyPages. The buffer of a CPU has 128 to 1024 pages.
 	longestRound  = 20 * time.Millisecond
 	shortestRound = time.Millisecond
-	// idleRound is the interval once the processes have been idle for idleAfter.
-	idleRound, idleAfter = 100 * time.Millisecond, 5 * time.Second
-	// manyPages is the number of pages read in a round above which the next round comes earlier. The
-	// buffer of a CPU has 128 to 1024 pages.
-	manyPages = 64
+	idleUnwoken   = 100 * time.Millisecond
+	manyPages     = 64
 	// settling is the number of ticks after an event until all earlier events can be read, about
 	// 100 µs.
 	settling = 300_000
@@ -99,36 +107,67 @@ const (
 
 func (s *schedReader) run(ctx context.Context) {
 	defer close(s.done)
-	sleep := longestRound
+	select {
+	case <-s.begun:
+	case <-ctx.Done():
+		return
+	}
+	instance, sleep, full := s.instance, longestRound, false
 	for ctx.Err() == nil {
-		switch pages := s.round(); {
+		pages := s.round()
+		if full {
+			instance.Woken(pages)
+		}
+		switch {
 		case pages > manyPages:
 			sleep = max(shortestRound, sleep/2)
 		case pages < manyPages/4:
 			sleep = min(longestRound, 2*sleep)
 		}
-		wait := sleep
-		if s.isIdle() && sleep == longestRound {
+		wait, idle := sleep, s.isIdle()
+		switch {
+		case instance.Watches() && idle:
 			wait = idleRound
+		case instance.Watches():
+			wait = activeRound
+		case idle && sleep == longestRound:
+			wait = idleUnwoken
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(wait):
-		}
+		s.dozes.Store(idle)
+		full = instance.Wait(wait)
+		s.dozes.Store(false)
 	}
 }
 
-// isIdle reports whether the processes have had no events for some time.
+// rouse ends the long wait of an idle reader, because a process is active again.
+func (s *schedReader) rouse() {
+	if !s.dozes.Load() {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.idle, s.kept, s.counted = false, s.tracker.Kept(), time.Now()
+	if s.instance != nil {
+		s.instance.Wake()
+	}
+}
+
+// isIdle reports whether the processes have had few events for some time.
 func (s *schedReader) isIdle() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.tracker == nil {
-		return false
+	since := time.Since(s.counted)
+	kept := s.tracker.Kept()
+	switch {
+	case kept-s.kept > fewEvents*uint64(1+since/time.Second):
+		s.idle = false
+	case since < idleAfter:
+		return s.idle
+	default:
+		s.idle = true
 	}
-	if kept := s.tracker.Kept(); kept != s.kept || s.active.IsZero() {
-		s.kept, s.active = kept, time.Now()
-	}
-	return time.Since(s.active) > idleAfter
+	s.kept, s.counted = kept, time.Now()
+	return s.idle
 }
 
 // round reads the available events.
@@ -139,29 +178,19 @@ func (s *schedReader) round() (pages int) {
 		return 0
 	}
 	horizon := ring.ReadTSC() - settling
-	pages, lost, err := s.instance.Read(func(e *kernel.Event) { s.pending = append(s.pending, *e) })
+	pages, lost, err := s.instance.Read(s.pending.Push)
 	s.tracker.Lose(lost)
 	if err != nil {
 		s.err = err
 		s.tracker.Lose(1)
 	}
-	s.give(horizon)
+	s.pending.Until(horizon, s.tracker.Add)
+	s.horizon = max(s.horizon, horizon)
 	if time.Since(s.swept) > 5*time.Second {
 		s.tracker.Sweep()
 		s.swept = time.Now()
 	}
 	return pages
-}
-
-// give passes the events before a time to the tracker.
-func (s *schedReader) give(horizon uint64) {
-	slices.SortStableFunc(s.pending, func(a, b kernel.Event) int { return cmp.Compare(a.Time, b.Time) })
-	n, _ := slices.BinarySearchFunc(s.pending, horizon, func(e kernel.Event, t uint64) int { return cmp.Compare(e.Time, t) })
-	for i := range s.pending[:n] {
-		s.tracker.Add(&s.pending[i])
-	}
-	s.pending = append(s.pending[:0], s.pending[n:]...)
-	s.horizon = max(s.horizon, horizon)
 }
 
 // catchUp reads all events until the present.
@@ -216,6 +245,7 @@ func (s *schedReader) forget(pid int) {
 // close removes the instance.
 func (s *schedReader) close() error {
 	s.cancel()
+	s.instance.Wake()
 	<-s.done
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -17,7 +19,7 @@ import (
 )
 
 // Instance is a separate instance of the kernel's tracer. It records scheduler events with the TSC
-// as clock. It is not safe for concurrent use.
+// as clock. It is not safe for concurrent use, but one goroutine may be in Wait meanwhile.
 type Instance struct {
 	*pageDecoder
 	name      string
@@ -25,6 +27,10 @@ type Instance struct {
 	dir       *os.File
 	cpus      []int // descriptors by number of the CPU; -1 if there is none
 	page      []byte
+	full      *os.File // an epoll file, ready when a CPU has fullPercent of its buffer to read
+	fullPages int      // as many pages; 0 if full watches no CPU
+	woken     atomic.Bool
+	early     int // how often in succession Wait returned before there were that many pages
 }
 
 // Clock is the name of the TSC among the tracer's clocks.
@@ -221,6 +227,9 @@ func (in *Instance) begin(root *os.File, interrupts bool) error {
 	if err := writeAt(in.dir, "buffer_size_kb", strconv.Itoa(size)); err != nil {
 		return err
 	}
+	if err := in.watch(size << 10 / len(in.page)); err != nil {
+		return err
+	}
 	for _, name := range events {
 		if err := writeAt(in.dir, "events/sched/"+name+"/enable", "1"); err != nil {
 			return explain(err)
@@ -291,6 +300,83 @@ func (in *Instance) openCPUs() error {
 	return nil
 }
 
+// fullPercent is the part of a CPU's buffer that wakes Wait.
+const fullPercent = 25
+
+// watch prepares Wait. pages is the size of the buffer of a CPU.
+func (in *Instance) watch(pages int) error {
+	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return fmt.Errorf("epoll_create: %w", err)
+	}
+	err = unix.SetNonblock(fd, true)
+	in.full = os.NewFile(uintptr(fd), "epoll") // Go's poller waits for it, so that no thread does
+	if err := errors.Join(err, in.full.SetReadDeadline(time.Time{})); err != nil {
+		return fmt.Errorf("cannot wait for events: %w", err)
+	}
+	if writeAt(in.dir, "buffer_percent", strconv.Itoa(fullPercent)) != nil {
+		return nil // an old kernel, which wakes for each event
+	}
+	for _, cpu := range in.cpus {
+		if cpu >= 0 && unix.EpollCtl(fd, unix.EPOLL_CTL_ADD, cpu, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(cpu)}) != nil {
+			in.unwatch()
+			return nil
+		}
+	}
+	in.fullPages = pages * fullPercent / 100
+	return nil
+}
+
+// unwatch makes Wait wait for the time only.
+func (in *Instance) unwatch() {
+	in.fullPages = 0
+	if raw, err := in.full.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) {
+			for _, cpu := range in.cpus {
+				_ = unix.EpollCtl(int(fd), unix.EPOLL_CTL_DEL, cpu, nil)
+			}
+		})
+	}
+}
+
+// Watches reports whether Wait returns before a buffer is full. Otherwise, call Read often enough.
+func (in *Instance) Watches() bool { return in.fullPages > 0 }
+
+// Wait waits until a quarter of the buffer of a CPU can be read, but at most d. Wake ends it.
+func (in *Instance) Wait(d time.Duration) (full bool) {
+	defer in.woken.Store(false)
+	if in.full.SetReadDeadline(time.Now().Add(d)) != nil || in.woken.Load() {
+		return false
+	}
+	raw, err := in.full.SyscallConn()
+	if err != nil {
+		return false
+	}
+	var ready [1]unix.EpollEvent
+	return raw.Read(func(fd uintptr) bool {
+		n, _ := unix.EpollWait(int(fd), ready[:], 0)
+		return n > 0
+	}) == nil
+}
+
+// Wake ends the current Wait, or the next one. Any goroutine may call it before Close.
+func (in *Instance) Wake() {
+	in.woken.Store(true)
+	_ = in.full.SetReadDeadline(time.Unix(1, 0))
+}
+
+// maxEarly is how often in succession Wait may return too early. Some kernels ignore buffer_percent.
+const maxEarly = 8
+
+// Woken says how many pages could be read after Wait returned true.
+func (in *Instance) Woken(pages int) {
+	if pages >= in.fullPages/2 {
+		in.early = 0
+	} else if in.early++; in.early > maxEarly {
+		in.unwatch()
+	}
+}
+
 // Stop stops recording. Recorded events can still be read.
 func (in *Instance) Stop() error { return writeAt(in.dir, "tracing_on", "0") }
 
@@ -324,11 +410,14 @@ func (in *Instance) Read(each func(*Event)) (pages int, lost uint64, err error) 
 // maxPages limits the pages that one call of Read takes from one CPU.
 const maxPages = 4 * bufferKB / 4
 
-// Close stops and removes the instance.
+// Close stops and removes the instance. Wait must have returned.
 func (in *Instance) Close() error {
 	if in.dir != nil {
 		_ = in.Stop()
 		in.dir.Close()
+	}
+	if in.full != nil {
+		in.full.Close()
 	}
 	for _, fd := range in.cpus {
 		if fd >= 0 {
