@@ -38,6 +38,7 @@ type lead struct {
 	named  bool
 	unheld bool // a wait for a lock that nobody is known to hold
 	behind bool // a wait for a thread that was preempted
+	argued bool // an argument shows that it is no disturbance
 	waits  Kind // Wait or LockWait if the name says so
 	// releases is set if it waits for a lock or a condition, so for another thread.
 	releases bool

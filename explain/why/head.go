@@ -183,7 +183,8 @@ func (h *head) reasons() (list, rest []reason) {
 		k := r.causes[0]
 		r.sentence, r.sure = h.sentence(r.causes), h.certainty(r.causes)
 		r.rows = func() { h.parts(r.causes) }
-		if in.share < preemptedShare || in.share < clearShare && !slices.ContainsFunc(r.causes, func(c *Cause) bool { return c.Low >= minLow }) {
+		small := in.share < preemptedShare || in.share < clearShare && !slices.ContainsFunc(r.causes, func(c *Cause) bool { return c.Low >= minLow })
+		if small && !slices.ContainsFunc(r.causes, func(c *Cause) bool { return c.argued }) {
 			r.sentence = h.phrase(k)
 			if k.Low < 0.005 {
 				r.sentence = fmt.Sprintf("perhaps %s (95%% interval %s to %s)", r.sentence, percent(k.Low), percent(k.High))
@@ -558,6 +559,8 @@ func (h *head) certainty(causes []*Cause) string {
 			add("the trace does not show when the requests could go on, so the executor's part is an upper bound")
 		case c.Awaits():
 			add("the program says when its requests can go on")
+		case c.argued:
+			add(h.argued(c.Reason.alone))
 		case c.blocks || c.Kind == Blocked:
 			add("the trace shows when threads were blocked")
 		case !c.ByChance && (c.Kind == MoreCalls || c.Kind == NewPath):

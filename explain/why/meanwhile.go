@@ -215,7 +215,7 @@ func (x *explainer) meanwhile(d *durations, e *evidence) (found, error) {
 		fn := e.waiter(l)
 		role := x.opts.Role(fn)
 		l.waits, l.releases = role.kind(), role == Locks || role == WaitsUnlocked
-		if !e.mayWait(l) {
+		if l.argued || !e.mayWait(l) {
 			continue
 		}
 		gaps = append(gaps, e.gapsOf(l, len(leads), fn, role, x.opts.processOf)...)

@@ -247,7 +247,9 @@ func (t *phrases) details(c *Cause) string {
 	if c.Reason != nil {
 		list = append(list, t.reason(c))
 	}
-	if c.ByChance && !c.blocks {
+	if c.argued {
+		list = append(list, "The reason is proven: "+t.argued(c.Reason.alone)+".")
+	} else if c.ByChance && !c.blocks {
 		list = append(list, fmt.Sprintf("Chance is an unlikely explanation (%s).", probability(c.Chance)))
 	}
 	var common []string

@@ -22,6 +22,7 @@ type Reason struct {
 	Chance     float64     // upper limit of the probability of that by chance, for all that was tried
 	Trend      *Trend      // how the time depends on the value, or nil
 	Along      []Condition // others that distinguish the same calls, and explain no more
+	alone      *alone      // nil unless the argument explains the loss by itself
 }
 
 // Condition is a condition on the value of an expression.
@@ -154,6 +155,9 @@ func (e *evidence) reason(l *lead, c *cohorts, kind Kind) *Reason {
 		found.Trend = r.trend(first)
 	}
 	found.Chance = min(1, chance*float64(r.tried))
+	if len(found.Conditions) == 1 {
+		found.alone = r.alone(first)
+	}
 	return found
 }
 
@@ -241,18 +245,23 @@ func (f *feature) value(picks []pick) (p *pick, r *calls.Recorded) {
 func (r *reasoner) examples(f feature) []example {
 	list := make([]example, len(r.invocations))
 	for i := range list {
-		x := &list[i]
-		x.compared = &r.invocations[i]
-		_, v := f.value(x.picks)
-		if v == nil {
-			continue
-		}
-		x.number, x.isNumber = numberOf(v, f.length)
-		if x.known = x.isNumber || !f.length; !f.length {
-			x.text = v.Text()
-		}
+		list[i].compared = &r.invocations[i]
+		f.read(&list[i])
 	}
 	return list
+}
+
+// read sets the value of an example. It reports whether the example has one.
+func (f *feature) read(x *example) bool {
+	_, v := f.value(x.picks)
+	if v == nil {
+		return false
+	}
+	x.number, x.isNumber = numberOf(v, f.length)
+	if x.known = x.isNumber || !f.length; !f.length {
+		x.text = v.Text()
+	}
+	return x.known
 }
 
 // best returns the condition on a feature that distinguishes slow examples best, or nil if there is none. If given is not nil, only
@@ -584,15 +593,17 @@ func (r *reasoner) together(a, b *test) (first, second *test) {
 	return first, t
 }
 
+// timeOf returns the time of a call of a test's function that the lead is about.
+func (r *reasoner) timeOf(t *test) func(*pick) float64 {
+	if r.lead.kind == Slower && t.Func == r.lead.fn {
+		return func(p *pick) float64 { return float64(p.self) }
+	}
+	return func(p *pick) float64 { return float64(p.ticks) }
+}
+
 // trend describes how the time of the function's calls depends on a number, or returns nil if it hardly does.
 func (r *reasoner) trend(t *test) *Trend {
-	self := r.lead.kind == Slower && t.Func == r.lead.fn
-	time := func(p *pick) float64 {
-		if self {
-			return float64(p.self)
-		}
-		return float64(p.ticks)
-	}
+	time := r.timeOf(t)
 	sample := r.c.valued.samples[t.Func]
 	if sample == nil {
 		return nil

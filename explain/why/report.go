@@ -77,6 +77,7 @@ type Cause struct {
 	Paths     []CausePath
 	Holder    *Holder // nil if none was found
 	blocks    bool    // the trace shows that the thread was blocked
+	argued    bool    // Reason proves it
 	// Incident is the number of the cause's incident, from 1 for the one with the largest share: causes that
 	// have the same reason.
 	Incident int
@@ -432,7 +433,7 @@ func (e *explainer) cause(l *lead, c *cohorts, ev *evidence, f *found) Cause {
 	h := f.holders[l]
 	k := Cause{
 		Kind: l.kind, Func: l.fn, Lock: l.lock, Taker: f.taken[l], Share: l.share * ev.total / (ev.total + ev.foreignSum),
-		Blocked: l.blocked, Faulted: l.faulted, blocks: l.kind == Blocked,
+		Blocked: l.blocked, Faulted: l.faulted, blocks: l.kind == Blocked, argued: l.argued,
 		Dominates: len(l.dominated), Chance: l.chance, ByChance: ev.byChance(l), Holder: h,
 		Associations: ev.associate(l, c), Exemplars: ev.exemplars(l.dominated, l.x, &c.middle),
 		omitted: max(0, len(l.nodes)-maxPaths), calls: ev.spans(l),

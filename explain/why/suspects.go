@@ -3,6 +3,7 @@ package why
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/xray-tools/xray/reader"
 )
@@ -52,7 +53,7 @@ const maxDoubt = 0.05
 func (e *evidence) suspects(c *cohorts) (list []Suspect) {
 	for _, l := range e.leads {
 		share := l.share * e.total / (e.total + e.foreignSum)
-		if l.named || share < suspicious && !(l.behind && share >= preemptedShare) && !(l.share >= suspicious && e.isAlone(l)) && !e.recurs(l) || len(l.dominated) == 0 {
+		if l.named || !(l.behind && share >= preemptedShare) && !e.suspected(l) || len(l.dominated) == 0 {
 			continue
 		}
 		s := Suspect{Kind: l.kind, Func: l.fn, Share: share, Dominates: len(l.dominated), Doubt: e.doubt(l)}
@@ -73,6 +74,102 @@ func (e *evidence) suspects(c *cohorts) (list []Suspect) {
 		list = append(list, s)
 	}
 	return list
+}
+
+// suspected reports whether a lead has so much of the excess that it is a suspect unless it is a cause.
+func (e *evidence) suspected(l *lead) bool {
+	return l.share*e.total/(e.total+e.foreignSum) >= suspicious || l.share >= suspicious && e.isAlone(l) || e.recurs(l)
+}
+
+// argue names suspects whose calls are slow because of an argument. Preemption and disturbances do not depend on
+// arguments.
+func (e *evidence) argue(c *cohorts, role func(reader.FuncID) Role) {
+	for _, l := range e.leads {
+		if l.named || c.valued == nil || len(l.dominated) == 0 || !e.suspected(l) || role(e.waiter(l)).kind() != Slower {
+			continue
+		}
+		if doubt := e.doubt(l); doubt > Disturbance || l.chance > maxDoubt && e.needed(l) == 0 {
+			continue
+		}
+		if r := e.reason(l, c, l.kind); r != nil && r.alone != nil && r.Chance <= maxChance && float64(r.Count)/float64(r.Of)-r.Usual >= minArgued {
+			l.named, l.argued = true, true
+		}
+	}
+}
+
+const (
+	// minArgued is the minimum difference between the shares of slow and usual calls with an argument that proves a
+	// cause.
+	minArgued = 0.5
+	// minAlone is the minimum part of the loss that the argument explains by itself.
+	minAlone = 0.75
+)
+
+// alone is what calls of a function take with an argument like that of slow calls, and with others. They are drawn
+// from all its calls, slow or not: slow calls alone do not tell an argument that makes another function slower, so
+// that with a disturbance the call is slow.
+type alone struct {
+	fn            reader.FuncID
+	count         int     // of calls with such an argument
+	with, without float64 // median ticks, without foreign time
+}
+
+// alone returns nil unless calls with such an argument are about as slow as slow ones, and the lead loses most of
+// that.
+func (r *reasoner) alone(t *test) *alone {
+	sample := r.c.valued.samples[t.Func]
+	if sample == nil {
+		return nil
+	}
+	time := r.timeOf(t)
+	var numbers, slow, usual, lost []float64
+	for i := range t.examples {
+		x := &t.examples[i]
+		p, _ := t.feature.value(x.picks)
+		switch {
+		case p == nil:
+		case !x.slow:
+			usual = append(usual, time(p))
+		case x.known && t.holds(x):
+			numbers, slow = append(numbers, x.number), append(slow, time(p))
+			lost = append(lost, r.lead.x[r.lead.dominated[i]])
+		}
+	}
+	if len(slow) == 0 || len(usual) == 0 {
+		return nil
+	}
+	// Slow calls may have arguments far beyond the threshold. Then calls at the threshold are not like them.
+	slices.Sort(numbers)
+	least, most := numbers[len(numbers)/4], numbers[3*len(numbers)/4]
+	var with, without []float64
+	for i := range *sample {
+		s := &(*sample)[i]
+		x := example{compared: &compared{picks: []pick{s.pick}}}
+		if !t.feature.read(&x) {
+			continue
+		}
+		switch {
+		case !t.holds(&x):
+			without = append(without, time(&s.pick))
+		case t.Op == "=" || t.Op == ">" && x.number >= least || t.Op == "<=" && x.number <= most:
+			with = append(with, time(&s.pick))
+		}
+	}
+	if len(with) < enough || len(without) < minReasonUsual {
+		return nil
+	}
+	a := &alone{t.Func, len(with), median(with), median(without)}
+	loss := median(slow) - median(usual)
+	if loss <= 0 || a.with-a.without < minAlone*loss || median(lost) < loss/2 {
+		return nil
+	}
+	return a
+}
+
+// median sorts x.
+func median(x []float64) float64 {
+	slices.Sort(x)
+	return x[len(x)/2]
 }
 
 // recurs reports whether so many slow calls lose far more to a lead than usual calls vary that a disturbance
@@ -106,6 +203,12 @@ func (e *evidence) needed(l *lead) int {
 		return 0
 	}
 	return int(math.Log(maxChance)/math.Log(l.likely)) + 1
+}
+
+// argued says why an argument proves a cause.
+func (t *phrases) argued(a *alone) string {
+	return fmt.Sprintf("disturbances do not depend on arguments, and %d calls of %s with such an argument that were drawn from all its calls take %s, others %s (medians)",
+		a.count, t.label(a.fn), t.fine(a.with), t.fine(a.without))
 }
 
 // doubts says why a suspect is not certain.

@@ -425,6 +425,7 @@ func (e *explainer) explain(d *durations) (*Report, error) {
 	ev.spread = float64(p.high - p.low)
 	ev.pruned = d.shortest(e) > 0
 	ev.name(e.opts.MinShare, e.opts.Seed)
+	ev.argue(c, e.opts.Role)
 	meanwhile, err := e.meanwhile(d, ev)
 	if err != nil {
 		return nil, err
