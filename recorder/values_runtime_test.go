@@ -69,6 +69,7 @@ var valuesOf = map[string]recordedValues{
 		[]valueSteps{scalar(reg(rdx)), {reg(rax), op(opMove), reg(rdx), with(opBytes, 32)}}},
 	"thrower": {[]valueSteps{scalar(reg(rdi))}, []valueSteps{scalar(reg(rax))}},
 	"loop":    {[]valueSteps{scalar(reg(rdi))}, nil},
+	"logging": {[]valueSteps{scalar(reg(rdi)), {reg(rsi), with(opCString, 32)}}, nil},
 	"priced":  {[]valueSteps{{reg(rdi), with(opCString, 32)}}, nil},
 }
 
@@ -279,6 +280,24 @@ func TestValues(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// The program's own handlers get all calls, and the trace says that these have no values.
+func TestValuesBesideHandlers(t *testing.T) {
+	t.Parallel()
+	l, program := library(t), buildValues(t, "clang-22")
+	filter := valuesFilter(t, program)
+	for _, way := range []string{"handler", "handler_arg1"} {
+		t.Run(way, func(t *testing.T) {
+			lines, recordings := runValues(t, &l, program, "filter="+filter, way)
+			if got, want := strings.Join(lines[0], "\n"), "logging 5\nints\nplain"; got != want {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
+			}
+			if unread := recordings[0].Unread; len(unread) != 2 || !strings.Contains(unread[1].Why, "__xray_set_handler") {
+				t.Errorf("the trace says %+v", unread)
+			}
+		})
 	}
 }
 

@@ -45,6 +45,7 @@ enum { ENTER, EXIT, ARG, CUSTOM, TYPED, KEEP, /* exits of functions that are nev
        CALL, /* libc functions, from XR_CALL_ARG on */
        ONCE = CALL + XR_CALLS, /* functions with only entries or only exits */
        VALUES_ENTER, VALUES_EXIT, /* entries and exits with values */
+       VALUES_ARG, /* the former, of functions that log an argument: the program may have a handler for it */
        THUNKS };
 enum { PAGE = 4096, THUNK_SIZE = 16 };
 
@@ -117,7 +118,7 @@ static int thunk_of(const struct xr_object *o, const struct xr_sled *s, uint64_t
 		return ONCE;
 	int values = xr_root.values_changes && s->kind < XR_SLED_CUSTOM ? xr_values_of(o->first_id + i) : 0;
 	if (thunks[s->kind] != EXIT)
-		return values & XR_VALUES_ENTRY ? VALUES_ENTER : thunks[s->kind];
+		return !(values & XR_VALUES_ENTRY) ? thunks[s->kind] : s->kind == XR_SLED_ARG ? VALUES_ARG : VALUES_ENTER;
 	if (values & XR_VALUES_EXIT && s->kind == XR_SLED_EXIT)
 		return VALUES_EXIT;
 	/* Functions with values, and those that the source marks as always instrumented, are never pruned. */
@@ -353,6 +354,10 @@ void xr_set_targets(void)
 		to[VALUES_ENTER] = to[ENTER];
 		to[VALUES_EXIT] = to[KEEP];
 	}
+	if (to[ARG] != recording[ARG])
+		to[VALUES_ARG] = to[ARG];
+	if (on && xr_root.mode != XR_OFF && (to[ENTER] != recording[ENTER] || to[ARG] != recording[ARG]))
+		xr_values_bypassed();
 	xr_copy(targets, to, sizeof to);
 	for (uint64_t i = 0; i < xr_root.nobjects; i++)
 		if (xr_root.objects[i].thunks && xr_root.objects[i].state != XR_OBJECT_GONE)
@@ -429,6 +434,7 @@ int xr_set_mode(enum xr_mode mode)
 		to[ARG] = xr_budget_arg;
 		to[KEEP] = xr_budget_keep;
 	}
+	to[VALUES_ARG] = to[VALUES_ENTER];
 	xr_copy(xr_once_next, to, sizeof xr_once_next);
 	if (mode == XR_RECORD || mode == XR_PRUNE || mode == XR_DEPTH) {
 		to[CUSTOM] = __xray_CustomEvent;

@@ -91,6 +91,8 @@ static struct table {
 
 static struct program *first, **last = &first;
 
+static int bypassed;
+
 static struct refused {
 	struct refused *next;
 	uint32_t n;
@@ -390,6 +392,8 @@ void xr_values_missing(uint64_t id, const char *why)
 		__atomic_store_n(&p->missing, why, __ATOMIC_RELEASE);
 }
 
+void xr_values_bypassed(void) { bypassed = 1; }
+
 void xr_put_values(struct xr_text *t)
 {
 	xr_put_text(t, "{\"functions\":[");
@@ -421,6 +425,11 @@ void xr_put_values(struct xr_text *t)
 	for (struct refused *r = __atomic_load_n(&refused, __ATOMIC_ACQUIRE); r; r = __atomic_load_n(&r->next, __ATOMIC_ACQUIRE)) {
 		xr_put_comma(t);
 		xr_put(t, r->text, r->n);
+	}
+	if (bypassed) {
+		xr_put_comma(t);
+		xr_put_text(t, "{\"function\":\"all functions\",\"expression\":\"arguments and results\","
+			       "\"why\":\"the program patches or handles calls itself: __xray_patch, __xray_set_handler\"}");
 	}
 	xr_put_text(t, "]}");
 }

@@ -35,6 +35,8 @@ enum { XR_VALUES_ENTRY = 1, XR_VALUES_EXIT = 2 };
 int xr_values_of(uint64_t id);
 /* Notes that the values of a function are not recorded. why is a constant. */
 void xr_values_missing(uint64_t id, const char *why);
+/* Notes that calls go through the trampolines of handlers, which record no values. */
+void xr_values_bypassed(void);
 /* Puts what the values are: the body of XR_META_VALUES. */
 void xr_put_values(struct xr_text *t);
 /* For a landing in the frame with this stack pointer: ends the reading of values in a frame below. Returns the

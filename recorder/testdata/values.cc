@@ -1,7 +1,8 @@
 /* Functions with arguments and results of every kind, and callers that make it hard to read them. The programs
  * that read them are in values_runtime_test.go. Each way prints what it has computed.
  *
- * Usage: values plain|unmap|threads|signals|seccomp|fork|exceptions|budget|time */
+ * Usage: values plain|unmap|threads|signals|seccomp|fork|exceptions|budget|handler|handler_arg1|time */
+#include <dlfcn.h>
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -44,6 +45,8 @@ TRACED long thrower(long x) { if (x) throw x; return ++sink; }
 TRACED long loop(long x) { return sink += x; }
 TRACED void plain(void) { sink++; }
 TRACED long nothing(long x) { sink++; return x; }
+
+__attribute__((noinline, xray_always_instrument, xray_log_args(1))) long logging(long x, const char *s) { USE(s); return sink += x; }
 
 /* Only these have limits within a budget. */
 __attribute__((noinline)) long priced(const char *s, int n) { USE(s); for (volatile int i = 0; i < n; i++); return sink++; }
@@ -277,6 +280,20 @@ PLAIN static void within_budget(void)
 	free(text);
 }
 
+static int caught;
+PLAIN static void handle(int, int, long x) { caught += x == 5; }
+
+/* The program has a handler of its own, which gets all calls in spite of values. */
+PLAIN static void with_handler(const char *set)
+{
+	((int (*)(void (*)(int, int, long)))dlsym(RTLD_DEFAULT, set))(handle);
+	((int (*)())dlsym(RTLD_DEFAULT, "__xray_patch"))();
+	logging(5, "text");
+	ints(5, 6, 7);
+	if (!caught)
+		printf("no call was handled\n");
+}
+
 int main(int, char **argv)
 {
 	const char *way = argv[1];
@@ -296,6 +313,10 @@ int main(int, char **argv)
 		exceptions();
 	else if (!strcmp(way, "budget"))
 		within_budget();
+	else if (!strcmp(way, "handler"))
+		with_handler("__xray_set_handler");
+	else if (!strcmp(way, "handler_arg1"))
+		with_handler("__xray_set_handler_arg1");
 	else if (!strcmp(way, "time"))
 		times();
 	plain();
