@@ -1,7 +1,7 @@
 /* Functions with arguments and results of every kind, and callers that make it hard to read them. The programs
  * that read them are in values_runtime_test.go. Each way prints what it has computed.
  *
- * Usage: values plain|unmap|threads|signals|seccomp|fork|exceptions|budget|handler|handler_arg1|time */
+ * Usage: values plain|unmap|threads N|signals|seccomp|fork|exceptions|budget|handler|handler_arg1|time */
 #include <dlfcn.h>
 #include <errno.h>
 #include <linux/filter.h>
@@ -154,14 +154,15 @@ PLAIN static void *one(void *)
 	return nullptr;
 }
 
-PLAIN static void threads(void)
+PLAIN static void threads(int n)
 {
-	enum { N = 1000 };
-	static pthread_t of[N];
-	for (auto &t : of)
-		pthread_create(&t, nullptr, one, nullptr);
-	for (auto &t : of)
-		pthread_join(t, nullptr);
+	pthread_t *of = new pthread_t[n];
+	for (int i = 0; i < n; i++)
+		if (pthread_create(&of[i], nullptr, one, nullptr))
+			abort();
+	for (int i = 0; i < n; i++)
+		pthread_join(of[i], nullptr);
+	delete[] of;
 }
 
 static sigjmp_buf back;
@@ -301,8 +302,8 @@ int main(int, char **argv)
 		all();
 	else if (!strcmp(way, "unmap"))
 		unmap();
-	else if (!strcmp(way, "threads"))
-		threads();
+	else if (!strncmp(way, "threads ", 8))
+		threads(atoi(way + 8));
 	else if (!strcmp(way, "signals"))
 		signals();
 	else if (!strcmp(way, "seccomp"))
