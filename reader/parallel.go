@@ -37,7 +37,7 @@ func (t *Trace) Extent() (Extent, error) {
 	var mu sync.Mutex
 	e := Extent{First: math.MaxUint64}
 	err := t.EachPacked(0, func(_ int, b *Block) error {
-		if len(b.Events)+b.Packed.Len() == 0 {
+		if b.len() == 0 {
 			return nil
 		}
 		least, most := b.Times()

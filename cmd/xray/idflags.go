@@ -120,10 +120,11 @@ func (f *idFlags) asCalls(s *session.Session, class string, within bool) (*trace
 	if err != nil {
 		return nil, err
 	}
-	want, err := regexp.Compile(class)
+	classes, err := regexp.Compile(class)
 	if err != nil {
 		return nil, cli.Usagef("--root: %w", err)
 	}
+	want := func(r *requests.Request) bool { return class == "" || classes.MatchString(r.Class) }
 	collector, _, err := session.Analyze(s, session.Scope{}, calls.Options{}, func() *requests.Collector { return requests.NewCollector(opts) })
 	if err != nil {
 		return nil, err
@@ -131,7 +132,7 @@ func (f *idFlags) asCalls(s *session.Session, class string, within bool) (*trace
 	set := collector.Requests(requests.Choice{Thread: s.Scope.Thread, From: s.Scope.From, To: s.Scope.To, Wakers: sched.NewLogs(s.Trace)})
 	var list []*requests.Request
 	for i := range set.Requests {
-		if r := &set.Requests[i]; class == "" || want.MatchString(r.Class) {
+		if r := &set.Requests[i]; want(r) {
 			list = append(list, r)
 		}
 	}
@@ -147,8 +148,7 @@ func (f *idFlags) asCalls(s *session.Session, class string, within bool) (*trace
 	}
 	found := &tracedRequests{set: set, ids: f}
 	found.line, err = requests.NewTimeline(s.Source(), set, requests.TimelineOptions{
-		Clock: s.Clock, OffCPU: s.OffCPU() != nil, Marks: opts.Marks, Occupants: occupants, Within: within,
-		Want: func(r *requests.Request) bool { return class == "" || want.MatchString(r.Class) },
+		Clock: s.Clock, OffCPU: s.OffCPU() != nil, Marks: opts.Marks, Occupants: occupants, Within: within, Want: want,
 	})
 	if err != nil {
 		return nil, err

@@ -154,7 +154,7 @@ func (t *Timeline) read(list *[]*request) error {
 		return nil
 	})
 	for _, f := range following {
-		f.finish(nil)
+		f.end(math.MaxUint64, nil) // all of them
 	}
 	return err
 }
@@ -243,11 +243,6 @@ func (f *follow) end(tsc uint64, out func(p *piece, at int, tsc uint64)) {
 	}
 }
 
-// finish ends all pieces.
-func (f *follow) finish(out func(p *piece, at int, tsc uint64)) {
-	f.end(^uint64(0), out)
-}
-
 // searchedOpen is the maximum number of open calls that are searched for that of an exit, so that damaged traces do
 // not take quadratic time.
 const searchedOpen = 255
@@ -270,7 +265,7 @@ func (p *piece) begin(f *follow) {
 		around := p.marked && f.since[n] < p.segment && (n+1 == len(f.open) || f.since[n+1] >= p.segment)
 		if inside || around {
 			p.open = append(p.open, fn)
-			p.block.Events = append(p.block.Events, reader.Event{TSC: p.start, Func: fn, Kind: reader.Enter})
+			enter(&p.block, fn, p.start)
 		}
 	}
 }
@@ -300,7 +295,7 @@ func (p *piece) take(b *reader.Block, at int) {
 // close ends the calls that are open at the end of the piece.
 func (p *piece) close() {
 	for _, fn := range slices.Backward(p.open) {
-		p.block.Events = append(p.block.Events, reader.Event{TSC: p.end, Func: fn, Kind: reader.Exit})
+		exit(&p.block, fn, p.end)
 	}
 	p.open = nil
 }
@@ -308,8 +303,7 @@ func (p *piece) close() {
 // copied reports whether an event with a payload says something about the calls around it. Others
 // are about the thread or the recording.
 func copied(b *reader.Block, at int) bool {
-	data := payload(b, at)
-	kind, _, ok := reader.SplitMetadata(data)
+	kind, _, ok := reader.SplitMetadata(payload(b, at).Data)
 	if !ok {
 		return true
 	}
@@ -320,13 +314,13 @@ func copied(b *reader.Block, at int) bool {
 	return false
 }
 
-// payload returns the payload of an event.
-func payload(b *reader.Block, at int) []byte {
+// payload returns the payload of an event. Its Event is -1 if there is none.
+func payload(b *reader.Block, at int) reader.Payload {
 	n, ok := slices.BinarySearchFunc(b.Payloads, at, func(p reader.Payload, at int) int { return cmp.Compare(p.Event, at) })
 	if !ok {
-		return nil
+		return reader.Payload{Event: -1}
 	}
-	return b.Payloads[n].Data
+	return b.Payloads[n]
 }
 
 // appendSides copies the arguments and the payload of event at of b for the last event of to.
@@ -339,9 +333,8 @@ func appendSides(to, b *reader.Block, at int) {
 	for ; n < len(b.Args) && b.Args[n].Event == at; n++ {
 		to.Args = append(to.Args, reader.Arg{Event: event, Value: b.Args[n].Value})
 	}
-	n, ok := slices.BinarySearchFunc(b.Payloads, at, func(p reader.Payload, at int) int { return cmp.Compare(p.Event, at) })
-	if ok {
-		to.Payloads = append(to.Payloads, reader.Payload{Event: event, Type: b.Payloads[n].Type, Data: slices.Clone(b.Payloads[n].Data)})
+	if p := payload(b, at); p.Event == at {
+		to.Payloads = append(to.Payloads, reader.Payload{Event: event, Type: p.Type, Data: slices.Clone(p.Data)})
 	}
 }
 
@@ -506,26 +499,29 @@ func (r *rest) of(b *reader.Block) *reader.Block {
 			appendSides(to, b, at)
 		case p != nil: // a piece begins: what is open ends
 			for _, fn := range slices.Backward(r.open) {
-				to.Events = append(to.Events, reader.Event{TSC: tsc, Func: fn, Kind: reader.Exit})
+				exit(to, fn, tsc)
 			}
 		default:
 			for _, fn := range r.open {
-				to.Events = append(to.Events, reader.Event{TSC: tsc, Func: fn, Kind: reader.Enter})
+				enter(to, fn, tsc)
 			}
 		}
 	})
 	return to
 }
 
+// enter and exit append the entry and the exit of a call.
+func enter(b *reader.Block, fn reader.FuncID, tsc uint64) {
+	b.Events = append(b.Events, reader.Event{TSC: tsc, Func: fn, Kind: reader.Enter})
+}
+
+func exit(b *reader.Block, fn reader.FuncID, tsc uint64) {
+	b.Events = append(b.Events, reader.Event{TSC: tsc, Func: fn, Kind: reader.Exit})
+}
+
 // write writes a request as a call.
 func (t *Timeline) write(b *reader.Block, q *request) {
-	enter := func(fn reader.FuncID, tsc uint64) {
-		b.Events = append(b.Events, reader.Event{TSC: tsc, Func: fn, Kind: reader.Enter})
-	}
-	exit := func(fn reader.FuncID, tsc uint64) {
-		b.Events = append(b.Events, reader.Event{TSC: tsc, Func: fn, Kind: reader.Exit})
-	}
-	enter(reader.Request, q.Start)
+	enter(b, reader.Request, q.Start)
 	for i := 0; i < len(q.parts); i++ {
 		p := &q.parts[i]
 		if piece := q.pieces[i]; piece != nil {
@@ -540,9 +536,9 @@ func (t *Timeline) write(b *reader.Block, q *request) {
 			continue
 		}
 		if p.Kind == Suspended {
-			enter(reader.Suspended, p.Start)
+			enter(b, reader.Suspended, p.Start)
 			t.blocked(b, p.End, p.End-p.Start)
-			exit(reader.Suspended, p.End)
+			exit(b, reader.Suspended, p.End)
 			continue
 		}
 		w, ok := q.executorWait(q.parts, i)
@@ -553,15 +549,15 @@ func (t *Timeline) write(b *reader.Block, q *request) {
 		if q.Segments[w.Segment].Ready == 0 {
 			fn = reader.ExecutorAtMost
 		}
-		enter(fn, w.Start)
+		enter(b, fn, w.Start)
 		if t.within {
 			t.occupied(b, &w, q.waits[i])
 		} else {
 			t.blocked(b, w.End, w.End-w.Start)
 		}
-		exit(fn, w.End)
+		exit(b, fn, w.End)
 	}
-	exit(reader.Request, q.End)
+	exit(b, reader.Request, q.End)
 }
 
 // occupied writes what the awaited thread did in a wait. The rest of the wait is blocked.
@@ -571,7 +567,7 @@ func (t *Timeline) occupied(b *reader.Block, w *Part, list []Occupant) {
 	to := func(tsc uint64) {
 		for len(open) > 0 && open[len(open)-1].End <= tsc {
 			last := open[len(open)-1]
-			b.Events = append(b.Events, reader.Event{TSC: last.End, Func: last.Func, Kind: reader.Exit})
+			exit(b, last.Func, last.End)
 			open, now = open[:len(open)-1], last.End
 		}
 		if len(open) == 0 && tsc > now {
@@ -581,7 +577,7 @@ func (t *Timeline) occupied(b *reader.Block, w *Part, list []Occupant) {
 	}
 	for _, c := range list {
 		to(c.Start)
-		b.Events = append(b.Events, reader.Event{TSC: c.Start, Func: c.Func, Kind: reader.Enter})
+		enter(b, c.Func, c.Start)
 		open = append(open, c)
 	}
 	to(w.End)

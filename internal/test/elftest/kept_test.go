@@ -66,10 +66,15 @@ func TestKeyOf(t *testing.T) {
 	}
 }
 
-func TestKept(t *testing.T) {
-	old := built.kept
+// keepNothing makes the test begin with nothing kept.
+func keepNothing(t *testing.T) {
+	kept := built.kept
 	built.kept = t.TempDir()
-	defer func() { built.kept = old }()
+	t.Cleanup(func() { built.kept = kept })
+}
+
+func TestKept(t *testing.T) {
+	keepNothing(t)
 	file, again := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
 	write(t, file, "text")
 	if restore("key", again) {
@@ -94,9 +99,7 @@ func TestKeep(t *testing.T) {
 	if _, err := os.Stat(installed); err != nil {
 		t.Skip("nothing is kept on this system: ", err)
 	}
-	kept := built.kept
-	built.kept = t.TempDir()
-	t.Cleanup(func() { built.kept = kept })
+	keepNothing(t)
 	folder := t.TempDir()
 	source, header := filepath.Join(folder, "main.c"), filepath.Join(folder, "xray", "head.h")
 	if err := os.Mkdir(filepath.Dir(header), 0o777); err != nil {
@@ -140,9 +143,7 @@ func TestKeepFiles(t *testing.T) {
 	if _, err := os.Stat(installed); err != nil {
 		t.Skip("nothing is kept on this system: ", err)
 	}
-	kept := built.kept
-	built.kept = t.TempDir()
-	t.Cleanup(func() { built.kept = kept })
+	keepNothing(t)
 	folder := t.TempDir()
 	made := func(source string) (runs int) {
 		out := filepath.Join(folder, "out")

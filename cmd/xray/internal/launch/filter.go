@@ -123,9 +123,7 @@ func (plan *Plan) Choose(ctx context.Context, p *client.Process) (data []byte, t
 	if kept == 0 && filter.Func != nil {
 		text += symbolize.Sledless(paths, filter.Func)
 	}
-	for _, pattern := range filter.Unused() {
-		plan.sayUnused(pattern)
-	}
+	plan.sayUnused(filter.Unused())
 	return data, text, nil
 }
 
@@ -153,15 +151,15 @@ func (plan *Plan) chooseIn(ctx context.Context, p *client.Process, filter *obser
 		plan.Say("%s", nothingSelected(filter, own(objects)))
 	}
 	if err == nil && len(own(before)) == 0 && len(own(objects)) > 0 {
-		for _, pattern := range filter.Unused() {
-			plan.sayUnused(pattern)
-		}
+		plan.sayUnused(filter.Unused())
 	}
 	return err
 }
 
-func (plan *Plan) sayUnused(pattern string) {
-	plan.Say("warning: no recorded function matches %q of --args, --results or --when", pattern)
+func (plan *Plan) sayUnused(patterns []string) {
+	for _, pattern := range patterns {
+		plan.Say("warning: no recorded function matches %q of --args, --results or --when", pattern)
+	}
 }
 
 // followObjects extends the filter of a process to objects that it loads, until ctx is done. The

@@ -80,9 +80,7 @@ func (plan *Plan) report(l *launch, observed *observe.Result, status int) error 
 		}
 		plan.Say("%s", nothingSelected(filter, none))
 	}
-	for _, pattern := range observed.Unused {
-		plan.sayUnused(pattern)
-	}
+	plan.sayUnused(observed.Unused)
 	if !plan.Quiet {
 		fmt.Fprintf(plan.Stderr, "xray: %s\n", report.Summary(l.sleds))
 	}
