@@ -27,10 +27,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/cmd/xray/internal/launch"
 	"github.com/xray-tools/xray/cmd/xray/internal/llvmxray"
+	"github.com/xray-tools/xray/recorder/instrument"
 )
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == launch.CompileWord {
+		err := instrument.Compile(os.Args[2:])
+		fmt.Fprintf(os.Stderr, "xray: %v\n", err)
+		os.Exit(exitFailed)
+	}
 	// Without this, a closed pipe on standard output would kill the program, and look like a
 	// failure.
 	signal.Ignore(syscall.SIGPIPE)
@@ -152,7 +159,7 @@ type task struct {
 // tasks lists the commands in the order of the help text.
 func (a *app) tasks() []task {
 	return []task{
-		{"Record", []*cobra.Command{a.recordCommand(), a.watchCommand(), a.topCommand(), a.mergeSchedCommand(), a.ctlCommand(), a.excludeCommand(), a.coreCommand(), a.runtimeCommand()}},
+		{"Record", []*cobra.Command{a.buildCommand(), a.recordCommand(), a.watchCommand(), a.topCommand(), a.mergeSchedCommand(), a.ctlCommand(), a.excludeCommand(), a.coreCommand(), a.runtimeCommand()}},
 		{"Analyze", []*cobra.Command{
 			a.infoCommand(), a.accountCommand(), a.stackCommand(), a.graphCommand(), a.whyCommand(), a.slowestCommand(),
 			a.shapesCommand(), a.requestsCommand(), a.locksCommand(), a.ioCommand(), a.allocCommand(), a.residencyCommand(), a.reportCommand(),

@@ -56,6 +56,10 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		t.Fatal(err)
+	}
 	cache := t.TempDir()
 	if err := keepRecorder(userCache, cache); err != nil {
 		t.Fatal(err)
@@ -70,6 +74,8 @@ func TestScripts(t *testing.T) {
 			e.Setenv("TESTDATA", traces)
 			e.Setenv("XDG_CACHE_HOME", cache)
 			e.Setenv("GOCACHE", goCache)
+			// rustup finds its compilers there, not in the script's HOME.
+			e.Setenv("RUSTUP_HOME", cmp.Or(os.Getenv("RUSTUP_HOME"), filepath.Join(home, ".rustup")))
 			return nil
 		},
 		Condition: holds,

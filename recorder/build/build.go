@@ -412,3 +412,15 @@ func run(ctx context.Context, dir string, command []string, args ...string) ([]b
 	}
 	return out, fmt.Errorf("%s: %w", strings.Join(command, " "), err)
 }
+
+// Shared compiles a C file into a shared object for programs of this machine. It ignores $CC, which may be for
+// another one.
+func Shared(ctx context.Context, library, source string) error {
+	for _, name := range []string{"cc", "gcc", "clang"} {
+		if _, err := exec.LookPath(name); err == nil {
+			_, err := run(ctx, "", []string{name}, "-O2", "-fPIC", "-shared", "-Wl,-z,noexecstack", "-o", library, source, "-ldl")
+			return err
+		}
+	}
+	return errors.New("no C compiler found: install cc, gcc or clang (on Debian and Ubuntu: apt install gcc)")
+}
