@@ -89,7 +89,7 @@ func (r *Report) times() []report.Column[Row] {
 		bound("self_low", "at least", func(c *Compensated) quantile.Sum { return c.SelfLow }).Optional(),
 		bound("self_high", "at most", func(c *Compensated) quantile.Sum { return c.SelfHigh }).Optional(),
 		report.Share("share", func(row *Row) float64 { return share(row.Self, r.Self) }).Missing((*Row).selfUnknown),
-		r.off("on_cpu", func(row *Row) quantile.Sum { return row.SelfOff.onCPU(row.Self) }).Titled("cpu").Optional(),
+		r.off("on_cpu", func(row *Row) quantile.Sum { return row.CPU() }).Titled("cpu").Optional(),
 		r.off("blocked", func(row *Row) quantile.Sum { return row.SelfOff.Blocked }).Optional(),
 		r.off("queued", func(row *Row) quantile.Sum { return row.SelfOff.Queued }).Optional(),
 		r.off("interrupted", func(row *Row) quantile.Sum { return row.SelfOff.Interrupted }).Optional().When(r.Interrupts),

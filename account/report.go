@@ -108,6 +108,9 @@ func (row *Row) totalMargin() uint64 { return uint64(min(2*row.Unrecorded.TotalE
 // margin is twice the standard error of the estimated calls, half of a 95% confidence interval.
 func (row *Row) margin() uint64 { return 2 * row.Unrecorded.Error }
 
+// CPU returns the part of Self that was on CPU. It needs Options.OffCPU.
+func (row *Row) CPU() quantile.Sum { return row.SelfOff.onCPU(row.Self) }
+
 // Off is off-CPU time.
 type Off struct {
 	Blocked quantile.Sum // the thread slept or waited for something
@@ -382,7 +385,7 @@ func (c Column) compare(a, b *Row) int {
 		at, bt := a.AllTotal(), b.AllTotal()
 		return at.Compare(bt)
 	case ByCPU:
-		return a.SelfOff.onCPU(a.Self).Compare(b.SelfOff.onCPU(b.Self))
+		return a.CPU().Compare(b.CPU())
 	case ByBlocked:
 		return a.SelfOff.Blocked.Compare(b.SelfOff.Blocked)
 	case ByQueued:

@@ -19,13 +19,21 @@ import (
 
 // offCPUTrace writes the trace of testdata/script/offcpu.txtar, whose thread is off CPU
 // at times.
-func offCPUTrace(t *testing.T) string {
+func offCPUTrace(t *testing.T) string { return offCPUFile(t, "trace.txt") }
+
+// offCPUFile writes a trace of testdata/script/offcpu.txtar.
+func offCPUFile(t *testing.T, name string) string {
 	archive, err := txtar.ParseFile("testdata/script/offcpu.txtar")
 	if err != nil {
 		t.Fatal(err)
 	}
-	input := textTrace(t, string(archive.Files[0].Data))
-	return input
+	for _, f := range archive.Files {
+		if f.Name == name {
+			return textTrace(t, string(f.Data))
+		}
+	}
+	t.Fatalf("no %s", name)
+	return ""
 }
 
 // Perfetto shows off-CPU times on a track below the thread's.
@@ -58,31 +66,37 @@ func TestOffCPUInFirefoxProfiler(t *testing.T) {
 	}
 }
 
-// The page splits self times by off-CPU time as account does, and lists the times as events.
+// The page splits self times by off-CPU time as account does, and says when threads were off CPU.
 func TestHTMLOffCPU(t *testing.T) {
 	t.Parallel()
 	testenv.Need(t, "chromium")
-	input := offCPUTrace(t)
-	page := openHTML(t, htmlOf(t, "", input), "#tab=function&function=1")
-	want, _, _ := accountOf(t, input)
-	if want["#2"].Blocked != 350 {
-		t.Errorf("account: got %+v, want 350 ns blocked", want["#2"])
-	}
-	if diff := cmp.Diff(want, functionsIn(page)); diff != "" {
-		t.Errorf("account (-) and page (+):\n%s", diff)
-	}
-	var events []string
-	page.Eval(`meta.events.map(e => e.at + " " + e.text)`, &events)
-	if diff := cmp.Diff([]string{
-		"410 was off CPU: blocked 250ns, in the run queue 50ns",
-		"700 was off CPU: blocked 100ns", "900 was off CPU: in the run queue 10ns",
-	}, events); diff != "" {
-		t.Errorf("events (-want +got):\n%s", diff)
-	}
-	var text string
-	page.Eval(`(async () => { change({tab: "function", func: 1}); await settled(); return document.querySelector("#panels > section:not([hidden])").innerText; })()`, &text)
-	if !strings.Contains(text, "in the run queue") {
-		t.Errorf("no run queue in the function's view: %s", text)
+	for _, test := range []struct {
+		trace, function, waits, self, lane, text string
+		cpu                                      float64
+	}{
+		{"trace.txt", "#2", "410: 250 ns blocked, 50 ns in the run queue, up to 10 ns earlier|700: 100 ns blocked|900: 10 ns in the run queue, up to 90 ns earlier",
+			"100 ns on CPU, 250 ns blocked, 50 ns in the run queue", "running blocked queued running blocked running queued running", "in the run queue", 200},
+		{"recorder.txt", "#1", "600: 200 ns blocked, 300 ns waiting for the recorder, up to 100 ns earlier",
+			"500 ns on CPU, 200 ns blocked, 300 ns waiting for the recorder", "running blocked recorder running", "waiting for the recorder", 500},
+		{"sealed.txt", "#1", "100: 100 ns unknown", "100 ns on CPU, 100 ns unknown", "unknown running", "self on CPU", 200},
+	} {
+		input := offCPUFile(t, test.trace)
+		page := openHTML(t, htmlOf(t, "", input), "")
+		want, _, _ := accountOf(t, input)
+		if diff := cmp.Diff(want, functionsIn(page)); diff != "" {
+			t.Errorf("%s: account (-) and page (+):\n%s", test.trace, diff)
+		}
+		if got := want[test.function].CPU; got != test.cpu {
+			t.Errorf("%s: account: %s was on CPU for %v ns, want %v", test.trace, test.function, got, test.cpu)
+		}
+		var got struct{ Waits, Self, Lane, Text string }
+		page.Eval(`(async () => { const func = meta.functions.findIndex(f => f.name === "`+test.function+`"), call = calls.func.indexOf(func);
+			change({tab: "function", func, call}); await settled();
+			const w = calls.waits, waits = Array.from(w.end, (end, k) => end + ": " + page.waitParts(calls.threads[0], end, end));
+			return {Waits: waits.join("|"), Self: page.selfParts(call), Lane: timeline.kinds(timeline.layout.lanes[0]).join(" "), Text: $("function").innerText}; })()`, &got)
+		if got.Waits != test.waits || got.Self != test.self || got.Lane != test.lane || !strings.Contains(got.Text, test.text) {
+			t.Errorf("%s: got %+v", test.trace, got)
+		}
 	}
 }
 

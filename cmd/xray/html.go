@@ -163,8 +163,11 @@ func functionsOf(r *account.Report) []html.Function {
 		nanos := r.Clock.Nanos
 		functions[i] = html.Function{
 			ID: row.Func, Count: row.Count, Open: row.Open, Counted: row.Untimed, Pruned: row.Pruned, Total: time(row.Total), Self: time(row.Self),
-			Blocked: time(row.SelfOff.Blocked), Queued: time(row.SelfOff.Queued), Min: nanos(row.Min), P50: nanos(row.P50), P90: nanos(row.P90), P99: nanos(row.P99), P999: nanos(row.P999), Max: nanos(row.Max),
+			Blocked: time(row.SelfOff.Blocked), Queued: time(row.SelfOff.Queued), Recorder: time(row.SelfOff.Recorder), Min: nanos(row.Min), P50: nanos(row.P50), P90: nanos(row.P90), P99: nanos(row.P99), P999: nanos(row.P999), Max: nanos(row.Max),
 			Octaves: row.Octaves, AllCalls: row.AllCalls(), AllTotal: time(row.AllTotal()), Estimated: row.Unrecorded.IsEstimate(), Timeless: row.Unrecorded.Timeless,
+		}
+		if r.OffCPU {
+			functions[i].CPU = time(row.CPU())
 		}
 		functions[i].CallsMargin, functions[i].TotalMargin = row.Margins()
 		functions[i].TotalMargin = nanos(functions[i].TotalMargin)

@@ -19,10 +19,13 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// settled is a JavaScript function that waits until the page shows the current selection and has
-// stored it in its address.
-const settled = `async () => { for (let k = 0; k < 3; k++) await new Promise(r => requestAnimationFrame(() => setTimeout(r)));
-	while (saving) await new Promise(r => setTimeout(r, 10)); }`
+// handles gives the scripts of tests what they use of the page. settled waits until the page shows the current selection
+// and has stored it in its address.
+const handles = `const {page, timeline} = await xray.app, {calls, state, meta} = page;
+	Object.assign(window, {page, timeline, calls, state, meta, $: id => document.getElementById(id), settled: () => page.settled(),
+		change: what => page.change(what), pickFunction: f => page.pickFunction(f),
+		// The calls that pass the filter, sorted by a column.
+		filtered: (column = "start", down = false) => page.engine.ask("list", page.filter(), column, down)});`
 
 // openHTML opens a page and waits until it shows its calls. The test fails if the page reports an
 // error before the test ends.
@@ -40,8 +43,7 @@ func openHTML(t *testing.T, file, fragment string) *browser.Page {
 
 func awaitHTML(page *browser.Page) {
 	var ready bool
-	page.Eval(`(async () => { while (!document.body.dataset.ready) await new Promise(r => setTimeout(r, 10));
-		window.settled = `+settled+`; await settled(); return true; })()`, &ready)
+	page.Eval(`(async () => { `+handles+` await settled(); return true; })()`, &ready)
 }
 
 // htmlOf writes the page of a text trace, or of a file in testdata.
@@ -74,7 +76,7 @@ func TestHTMLInBrowser(t *testing.T) {
 
 	sums := map[string][2]float64{}
 	page.Eval(`(() => { const s = {}; for (let i = 0; i < calls.n; i++) {
-		const t = s[fullName(calls.func[i])] ||= [0, 0]; t[0]++; t[1] += calls.duration[i]; } return s; })()`, &sums)
+		const t = s[page.fullName(calls.func[i])] ||= [0, 0]; t[0]++; t[1] += calls.duration[i]; } return s; })()`, &sums)
 	for name, want := range sumsOfCalls(t, args...) {
 		if got := sums[name]; int64(got[0]) != want[0] || max(int64(got[1])-want[1], want[1]-int64(got[1])) > want[0] {
 			t.Errorf("%s: got %v, want %v as in the trace", name, got, want)
@@ -86,7 +88,7 @@ func TestHTMLInBrowser(t *testing.T) {
 	}
 	var same bool
 	page.Eval(`(() => { let self = 0, outermost = 0; for (let i = 0; i < calls.n; i++) {
-		self += calls.self[i]; if (calls.parent[i] < 0) outermost += calls.duration[i]; } return self === outermost; })()`, &same)
+		self += calls.selfOf(i); if (calls.parentOf(i) < 0) outermost += calls.duration[i]; } return self === outermost; })()`, &same)
 	if !same {
 		t.Error("self times do not add up to the times of outermost calls")
 	}
@@ -142,7 +144,7 @@ func TestHTMLInBrowser(t *testing.T) {
 		}
 	}
 	var boxes int
-	if page.Eval(`(async () => { $("tab-flame").click(); await settled(); return flame.boxes.length; })()`, &boxes); boxes < 10 {
+	if page.Eval(`(async () => { $("tab-flame").click(); await settled(); return Number(document.querySelector("#flame canvas").dataset.boxes); })()`, &boxes); boxes < 10 {
 		t.Errorf("got %d boxes in the flame graph", boxes)
 	}
 	// Zoom by keys and measure by dragging.
@@ -155,7 +157,7 @@ func TestHTMLInBrowser(t *testing.T) {
 	var selected float64
 	page.Eval(`(async () => { const c = $("canvas"), at = (type, x) => c.dispatchEvent(new PointerEvent(type, {clientX: x, clientY: c.getBoundingClientRect().top + 100, pointerId: 1}));
 		c.setPointerCapture = () => {}; at("pointerdown", 300); at("pointermove", 500); at("pointerup", 500); await settled();
-		return (state.selection[1] - state.selection[0]) / viewOf(c.clientWidth).perPixel; })()`, &selected)
+		return (state.selection[1] - state.selection[0]) / timeline.view().perPixel; })()`, &selected)
 	if selected < 199 || selected > 201 {
 		t.Errorf("selecting 200 pixels: got %v", selected)
 	}
@@ -181,9 +183,9 @@ func TestHTMLInBrowser(t *testing.T) {
 
 // sumsOfFunction is what account or a page says about all calls of a function.
 type sumsOfFunction struct {
-	Count, Open, Pruned, Total, Self, Blocked, Queued float64
-	Quantiles                                         []float64
-	Bins                                              []octaveOfCalls
+	Count, Open, Pruned, Total, Self, CPU, Blocked, Queued, Recorder float64
+	Quantiles                                                        []float64
+	Bins                                                             []octaveOfCalls
 }
 
 type octaveOfCalls struct{ From, To, N float64 }
@@ -199,8 +201,10 @@ func accountOf(t *testing.T, args ...string) (functions map[string]sumsOfFunctio
 			Count, Open, Pruned float64
 			Total               float64 `json:"total_ns"`
 			Self                float64 `json:"self_ns"`
+			CPU                 float64 `json:"on_cpu_ns"`
 			Blocked             float64 `json:"blocked_ns"`
 			Queued              float64 `json:"queued_ns"`
+			Recorder            float64 `json:"recorder_ns"`
 			Min                 float64 `json:"min_ns"`
 			P50                 float64 `json:"p50_ns"`
 			P90                 float64 `json:"p90_ns"`
@@ -220,7 +224,7 @@ func accountOf(t *testing.T, args ...string) (functions map[string]sumsOfFunctio
 	}
 	functions = map[string]sumsOfFunction{}
 	for _, row := range report.Functions {
-		f := sumsOfFunction{row.Count, row.Open, row.Pruned, row.Total, row.Self, row.Blocked, row.Queued,
+		f := sumsOfFunction{row.Count, row.Open, row.Pruned, row.Total, row.Self, row.CPU, row.Blocked, row.Queued, row.Recorder,
 			[]float64{row.Min, row.P50, row.P90, row.P99, row.P999, row.Max}, []octaveOfCalls{}}
 		for _, o := range row.Histogram {
 			f.Bins = append(f.Bins, octaveOfCalls{o.From, o.To - 1, o.Count}) // pages include both ends; a tick is 1 ns
@@ -235,8 +239,8 @@ func accountOf(t *testing.T, args ...string) (functions map[string]sumsOfFunctio
 func functionsIn(page *browser.Page) map[string]sumsOfFunction {
 	functions := map[string]sumsOfFunction{}
 	page.Eval(`Object.fromEntries(meta.functions.map((f, k) => {
-		const {count: Count, open: Open, pruned: Pruned, blocked: Blocked, queued: Queued, quantiles: Quantiles} = f.all, {total: Total, self: Self} = functionSums().functions[k];
-		return [f.name, {Count, Open, Pruned, Total, Self, Blocked, Queued, Quantiles, Bins: f.all.bins.filter(b => b.n).map(({from: From, to: To, n: N}) => ({From, To, N}))}]; }))`, &functions)
+		const {count: Count, open: Open, pruned: Pruned, cpu: CPU, blocked: Blocked, queued: Queued, recorder: Recorder, quantiles: Quantiles} = f.all, {total: Total, self: Self} = page.functionSums().of(k);
+		return [f.name, {Count, Open, Pruned, Total, Self, CPU, Blocked, Queued, Recorder, Quantiles, Bins: f.all.bins.filter(b => b.n).map(({from: From, to: To, n: N}) => ({From, To, N}))}]; }))`, &functions)
 	return functions
 }
 
@@ -270,7 +274,7 @@ func TestHTMLOfLongestCalls(t *testing.T) {
 			$("tab-tree").click(); await settled(); s.Tree = $("tree").querySelector(".bar").textContent;
 			const f = meta.functions.findIndex(f => f.name.startsWith("kv::hash("));
 			pickFunction(f); await settled(); s.Function = $("function").innerText;
-			change({selection: [0, calls.end / 2]}); await settled(); s.Part = $("function").innerText;
+			change({selection: [0, calls.span / 2]}); await settled(); s.Part = $("function").innerText;
 			return s; })()`, &shown)
 		if n := len(shown.Names); n < 5 || !slices.Equal(shown.Names, ranked[:n]) {
 			t.Errorf("%v: got order %q, want %q as in account", chosen, shown.Names, ranked)
@@ -397,7 +401,7 @@ func TestHTMLOfPrunedCalls(t *testing.T) {
 			page.Eval(`(async () => { const s = {Bar: $("functions").querySelector(".bar").textContent, Summary: $("summary").textContent};
 				s.Rows = Array.from(document.querySelectorAll("#functions .space .row")).filter(r => !r.hidden).map(r => Array.from(r.children, c => c.textContent).join(" "));
 				pickFunction(meta.functions.length - 1); await settled(); s.Function = $("function").innerText;
-				change({tab: "functions", selection: [0, calls.end / 2]}); await settled(); s.Part = $("functions").querySelector(".bar").textContent;
+				change({tab: "functions", selection: [0, calls.span / 2]}); await settled(); s.Part = $("functions").querySelector(".bar").textContent;
 				return s; })()`, &got)
 			if got.Bar != test.bar || !strings.Contains(strings.Join(got.Rows, "|"), test.rows) || !strings.Contains(got.Summary, test.notes) {
 				t.Errorf("%+v", got)
@@ -431,49 +435,54 @@ func TestHTMLChoosing(t *testing.T) {
 		}
 	}
 	check("thread", `const name = meta.threads[2].name; type("thread", name); await settled();
-		if (threads().length !== 1 || filtered().length !== meta.threads[2].calls || timeline.lanes.length !== 1) return filtered().length + " calls";
+		const all = await filtered(); if (page.threads().length !== 1 || all.length !== meta.threads[2].calls || timeline.layout.lanes.length !== 1) return all.length + " calls";
 		if (!location.hash.includes("thread=")) return location.hash; type("thread", "");`)
 	check("time", `type("time", "1ms - 1500us"); await settled();
 		if (String(state.selection) !== "1000000,1500000") return String(state.selection);
-		for (const i of filtered()) if (endOf(i) < 1e6 || calls.start[i] > 1.5e6) return "call " + i;
-		$("clear").click(); await settled(); if ($("time").value || isFiltered()) return "not cleared";`)
+		for (const i of await filtered()) if (calls.endOf(i) < 1e6 || calls.start[i] > 1.5e6) return "call " + i;
+		$("clear").click(); await settled(); if ($("time").value || page.isFiltered) return "not cleared";`)
 	check("what makes no sense", `type("query", "kv::("); type("min", "5 parsecs"); await settled();
-		if (filtered().length !== calls.n || $("query").getAttribute("aria-invalid") !== "true" || !$("range").textContent.includes("parsecs")) return $("range").textContent;
+		if ((await filtered()).length !== calls.n || $("query").getAttribute("aria-invalid") !== "true" || !$("range").textContent.includes("parsecs")) return $("range").textContent;
 		$("clear").click();`)
 	check("the table follows the timeline", `change({sort: "duration", down: true, tab: "calls"}); await settled();
-		choose(9000, false); await settled();
+		page.choose(9000, false); await settled();
 		const row = document.querySelector("#calls .row[aria-selected=true]");
-		if (!row || row.line !== listed().indexOf(9000)) return "row " + row?.line;
-		if (!$("chosen-text").textContent.startsWith(nameOf(9000))) return $("chosen-text").textContent;`)
-	check("keys in the table", `const table = document.querySelector("#calls .table"), at = listed().indexOf(9000);
-		key("ArrowDown", table); await settled(); if (state.call !== listed()[at + 1]) return "down leads to " + state.call;
-		key("Home", table); await settled(); if (state.call !== listed()[0]) return "home leads to " + state.call;
+		if (!row || row.line !== page.listed.get().indexOf(9000)) return "row " + row?.line;
+		if (!$("chosen-text").textContent.startsWith(page.nameOf(9000))) return $("chosen-text").textContent;`)
+	check("keys in the table", `const table = document.querySelector("#calls .table"), at = page.listed.get().indexOf(9000);
+		key("ArrowDown", table); await settled(); if (state.call !== page.listed.get()[at + 1]) return "down leads to " + state.call;
+		key("Home", table); await settled(); if (state.call !== page.listed.get()[0]) return "home leads to " + state.call;
 		const id = table.getAttribute("aria-activedescendant"); if (document.getElementById(id)?.line !== 0) return "active is " + id;
-		key("m"); await settled(); if (String(state.selection) !== [calls.start[state.call], endOf(state.call)].join()) return "m chooses " + state.selection;
+		key("m"); await settled(); if (String(state.selection) !== [calls.start[state.call], calls.endOf(state.call)].join()) return "m chooses " + state.selection;
 		key("Escape"); await settled(); if (state.call >= 0 || state.selection) return "escape leaves something";`)
 	check("searched for", `type("query", "^kv::hash$"); await settled();
-		let n = 0; for (const l of timeline.lanes) for (let d = 0; d < l.t.depth; d++) n += highlighted()[l.t.index] ? highlighted()[l.t.index](d).length : 0;
-		if (!n || n !== filtered().length) return n + " of " + filtered().length;
-		for (const i of filtered()) if (nameOf(i) !== "kv::hash") return nameOf(i);
+		const all = await filtered(), {rows, count} = page.found.get();
+		if (!count || rows.order.length !== count || all.length !== count) return rows.order.length + " of " + count;
+		for (const i of all) if (page.nameOf(i) !== "kv::hash") return page.nameOf(i);
 		// The pointer finds them though others share their pixels.
-		change({from: 0, to: calls.end}); reveal(filtered()[0]); await settled();
-		const view = viewOf($("canvas").clientWidth), t = threadOf(filtered()[0]), lane = timeline.byThread.get(t);
-		for (const i of filtered()) {
-			const y = axisHeight + lane.y - scrolled() + timeline.laneTop + calls.depth[i] * rowHeight + 3;
-			const there = threadOf(i) === t && y > axisHeight ? at(view.x(calls.start[i]), y).call : i;
-			if (there < 0 || nameOf(there) !== "kv::hash") return "at the place of " + i + " is " + there;
+		page.change({from: 0, to: calls.span}); timeline.reveal(all[0]); await settled();
+		const view = timeline.view(), t = calls.threadOf(all[0]), lane = timeline.laneOf(t);
+		for (const i of all) {
+			const y = timeline.top(lane) + timeline.above + calls.depth[i] * 17 + 3;
+			const there = calls.threadOf(i) === t && y > 22 ? timeline.at(view.x(calls.start[i]), y).call : i;
+			if (there < 0 || page.nameOf(there) !== "kv::hash") return "at the place of " + i + " is " + there;
 		}
 		type("query", "");`)
-	check("order", `for (const name of Object.keys(columns)) {
-			const c = columns[name], rows = sorted(filtered(), c), word = w => c.wide || !w ? c.keys(rows, w) : null, low = word(0), high = word(1);
+	check("order", `const parent = i => calls.parentOf(i) < 0 ? -1 : page.rank[calls.func[calls.parentOf(i)]];
+		const keys = {function: i => page.rank[calls.func[i]], thread: i => calls.threadOf(i).index, start: i => calls.start[i], duration: i => calls.duration[i],
+			self: i => calls.selfOf(i), depth: i => calls.depth[i], parent};
+		for (const [name, key] of Object.entries(keys)) {
+			const rows = await filtered(name), down = await filtered(name, true);
+			if (rows.length !== calls.n) return name + " has " + rows.length;
 			for (let k = 1; k < rows.length; k++) {
-				const d = (high ? high[k] - high[k - 1] : 0) || low[k] - low[k - 1] || rows[k] - rows[k - 1];
+				const d = key(rows[k]) - key(rows[k - 1]) || rows[k] - rows[k - 1];
 				if (!(d > 0)) return name + " at " + k;
 			}
+			if (String(down.reverse()) !== String(rows)) return name + " downwards";
 		}`)
 	check("flame graph by keys", `$("tab-flame").click(); await settled(); const c = document.querySelector("#flame canvas");
-		key("ArrowDown", c); key("ArrowDown", c); await settled(); const node = flame.cursor; if (node?.depth !== 2) return "depth " + node?.depth;
-		key("Enter", c); await settled(); if (flame.top !== node || !flame.boxes.some(b => b.node === node && b.w === c.clientWidth)) return "not zoomed";`)
+		key("ArrowDown", c); key("ArrowDown", c); await settled(); const node = Number(c.dataset.cursor), {paths} = page.summed.get(); if (paths.depth(node) !== 2) return "depth " + paths.depth(node);
+		key("Enter", c); await settled(); if (c.dataset.top !== c.dataset.cursor) return "not zoomed";`)
 	check("call tree by keys", `$("tab-tree").click(); await settled(); const t = document.querySelector("#tree .table"), n = Number(t.getAttribute("aria-rowcount"));
 		key("ArrowDown", t); key("ArrowLeft", t); await settled(); if (!(Number(t.getAttribute("aria-rowcount")) < n)) return n + " rows still";
 		key("ArrowRight", t); await settled(); if (Number(t.getAttribute("aria-rowcount")) !== n) return "not open again";`)
@@ -505,9 +514,9 @@ func TestHTMLOfExtremes(t *testing.T) {
 				Summary, Start, Duration string
 				Ascending                bool
 			}
-			page.Eval(`(async () => { for (const tab of tabs) { change({tab, func: meta.functions.length - 1, call: calls.n - 1}); await settled(); zoom(0.001); await settled(); }
-				return {Summary: $("summary").textContent, Start: calls.n ? showMoment(calls.start[calls.n - 1]) : "", Duration: calls.n ? showDuration(0) : "",
-					Ascending: sorted(filtered(), columns.duration).every((i, k, all) => k === 0 || calls.duration[all[k - 1]] <= calls.duration[i])}; })()`, &got)
+			page.Eval(`(async () => { for (const tab of page.tabs) { change({tab, func: meta.functions.length - 1, call: calls.n - 1}); await settled(); change({from: state.from, to: state.from + (state.to - state.from) / 1000}); await settled(); }
+				return {Summary: $("summary").textContent, Start: calls.n ? page.format.moment(calls.start[calls.n - 1]) : "", Duration: calls.n ? page.showDuration(0) : "",
+					Ascending: (await filtered("duration")).every((i, k, all) => k === 0 || calls.duration[all[k - 1]] <= calls.duration[i])}; })()`, &got)
 			if !strings.Contains(got.Summary, test.summary) || test.start != "" && got.Start != test.start || !got.Ascending {
 				t.Errorf("%+v", got)
 			}
@@ -531,7 +540,7 @@ func TestHTMLAccessible(t *testing.T) {
 	page.Eval(string(axe)+"; true", &loaded)
 	var found []string
 	page.Eval(`(async () => { const found = [];
-		for (const theme of ["light", "dark"]) for (const tab of [...tabs, "help"]) {
+		for (const theme of ["light", "dark"]) for (const tab of [...page.tabs, "help"]) {
 			change({theme, query: "kv", call: 100, func: calls.func[100], ...(tab === "help" ? {} : {tab})});
 			if (tab === "help") $("help").showModal();
 			await settled();
@@ -570,7 +579,7 @@ func TestHTMLOfHostileNames(t *testing.T) {
 		Title, Name, Event string
 		Scripts            int
 	}
-	page.Eval(`({Title: document.title, Name: fullName(0), Event: meta.events[0].text, Scripts: document.querySelectorAll("img, i, b").length})`, &got)
+	page.Eval(`({Title: document.title, Name: page.fullName(0), Event: meta.events[0].text, Scripts: document.querySelectorAll("img, i, b").length})`, &got)
 	want := got
 	want.Title, want.Name, want.Event, want.Scripts = "<i>.xray", name, "custom event: <b>bold</b>", 0
 	if diff := cmp.Diff(want, got); diff != "" {

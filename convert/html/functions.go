@@ -14,9 +14,9 @@ type Function struct {
 	// number.
 	Counted, Pruned uint64
 	Total, Self     uint64 // time during which a call was open, and that time without callees
-	// Blocked and Queued are the off-CPU parts of Self. They are shown only with
-	// Options.OffCPU.
-	Blocked, Queued uint64
+	// CPU is the part of Self on CPU, and Blocked, Queued and Recorder the off-CPU parts. They are shown only
+	// with Options.OffCPU.
+	CPU, Blocked, Queued, Recorder uint64
 	// Statistics of the durations of the calls that ended, except Counted and Pruned.
 	Min, P50, P90, P99, P999, Max uint64
 	Octaves                       []uint64 // number of these calls, by the bit length of their duration in ticks
@@ -54,7 +54,7 @@ const maxExact = 1 << 53
 
 // addTo packs the sums of a function.
 func (f *Function) addTo(p *packer, limited bool) {
-	for _, v := range []uint64{f.Count, f.Open, f.Counted, f.Pruned, f.Total, f.Self, f.Blocked, f.Queued, f.Min, f.P50, f.P90, f.P99, f.P999, f.Max} {
+	for _, v := range []uint64{f.Count, f.Open, f.Counted, f.Pruned, f.Total, f.Self, f.CPU, f.Blocked, f.Queued, f.Recorder, f.Min, f.P50, f.P90, f.P99, f.P999, f.Max} {
 		p.add(min(v, maxExact))
 	}
 	first := 0

@@ -23,13 +23,9 @@ import (
 //go:embed assets
 var assets embed.FS
 
-// scripts are the parts of the page's script, in order.
-var scripts = []string{
-	"data.js", "show.js", "state.js", "table.js", "timeline.js", "lanes.js", "overview.js", "tree.js", "flame.js", "function.js", "main.js",
-}
-
-// columnIDs are the columns of numbers, with one number per call.
-var columnIDs = []string{"funcs", "starts", "durations", "depths", "ends"}
+// columnIDs are the columns of numbers: those with one number per call, the sums of functions, and the waits of
+// threads.
+var columnIDs = []string{"funcs", "starts", "durations", "depths", "ends", "sums", "waits"}
 
 func asset(name string) string {
 	data, err := assets.ReadFile("assets/" + name)
@@ -41,9 +37,9 @@ func asset(name string) string {
 
 // page is the data of page.html. The template escapes nothing.
 type page struct {
-	Title, Style, Script, Meta string
-	StyleHash, ScriptHash      string // for the content security policy
-	Data                       []column
+	Title, Style, Script  string
+	StyleHash, ScriptHash string // for the content security policy
+	Data                  []column
 }
 
 type column struct{ ID, Text string }
@@ -73,7 +69,9 @@ type metaFunction struct {
 
 type metaThread struct {
 	Name  string `json:"name"`
+	Pool  string `json:"pool,omitempty"` // the name that threads of a pool share, if it is another one
 	Calls int    `json:"calls"`
+	Waits int    `json:"waits"`
 }
 
 type metaEvent struct {
@@ -112,7 +110,7 @@ func (r *Page) Write(w io.Writer, names symbolize.Names) error {
 	for _, id := range columnIDs {
 		columns[id] = newPacker()
 	}
-	funcs, starts, durations, depths, ended := columns["funcs"], columns["starts"], columns["durations"], columns["depths"], columns["ends"]
+	funcs, starts, durations, depths, ended, waits := columns["funcs"], columns["starts"], columns["durations"], columns["depths"], columns["ends"], columns["waits"]
 	before, unnamed := 0, r.unnamed            // calls of the threads so far, and those whose values are missing
 	open, earlier, ends := 0, 0, []string(nil) // number of calls that did not end, and a note for each thread
 	order := r.order()
@@ -121,8 +119,13 @@ func (r *Page) Write(w io.Writer, names symbolize.Names) error {
 		t := r.threads[i]
 		name := r.threadName(t.id, several)
 		position[i] = len(m.Threads)
-		m.Threads = append(m.Threads, metaThread{name, t.calls})
+		m.Threads = append(m.Threads, metaThread{name, r.poolName(t.id, several), t.calls, len(t.waits)})
 		last := int64(0)
+		for _, wait := range t.waits {
+			wait.addTo(waits, last)
+			last = wait.end
+		}
+		last = 0
 		for _, chunk := range t.chunks {
 			for i := range chunk {
 				c := &chunk[i]
@@ -155,7 +158,6 @@ func (r *Page) Write(w io.Writer, names symbolize.Names) error {
 		m.Notes = append(m.Notes, fmt.Sprintf("%d began before", earlier))
 	}
 	m.Notes = append(m.Notes, ends...)
-	columns["sums"] = newPacker()
 	sums := make(map[uint64]*Function, len(r.opts.Functions))
 	for i := range r.opts.Functions {
 		f := &r.opts.Functions[i]
@@ -171,6 +173,9 @@ func (r *Page) Write(w io.Writer, names symbolize.Names) error {
 	if unnamed > 0 {
 		m.Notes = append(m.Notes, fmt.Sprintf("%d calls without their arguments", unnamed))
 	}
+	if r.lostWaits > 0 {
+		m.Notes = append(m.Notes, fmt.Sprintf("%d times off CPU not in the page", r.lostWaits))
+	}
 	if dropped > 0 {
 		m.Notes = append(m.Notes, fmt.Sprintf("%d events not in the page", dropped))
 	}
@@ -178,18 +183,15 @@ func (r *Page) Write(w io.Writer, names symbolize.Names) error {
 }
 
 func (r *Page) render(w io.Writer, m meta, columns map[string]*packer) error {
-	var script strings.Builder
-	for _, name := range scripts {
-		script.WriteString(asset(name))
-	}
-	p := page{Title: escapeHTML(r.opts.Title), Style: asset("style.css"), Script: script.String()}
+	p := page{Title: escapeHTML(r.opts.Title), Style: asset("style.css"), Script: asset("page.js")}
 	p.StyleHash, p.ScriptHash = hash(p.Style), hash(p.Script)
-	text, err := json.Marshal(m) // which escapes <, > and &
+	about, err := json.Marshal(m)
 	if err != nil {
 		return err
 	}
-	p.Meta = string(text)
-	for _, id := range append(slices.Clone(columnIDs), "sums") {
+	columns["meta"] = newPacker()
+	columns["meta"].buf = about
+	for _, id := range append([]string{"meta"}, columnIDs...) {
 		text, err := columns[id].finish()
 		if err != nil {
 			return err
@@ -236,6 +238,16 @@ func (r *Page) threadName(t reader.Thread, several bool) string {
 	}
 	if t.File > 0 {
 		name += fmt.Sprintf(" of file %d", t.File+1)
+	}
+	return name
+}
+
+// poolName returns the name that a thread shares with the others of its pool: without the number at its end.
+func (r *Page) poolName(t reader.Thread, several bool) string {
+	name := strings.TrimRight(cmp.Or(nameOf(r.opts.ThreadName, t), "thread"), "0123456789")
+	name = cmp.Or(strings.TrimRight(name, "-_#:/ "), "thread")
+	if process := strings.TrimSpace(nameOf(r.opts.ProcessName, t) + " " + strconv.Itoa(int(t.Process))); several && t.Process != 0 {
+		name = process + ": " + name
 	}
 	return name
 }

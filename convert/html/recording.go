@@ -24,7 +24,7 @@ type Options struct {
 	Notes []string
 	// Left is the number of calls that did not fit into the page.
 	Left uint64
-	// OffCPU says that off-CPU times are known. The page shows them as events.
+	// OffCPU says that off-CPU times are known. The page shows them in the lanes of the threads.
 	OffCPU bool
 	// Limited says that Functions estimate what a recording within a budget left out.
 	Limited bool
@@ -39,9 +39,11 @@ type Options struct {
 	Source func(path string) ([]byte, error)
 }
 
-// maxEvents is the maximum number of events in a page, including off-CPU times, and maxThreadEvents
-// the maximum for each thread.
+// maxEvents is the maximum number of events in a page, and maxThreadEvents the maximum for each thread.
 const maxEvents, maxThreadEvents = 100_000, 10_000
+
+// maxThreadWaits is the maximum number of off-CPU times of a thread.
+const maxThreadWaits = 1_000_000
 
 // maxValues is the maximum number of calls in a page, and of each thread, that have arguments or results, and
 // maxValuesText the length of their text in bytes.
@@ -56,14 +58,16 @@ type Page struct {
 	dropped int // events beyond maxThreadEvents
 	named   []calls.Recorded
 	unnamed int // calls beyond maxValues of their thread
+	// waits is the number of off-CPU times of all threads, and lostWaits that of times beyond maxThreadWaits.
+	waits, lostWaits int64
 	// kept is the number of calls of all threads, and texts the bytes of the events' texts.
 	kept, texts int64
 }
 
 // Memory implements [calls.MemoryUser]. The constants were measured.
 func (r *Page) Memory() int64 {
-	const perThread, perEvent, perCall = 512, 160, 64
-	return perCall*r.kept + r.texts + perThread*int64(len(r.threads)) + perEvent*int64(len(r.events))
+	const perThread, perEvent, perCall, perWait = 512, 160, 64, 2 * int64(unsafe.Sizeof(wait{}))
+	return perCall*r.kept + perWait*r.waits + r.texts + perThread*int64(len(r.threads)) + perEvent*int64(len(r.events))
 }
 
 // thread has the calls of a thread in the order of their entries.
@@ -76,7 +80,22 @@ type thread struct {
 	open      []openCall
 	kept      int // how many of open, the outermost, are in chunks
 	events    int
+	waits     []wait // by time
 	values    []callValues
+}
+
+// wait is a time in which the thread was off CPU, on the page's clock. It was on CPU from start on, until the sum of
+// the parts before end. Without parts, what it did is unknown.
+type wait struct {
+	start, end                int64
+	blocked, queued, recorder uint64
+}
+
+// addTo packs the wait. last is the end of the previous one.
+func (w *wait) addTo(p *packer, last int64) {
+	for _, v := range []uint64{uint64(w.start - last), uint64(w.end - w.start), w.blocked, w.queued, w.recorder} {
+		p.add(v)
+	}
 }
 
 // callValues are the arguments and results of a call.
@@ -158,9 +177,7 @@ func (r *Page) Calls(b *calls.Batch) error {
 		},
 		func(e *calls.Event) { r.event(t, b.Index, e.TSC, e.String()) })
 	for i := range b.Gaps {
-		if g := &b.Gaps[i]; g.Sum() > 0 {
-			r.event(t, b.Index, g.To, r.opts.offCPU(g))
-		}
+		r.wait(t, &b.Gaps[i])
 	}
 	r.kept += int64(t.calls - before)
 	return nil
@@ -193,19 +210,32 @@ func (r *Page) event(t *thread, index int, tsc uint64, text string) {
 	r.texts += int64(len(text))
 }
 
-// offCPU describes an off-CPU time that has just ended.
-func (o *Options) offCPU(g *calls.Gap) string {
-	c := reader.Clock{Frequency: o.Frequency}
-	var parts []string
-	for _, part := range []struct {
-		what  string
-		ticks uint64
-	}{{"blocked ", g.Blocked}, {"waiting for the recorder ", g.Recorder}, {"in the run queue ", g.Queued}} {
-		if part.ticks > 0 {
-			parts = append(parts, part.what+c.Format(part.ticks))
-		}
+// wait adds an off-CPU time of t. On the page's clock, times are at most those between the ends of the wait, whose
+// parts are so at most as long as the wait.
+func (r *Page) wait(t *thread, g *calls.Gap) {
+	switch {
+	case g.Known && g.Sum() == 0:
+		return
+	case len(t.waits) == maxThreadWaits:
+		r.lostWaits++
+		return
 	}
-	return "was off CPU: " + strings.Join(parts, ", ")
+	nanos := reader.Clock{Frequency: r.opts.Frequency}.Nanos
+	w := wait{start: r.opts.at(g.From), end: r.opts.at(g.To)}
+	if n := len(t.waits); n > 0 {
+		w.start = max(w.start, t.waits[n-1].end)
+	}
+	w.end = max(w.end, w.start)
+	left := uint64(w.end - w.start)
+	for _, part := range []struct {
+		into  *uint64
+		ticks uint64
+	}{{&w.queued, g.Queued}, {&w.recorder, g.Recorder}, {&w.blocked, g.Blocked}} {
+		*part.into = min(nanos(part.ticks), left)
+		left -= *part.into
+	}
+	t.waits = append(t.waits, w)
+	r.waits++
 }
 
 // leave ends the innermost call. It returns its number, or -1 if the page does not have it.
@@ -246,6 +276,8 @@ func (r *Page) Merge(other *Page) {
 	r.events = append(r.events, other.events...)
 	r.dropped += other.dropped
 	r.unnamed += other.unnamed
+	r.waits += other.waits
+	r.lostWaits += other.lostWaits
 	r.kept += other.kept
 	r.texts += other.texts
 }
