@@ -258,7 +258,8 @@ type siblings struct {
 	first, last reader.FuncID
 	lastEnd     uint64
 	firstOff    uint64 // ticks off CPU of the caller before the first
-	longest     hole
+	longest     hole   // only if most is not 0
+	most        uint64
 }
 
 // maxHoleDepth is the depth up to which holes are found.
@@ -425,10 +426,7 @@ func (c *cohorts) add(t *opened, call *calls.Call, p place, args []calls.Arg, w 
 		}
 		v.faulted += ended.faulted
 	}
-	if h := t.hole(call, isLock, ended.off); h.ticks() > v.hole.ticks() {
-		v.hole = h
-		v.hole.lock = address
-	}
+	t.hole(call, isLock, ended.off, address, &v.hole)
 	if p.kind == top {
 		v.calls = 1
 		t.foreign, t.recorder, t.interrupted = foreign(w.Total), w.Total.Recorder, w.Total.Interrupted
@@ -458,40 +456,45 @@ func (c *cohorts) visit(t *opened, n node) *visit {
 	return &t.visits[c.slot[n]-1]
 }
 
-// hole returns the longest time in which a call had no open callee, and adds the call to the
-// siblings of its caller. Calls come in the order in which they end, so callees come first.
-// off is how long the thread was off CPU since the last callee ended.
-func (t *opened) hole(call *calls.Call, leaf bool, off uint64) hole {
+// hole makes longest the longest time in which a call had no open callee, if that is longer than longest, and adds
+// the call to the siblings of its caller. Calls come in the order in which they end, so callees come first.
+// off is how long the thread was off CPU since the last callee ended. lock is for holes of this call.
+func (t *opened) hole(call *calls.Call, leaf bool, off, lock uint64, longest *hole) {
 	end := call.Start + call.Duration
-	longest := hole{start: call.Start, end: end, off: off}
 	depth := int(call.Depth)
-	if depth >= maxHoleDepth {
-		return longest
-	}
-	if depth+2 > len(t.siblings) {
+	if depth+2 > len(t.siblings) && depth < maxHoleDepth {
 		t.siblings = grow(t.siblings, depth+2)
 	}
-	if inside := &t.siblings[depth+1]; inside.any {
-		if !leaf {
-			longest = inside.longest
-			if h := (hole{start: call.Start, end: inside.firstStart, after: inside.first, off: inside.firstOff}); h.ticks() > longest.ticks() {
-				longest = h
-			}
-			if h := (hole{start: inside.lastEnd, end: end, before: inside.last, off: off}); h.ticks() > longest.ticks() {
-				longest = h
-			}
+	most := longest.ticks()
+	if depth >= maxHoleDepth || leaf || !t.siblings[depth+1].any {
+		if call.Duration-off > most {
+			*longest = hole{start: call.Start, end: end, lock: lock, off: off}
 		}
-		*inside = siblings{}
+	} else {
+		inside := &t.siblings[depth+1]
+		if inside.most > most {
+			*longest, most = inside.longest, inside.most
+			longest.lock = lock
+		}
+		if ticks := inside.firstStart - call.Start - inside.firstOff; ticks > most {
+			*longest, most = hole{start: call.Start, end: inside.firstStart, after: inside.first, lock: lock, off: inside.firstOff}, ticks
+		}
+		if end-inside.lastEnd-off > most {
+			*longest = hole{start: inside.lastEnd, end: end, before: inside.last, lock: lock, off: off}
+		}
 	}
+	if depth >= maxHoleDepth {
+		return
+	}
+	t.siblings[depth+1].any = false
 	s := &t.siblings[depth]
 	before := t.offBefore(call)
 	if !s.any {
-		s.any, s.firstStart, s.first, s.firstOff = true, call.Start, call.Func, before
-	} else if call.Start-s.lastEnd-before > s.longest.ticks() {
-		s.longest = hole{s.lastEnd, call.Start, s.last, call.Func, 0, before}
+		s.any, s.firstStart, s.first, s.firstOff, s.most = true, call.Start, call.Func, before, 0
+	} else if ticks := call.Start - s.lastEnd - before; ticks > s.most {
+		s.longest, s.most = hole{s.lastEnd, call.Start, s.last, call.Func, 0, before}, ticks
 	}
 	s.last, s.lastEnd = call.Func, end
-	return longest
 }
 
 // end finishes the invocation of t, which ends with call.

@@ -18,27 +18,78 @@ type span struct{ from, to uint64 }
 
 func (s span) has(tsc uint64) bool { return tsc >= s.from && (s.to == 0 || tsc < s.to) }
 
+// met is what passes over all calls find beside durations.
+type met struct {
+	role  func(reader.FuncID) Role
+	loop  func(reader.FuncID) LoopRole // nil if event loops are not asked for
+	files map[int32]span               // from the first to the last time of a call
+	// addresses are those logged by functions that wait, up to maxLocks each.
+	addresses map[reader.FuncID]map[uint64]bool
+	unlocks   bool // functions with sleds release locks
+	loops     bool // functions that may be of event loops were called
+}
+
+func newMet(o *Options) met {
+	return met{role: o.Role, loop: o.Loop, files: make(map[int32]span), addresses: make(map[reader.FuncID]map[uint64]bool)}
+}
+
 // rootFinder collects the durations of all functions' outermost calls.
 type rootFinder struct {
+	met
 	span  span
 	funcs map[reader.FuncID]*rootSample
 	small [1 << 12]*rootSample // the same for small IDs, for speed
 	held  int64                // bytes of the values that samples have counted
 	// depths of the calls that ended last, by thread. A call with callees comes after a deeper one.
 	depths []uint32
+	any    bool // there is a value
+}
+
+func newRootFinder(e *explainer) *rootFinder {
+	return &rootFinder{met: newMet(&e.opts), span: e.span(), funcs: make(map[reader.FuncID]*rootSample)}
 }
 
 // Memory implements [calls.MemoryUser]. A sample keeps its first values as they are.
 func (r *rootFinder) Memory() int64 {
-	const perFunction = 700
-	return perFunction*int64(len(r.funcs)) + r.held
+	const perFunction = 800
+	return perFunction*int64(len(r.funcs)) + r.held + r.met.memory()
 }
 
 // rootSample is the durations of a function's outermost calls.
 type rootSample struct {
 	quantile.Sample
-	off    uint64 // ticks off CPU, of all calls
-	leaves uint64 // calls without callees
+	off                 uint64 // ticks off CPU, of all calls
+	leaves              uint64 // calls without callees
+	truncated, inferred uint64
+	// foreign are the calls with foreign time, which settle adds to Sample; nil if there are none.
+	foreign *foreignSample
+}
+
+// foreignSample is the durations of calls with foreign time, and the same without it. settle adds those of the others
+// to own.
+type foreignSample struct{ all, own quantile.Sample }
+
+func (s *rootSample) withForeign(meter *int64) *foreignSample {
+	if s.foreign == nil {
+		s.foreign = &foreignSample{quantile.Sample{Meter: meter}, quantile.Sample{Meter: meter}}
+	}
+	return s.foreign
+}
+
+// settle completes the samples after the pass.
+func (s *rootSample) settle() {
+	if f := s.foreign; f != nil {
+		f.own.Merge(&s.Sample)
+		s.Sample.Merge(&f.all)
+	}
+}
+
+// own is the durations without foreign time, after settle.
+func (s *rootSample) own() *quantile.Sample {
+	if s.foreign == nil {
+		return &s.Sample
+	}
+	return &s.foreign.own
 }
 
 // sample returns the sample of a function. It adds new functions.
@@ -51,6 +102,7 @@ func (r *rootFinder) sample(fn reader.FuncID) *rootSample {
 	if s == nil {
 		s = &rootSample{Sample: quantile.Sample{Meter: &r.held}}
 		r.funcs[fn] = s
+		r.meet(fn)
 	}
 	if small {
 		r.small[fn] = s
@@ -61,33 +113,61 @@ func (r *rootFinder) sample(fn reader.FuncID) *rootSample {
 func (r *rootFinder) Calls(b *calls.Batch) error {
 	waits := b.Waits
 	r.depths = grow(r.depths, b.Index+1)
+	all := span{from: math.MaxUint64}
 	for i := range b.Calls {
 		c := &b.Calls[i]
 		var off calls.Off
 		off, waits = waited(waits, i)
 		leaf := r.depths[b.Index] <= c.Depth
 		r.depths[b.Index] = c.Depth
-		if c.Nested || c.Partial() || !r.span.has(c.Start) {
+		all.from, all.to = min(all.from, c.Start), max(all.to, c.Start+c.Duration)
+		s := r.sample(c.Func)
+		if c.Nested || !r.span.has(c.Start) {
 			continue
 		}
-		s := r.sample(c.Func)
-		s.Add(c.Duration)
+		if c.Partial() {
+			s.truncated++
+			continue
+		}
+		if c.End == calls.Inferred {
+			s.inferred++
+		}
+		r.any = true
+		if without := foreign(off); without > 0 {
+			f := s.withForeign(&r.held)
+			f.all.Add(c.Duration)
+			f.own.Add(c.Duration - without)
+		} else {
+			s.Add(c.Duration)
+		}
 		s.off += off.Sum()
 		if leaf {
 			s.leaves++
 		}
 	}
+	r.cover(b.Thread.File, all)
+	r.log(b)
 	return nil
 }
 
 func (r *rootFinder) Merge(other *rootFinder) {
+	r.any = r.any || other.any
+	r.met.merge(&other.met)
 	for fn, s := range other.funcs {
-		if mine := r.funcs[fn]; mine != nil {
-			mine.Merge(&s.Sample)
-			mine.off += s.off
-			mine.leaves += s.leaves
-		} else {
+		mine := r.funcs[fn]
+		if mine == nil {
 			r.funcs[fn] = s
+			continue
+		}
+		mine.Merge(&s.Sample)
+		mine.off += s.off
+		mine.leaves += s.leaves
+		mine.truncated += s.truncated
+		mine.inferred += s.inferred
+		if s.foreign != nil {
+			f := mine.withForeign(&r.held)
+			f.all.Merge(&s.foreign.all)
+			f.own.Merge(&s.foreign.own)
 		}
 	}
 }
@@ -110,6 +190,7 @@ func (r *rootFinder) propose(role func(reader.FuncID) Role) []Candidate {
 	var list []Candidate
 	most, busiest := 0.0, 0.0
 	for _, s := range r.funcs {
+		s.settle()
 		if s.Count() >= minRootCalls {
 			busiest = max(busiest, s.Sum().Float64()-float64(s.off))
 		}
@@ -150,11 +231,10 @@ func (r *rootFinder) propose(role func(reader.FuncID) Role) []Candidate {
 // durations collects the durations of the calls of the root, and other data that the pass
 // over paths needs.
 type durations struct {
+	met
 	places *places
 	span   span
 	lost   lossPoints
-	role   func(reader.FuncID) Role
-	loop   func(reader.FuncID) LoopRole // nil if event loops are not asked for
 
 	sample    quantile.Sample
 	own       quantile.Sample // the same without foreign time, if offCPU is set
@@ -166,12 +246,7 @@ type durations struct {
 	depths    []uint32   // by thread, of the call that ended last
 	truncated uint64
 	inferred  uint64
-	partial   uint64         // calls of the root inside which records are missing
-	files     map[int32]span // from the first to the last time of a call
-	// addresses are those logged by functions that wait, up to maxLocks each.
-	addresses map[reader.FuncID]map[uint64]bool
-	unlocks   bool // functions with sleds release locks
-	loops     bool // functions that may be of event loops were called
+	partial   uint64 // calls of the root inside which records are missing
 	outside   functionSet
 }
 
@@ -204,8 +279,13 @@ type lengths [65]uint64
 
 // Memory implements [calls.MemoryUser].
 func (d *durations) Memory() int64 {
-	const perFunction, perOutside, perAddress = 640, 48, 48
-	return perFunction*int64(len(d.lengths)) + perOutside*int64(len(d.outside.large)) + perAddress*maxLocks*int64(len(d.addresses))
+	const perFunction, perOutside = 640, 48
+	return perFunction*int64(len(d.lengths)) + perOutside*int64(len(d.outside.large)) + d.met.memory()
+}
+
+func (m *met) memory() int64 {
+	const perAddress = 48
+	return perAddress * maxLocks * int64(len(m.addresses))
 }
 
 // maxLocks is the maximum number of locks of a function that get paths of their own.
@@ -213,11 +293,22 @@ const maxLocks = 256
 
 func newDurations(e *explainer) *durations {
 	return &durations{
-		offCPU: e.facts(),
-		places: newPlaces(&plan{root: e.opts.Root}), span: e.span(), lost: e.lossPoints, role: e.opts.Role, loop: e.opts.Loop, files: make(map[int32]span),
+		met: newMet(&e.opts), offCPU: e.facts(),
+		places: newPlaces(&plan{root: e.opts.Root}), span: e.span(), lost: e.lossPoints,
 		roots: make(map[reader.FuncID]bool), lengths: make(map[reader.FuncID]*lengths),
-		addresses: make(map[reader.FuncID]map[uint64]bool),
 	}
+}
+
+// durationsOf returns the durations of a function as a pass over its paths would find them, except the lengths of calls
+// without callees.
+func durationsOf(e *explainer, r *rootFinder, fn reader.FuncID) *durations {
+	d, s := newDurations(e), r.funcs[fn]
+	d.met, d.roots[fn], d.truncated, d.inferred = r.met, true, s.truncated, s.inferred
+	d.sample.Merge(&s.Sample)
+	if d.offCPU {
+		d.own.Merge(s.own())
+	}
+	return d
 }
 
 func (d *durations) Calls(b *calls.Batch) error {
@@ -251,37 +342,42 @@ func (d *durations) Calls(b *calls.Batch) error {
 		}
 	}
 	d.cover(b.Thread.File, all)
+	d.log(b)
+	return nil
+}
+
+// log takes the logged addresses of functions that wait.
+func (m *met) log(b *calls.Batch) {
 	for _, a := range b.Args {
-		if fn := b.Calls[a.Call].Func; d.role(fn).kind() != Slower {
-			seen := d.addresses[fn]
+		if fn := b.Calls[a.Call].Func; m.role(fn).kind() != Slower {
+			seen := m.addresses[fn]
 			if seen == nil {
 				seen = make(map[uint64]bool)
-				d.addresses[fn] = seen
+				m.addresses[fn] = seen
 			}
 			if len(seen) <= maxLocks {
 				seen[a.Value] = true
 			}
 		}
 	}
-	return nil
 }
 
 // cover extends the time of a file.
-func (d *durations) cover(file int32, s span) {
+func (m *met) cover(file int32, s span) {
 	if s.from > s.to {
 		return
 	}
-	if old, ok := d.files[file]; ok {
+	if old, ok := m.files[file]; ok {
 		s = span{min(s.from, old.from), max(s.to, old.to)}
 	}
-	d.files[file] = s
+	m.files[file] = s
 }
 
 // covered returns the periods for which the trace has calls, sorted. There are gaps between traces
 // of slow calls, and between windows.
-func (d *durations) covered(windows func(file int) []reader.RecordedWindow) []span {
+func (m *met) covered(windows func(file int) []reader.RecordedWindow) []span {
 	var list []span
-	for file, all := range d.files {
+	for file, all := range m.files {
 		var of []reader.RecordedWindow
 		if windows != nil {
 			of = windows(int(file))
@@ -333,9 +429,9 @@ func (d *durations) sizesOf(fn reader.FuncID) *lengths {
 }
 
 // meet takes a function that was not called before. The functions of folded paths are unknown.
-func (d *durations) meet(fn reader.FuncID) {
-	d.unlocks = d.unlocks || d.role(fn) == Unlocks
-	d.loops = d.loops || d.loop != nil && (fn == reader.Folded || d.loop(fn) != NoLoop)
+func (m *met) meet(fn reader.FuncID) {
+	m.unlocks = m.unlocks || m.role(fn) == Unlocks
+	m.loops = m.loops || m.loop != nil && (fn == reader.Folded || m.loop(fn) != NoLoop)
 }
 
 // root adds an outermost call of the root.
@@ -373,11 +469,7 @@ func (d *durations) Merge(other *durations) {
 	d.truncated += other.truncated
 	d.inferred += other.inferred
 	d.partial += other.partial
-	for file, s := range other.files {
-		d.cover(file, s)
-	}
-	d.unlocks = d.unlocks || other.unlocks
-	d.loops = d.loops || other.loops
+	d.met.merge(&other.met)
 	for fn := range other.roots {
 		d.roots[fn] = true
 	}
@@ -390,13 +482,21 @@ func (d *durations) Merge(other *durations) {
 			d.lengths[fn][i] += n
 		}
 	}
+}
+
+func (m *met) merge(other *met) {
+	for file, s := range other.files {
+		m.cover(file, s)
+	}
+	m.unlocks = m.unlocks || other.unlocks
+	m.loops = m.loops || other.loops
 	for fn, seen := range other.addresses {
-		if d.addresses[fn] == nil {
-			d.addresses[fn] = seen
+		if m.addresses[fn] == nil {
+			m.addresses[fn] = seen
 			continue
 		}
 		for a := range seen {
-			d.addresses[fn][a] = true
+			m.addresses[fn][a] = true
 		}
 	}
 }

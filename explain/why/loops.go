@@ -57,7 +57,8 @@ type loops struct {
 	opts    *Options
 	least   uint64 // ticks of a long callback, without foreign time
 	roles   map[reader.FuncID]LoopRole
-	threads []loopThread // by Batch.Index
+	small   [1 << 12]uint8 // the same for small IDs, plus one, for speed
+	threads []loopThread   // by Batch.Index
 	late    map[loopKey]*lateCalls
 }
 
@@ -91,10 +92,17 @@ func newLoops(opts *Options, least uint64) *loops {
 }
 
 func (l *loops) role(fn reader.FuncID) LoopRole {
+	small := uint32(fn) < uint32(len(l.small))
+	if small && l.small[fn] != 0 {
+		return LoopRole(l.small[fn] - 1)
+	}
 	r, ok := l.roles[fn]
 	if !ok {
 		r = l.opts.Loop(fn)
 		l.roles[fn] = r
+	}
+	if small {
+		l.small[fn] = uint8(r) + 1
 	}
 	return r
 }

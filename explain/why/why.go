@@ -113,7 +113,10 @@ func Explain(src calls.Source, opts Options) (*Report, *calls.Stats, error) {
 	if err != nil {
 		return nil, stats, err
 	}
-	r, err := e.explain(d)
+	r, of, err := e.explain(d)
+	if stats == nil {
+		stats = of
+	}
 	return r, stats, err
 }
 
@@ -157,6 +160,7 @@ type explainer struct {
 	threads    int
 	lossPoints lossPoints
 	candidates []Candidate
+	durations  *durations        // of the root, if the pass that chose it has found them
 	budget     *calls.PathBudget // of passes that examine the root; nil for no limit
 	// numbers are those of the slow calls, if the pass over other threads has found them. May be nil.
 	numbers *invocation.Numbering
@@ -246,13 +250,11 @@ func (e *explainer) chooseRoot() error {
 	if e.opts.Root != nil {
 		return nil
 	}
-	finder, _, err := run(e, calls.Options{Nested: true, OffCPU: e.opts.Calls.OffCPU}, func() *rootFinder {
-		return &rootFinder{span: e.span(), funcs: make(map[reader.FuncID]*rootSample)}
-	})
+	finder, _, err := run(e, calls.Options{Nested: true, OffCPU: e.opts.Calls.OffCPU}, func() *rootFinder { return newRootFinder(e) })
 	if err != nil {
 		return err
 	}
-	if len(finder.funcs) == 0 {
+	if !finder.any {
 		return noInvocations("no call ended in " + e.part())
 	}
 	e.candidates = finder.propose(e.opts.Role)
@@ -261,11 +263,18 @@ func (e *explainer) chooseRoot() error {
 	}
 	best := e.candidates[0].Func
 	e.opts.Root = func(fn reader.FuncID) bool { return fn == best }
+	// Another pass would find the lengths of calls that the recorder may have dropped, and which calls have losses.
+	if o := &e.opts; o.RootDepth <= 1 && o.RootDepth != calls.EveryRoot && o.PrunedKnown && o.Pruned == 0 && len(e.lossPoints) == 0 {
+		e.durations = durationsOf(e, finder, best)
+	}
 	return nil
 }
 
-// measure finds the durations of the root.
+// measure finds the durations of the root, unless the pass that chose it has found them. The statistics are nil then.
 func (e *explainer) measure() (*durations, *calls.Stats, error) {
+	if e.durations != nil {
+		return e.durations, nil, nil
+	}
 	d, stats, err := run(e, e.rooted(), func() *durations { return newDurations(e) })
 	if err != nil {
 		return d, stats, err
@@ -398,12 +407,12 @@ func (r *Rule) limit(sample *quantile.Sample, high uint64) (slow, number uint64)
 	return slow, number
 }
 
-// explain compares the cohorts.
-func (e *explainer) explain(d *durations) (*Report, error) {
+// explain compares the cohorts. The statistics are those of the pass over paths.
+func (e *explainer) explain(d *durations) (*Report, *calls.Stats, error) {
 	p := e.plan(d)
 	want := e.rooted()
 	want.Nested = d.loops && e.opts.Origins == nil // for loops
-	c, _, err := run(e, want, func() *cohorts {
+	c, stats, err := run(e, want, func() *cohorts {
 		c := newCohorts(p)
 		if want.Nested {
 			c.loops = newLoops(&e.opts, max(p.ownSlow, farBeyond*p.median))
@@ -411,7 +420,7 @@ func (e *explainer) explain(d *durations) (*Report, error) {
 		return c
 	})
 	if err != nil {
-		return nil, err
+		return nil, stats, err
 	}
 	c.settle()
 	if top := e.opts.Slow.Top; top > 0 {
@@ -419,7 +428,7 @@ func (e *explainer) explain(d *durations) (*Report, error) {
 	}
 	r := e.report(d, c)
 	if c.usual.count == 0 || len(c.slow) == 0 {
-		return r, nil
+		return r, stats, nil
 	}
 	ev := newEvidence(newModel(c), c.slow, e.facts())
 	ev.spread = float64(p.high - p.low)
@@ -428,7 +437,7 @@ func (e *explainer) explain(d *durations) (*Report, error) {
 	ev.argue(c, e.opts.Role)
 	meanwhile, err := e.meanwhile(d, ev)
 	if err != nil {
-		return nil, err
+		return nil, stats, err
 	}
 	e.fill(r, c, ev, meanwhile)
 	if c.loops != nil {
@@ -438,9 +447,9 @@ func (e *explainer) explain(d *durations) (*Report, error) {
 		r.Origins = o
 		r.Warnings = append(r.Warnings, fmt.Sprintf("The traces are from %d hosts. xray did not analyze what other threads did at the same time, "+
 			"and did not look for bursts. For these, run xray why with the traces of one host.", hosts(o)))
-		return r, nil
+		return r, stats, nil
 	}
-	return r, e.number(r.exemplars())
+	return r, stats, e.number(r.exemplars())
 }
 
 // rootNumbers numbers calls of a function that are not inside others of it.
