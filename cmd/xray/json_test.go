@@ -44,7 +44,7 @@ var rareKeys = map[string][]string{
 	"account": {"same_address", "others", "on_cpu_ns", "blocked_ns", "queued_ns", "total_blocked_ns", "total_queued_ns", "recorder_ns", "total_recorder_ns", "interrupted_ns", "total_interrupted_ns",
 		// Recordings within a budget.
 		"all_calls", "margin", "all_total_ns", "total_margin_ns", "counted", "estimated"},
-	"io":        {"blocked_ns", "queued_ns"},
+	"io":        {"blocked_ns", "queued_ns", "error"},
 	"stack":     {"on_cpu_ns", "blocked_ns", "queued_ns", "recorder_ns", "max_ns", "min_ns", "p50_ns", "p99_ns"},
 	"residency": {"queued_ns", "recorder_ns"},
 	"slowest":   {"on_cpu_ns", "blocked_ns", "queued_ns", "recorder_ns"},
@@ -63,7 +63,7 @@ var rareKeys = map[string][]string{
 		"interval", "time", "observed_ns", "seen_share", "missing_calls", "cost_share", "functions", "count", "calls_per_second", "self_per_second_ns", "total_per_second_ns",
 		"cpu_per_second_ns", "blocked_per_second_ns", "p50_ns", "p99_ns", "max_ns", "function", "function_id",
 	},
-	"why": {"blocked", "blocked_ns", "cause", "doubt", "ends_with", "evidence", "expected", "faulted", "instead", "needed", "of", "period_ns", "preempted", "preempted_ns", "recorder",
+	"why": {"blocked", "blocked_ns", "cause", "doubt", "ends_with", "error", "errors", "evidence", "expected", "faulted", "instead", "needed", "of", "period_ns", "preempted", "preempted_ns", "recorder",
 		"scope", "scope_id", "self_share", "holder_blocked", "holder_queued", "slow_blocked_ns", "slow_cpu_ns", "slow_queued_ns", "task", "text", "usual_blocked_ns", "usual_cpu_ns", "usual_queued_ns", "value",
 		"failed", "name", "by", "interrupt", "quota", "cgroup", "quota_ns", "periods", "throttled_ns", "event_loop", "callback", "callback_id", "busy", "busy_id", "turns", "took_ns", "waited_ns", "longest_ns", "interrupted", "slow_interrupted_ns", "usual_interrupted_ns",
 		// Traces with recorded arguments.

@@ -12,7 +12,6 @@ import (
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
-	"github.com/xray-tools/xray/explain/iocalls"
 	"github.com/xray-tools/xray/explain/why"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
@@ -138,22 +137,17 @@ func (w *explaining) explain(s *session.Session) (found *why.Report, run *sessio
 	return found, run, nil
 }
 
-// addDescriptors adds to causes which files and sockets their I/O functions of the C library used. It makes passes
-// over the trace if there may be some.
+// addDescriptors adds to causes which files and sockets their I/O functions of the C library used. It makes a pass over
+// the trace if there are some.
 func (w *explaining) addDescriptors(s *session.Session, found *why.Report) error {
 	descriptors := why.NewDescriptors(found, s.Trace, s.Names)
 	if descriptors == nil {
 		return nil
 	}
-	names, _, err := session.Analyze(s, session.Scope{}, calls.Options{}, iocalls.NewNames)
-	if err != nil {
-		return err
-	}
-	names.Settle()
 	opts := calls.Options{Paths: true, Roots: func(fn reader.FuncID) bool { return slices.Contains(found.Roots, fn) }, RootDepth: w.rootDepth}
-	all, _, err := session.Analyze(s, session.Scope{}, opts, func() why.DescriptorCalls { return descriptors.Calls(names) })
+	all, _, err := session.Analyze(s, session.Scope{}, opts, descriptors)
 	if err == nil {
-		descriptors.Add(all, s.Clock)
+		all.Add()
 	}
 	return err
 }

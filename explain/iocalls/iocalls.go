@@ -54,8 +54,6 @@ type Options struct {
 	Role func(reader.FuncID) Role
 	// Names are the files and sockets of descriptors, from a first pass.
 	Names *Names
-	// Within selects calls by their thread and start, in ticks. It may be called concurrently. nil selects all.
-	Within func(reader.Thread, uint64) bool
 	// OffCPU divides times into running, blocked and queued. It needs calls.Options.OffCPU.
 	OffCPU bool
 }
@@ -67,6 +65,7 @@ type sums struct {
 	times               quantile.Sample
 	ticks, longest      uint64
 	off                 calls.Off // of ticks
+	errors              Errors    // of failed
 }
 
 func (s *sums) add(c *calls.Call, off calls.Off, role Role, result int64, known bool) {
@@ -83,6 +82,7 @@ func (s *sums) add(c *calls.Call, off calls.Off, role Role, result int64, known 
 	case !known:
 	case result < 0:
 		s.failed++
+		s.errors.Add(result)
 	case role == Read:
 		s.read += uint64(result)
 	case role == Write:
@@ -97,6 +97,7 @@ func (s *sums) merge(o *sums) {
 	s.ticks += o.ticks
 	s.longest = max(s.longest, o.longest)
 	s.off.Add(o.off)
+	s.errors.Merge(o.errors)
 }
 
 // several stands for the file name of a path that uses several files.
@@ -163,7 +164,7 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 		if len(waits) > 0 && waits[0].Call == i {
 			off, waits = waits[0].Total, waits[1:]
 		}
-		if role := a.role(c.Func); role != None && (a.opts.Within == nil || a.opts.Within(b.Thread, c.Start)) {
+		if role := a.role(c.Func); role != None {
 			a.add(b, i, off, role, result, known)
 		}
 	}
@@ -173,20 +174,13 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 // add adds call i of a batch.
 func (a *Analysis) add(b *calls.Batch, i int, off calls.Off, role Role, result int64, known bool) {
 	c := &b.Calls[i]
+	use, ok := UsedBy(b, i, role, result, known)
+	if !ok {
+		return
+	}
 	name := ""
-	switch args := b.ArgsOf(i); {
-	case role == Open && !known && c.End <= calls.TailExited:
-		return // a function of the program with this name
-	case role == Open && !known:
-		name = "(not opened)"
-	case role == Open && result < 0:
-		name = "(not opened)"
-	case role == Open:
-		name = a.opts.Names.opened(b.Thread, int32(result), c.Start+c.Duration)
-	case len(args) == 0:
-		return // likewise
-	case role != Wait:
-		name = a.opts.Names.used(b.Thread, int32(args[0].Value), c.Start)
+	if role != Wait {
+		name = a.opts.Names.Of(use)
 	}
 	p := a.paths[c.Path]
 	if p == nil {

@@ -107,23 +107,52 @@ func (n *Names) groupPorts() {
 	}
 }
 
-// used returns the name of a descriptor used by a call that began at tsc, from the last event
-// before it.
-func (n *Names) used(t reader.Thread, fd int32, tsc uint64) string {
-	list := n.of[descriptor{t.File, t.Process, fd}]
-	if i := sort.Search(len(list), func(i int) bool { return list[i].tsc > tsc }); i > 0 {
-		return list[i-1].name
-	}
-	return unnamed(fd)
+// Used is the use of a descriptor by a call.
+type Used struct {
+	file, process int32
+	fd            int32  // -1 for none
+	tsc           uint64 // when the call began, or if it opened the descriptor, when it returned
+	opened        bool
 }
 
-// opened returns the name of a descriptor that a call returned at tsc, from its first use.
-func (n *Names) opened(t reader.Thread, fd int32, tsc uint64) string {
-	list := n.of[descriptor{t.File, t.Process, fd}]
-	if i := sort.Search(len(list), func(i int) bool { return list[i].tsc >= tsc }); i < len(list) {
+// UsedBy returns the descriptor that call i of a batch uses, by its role and its result, if that is known. It returns false for a
+// function of the program with the name of one of the C library.
+func UsedBy(b *calls.Batch, i int, role Role, result int64, known bool) (u Used, ok bool) {
+	c := &b.Calls[i]
+	u = Used{file: b.Thread.File, process: b.Thread.Process, fd: -1, tsc: c.Start, opened: role == Open}
+	switch args := b.ArgsOf(i); {
+	case role == Open && !known:
+		return u, c.End > calls.TailExited
+	case role == Open && result >= 0:
+		u.fd, u.tsc = int32(result), c.Start+c.Duration
+	case role == Open:
+	case len(args) == 0:
+		return u, false
+	default:
+		u.fd = int32(args[0].Value)
+	}
+	return u, true
+}
+
+// At returns the same use at a time, in ticks. Uses of a descriptor at one time are equal.
+func (u Used) At(tsc uint64) Used {
+	u.tsc = tsc
+	return u
+}
+
+// Of returns the name of what a call uses: from the last event before it, or if it opened the descriptor, from the
+// first one afterwards.
+func (n *Names) Of(u Used) string {
+	if u.opened && u.fd < 0 {
+		return "(not opened)"
+	}
+	list := n.of[descriptor{u.file, u.process, u.fd}]
+	i := sort.Search(len(list), func(i int) bool { return list[i].tsc > u.tsc || u.opened && list[i].tsc == u.tsc })
+	if !u.opened {
+		i--
+	}
+	if i >= 0 && i < len(list) {
 		return list[i].name
 	}
-	return unnamed(fd)
+	return "descriptor " + strconv.Itoa(int(u.fd))
 }
-
-func unnamed(fd int32) string { return "descriptor " + strconv.Itoa(int(fd)) }

@@ -62,6 +62,8 @@ func columns[T any](r *Report, all uint64, of func(*T) *Sums) []report.Column[T]
 		report.Count("calls", func(t *T) uint64 { return of(t).Calls }),
 		report.Count("open", func(t *T) uint64 { return of(t).Open }).ForPrograms(),
 		report.Count("failed", func(t *T) uint64 { return of(t).Failed }).Optional(),
+		report.String("errors", func(t *T) string { return Text(of(t).Errors) }).ForPeople().Optional(),
+		report.Rows("errors", func(t *T) *report.TableNode { return ErrorTable(of(t).Errors) }, nil),
 		report.Bytes("read", func(t *T) uint64 { return of(t).Read }),
 		report.Bytes("written", func(t *T) uint64 { return of(t).Written }),
 		report.Time("p50", func(t *T) uint64 { return of(t).P50 }).Missing(none).About(about).Least(),
@@ -75,4 +77,11 @@ func (r *Report) paths(key string, list []Path, all uint64) *report.TableNode {
 		report.Function("function", func(p *Path) reader.FuncID { return p.Func }),
 		report.String("name", func(p *Path) string { return p.File }).Titled("file"),
 		report.Path("path", func(p *Path) []reader.FuncID { return p.Path }).Titled("by"))...)
+}
+
+// ErrorTable describes errors for programs.
+func ErrorTable(list []Failure) *report.TableNode {
+	return report.Table("errors", list,
+		report.String("error", func(f *Failure) string { return f.Error }),
+		report.Count("calls", func(f *Failure) uint64 { return f.Calls }))
 }

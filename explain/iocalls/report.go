@@ -12,6 +12,8 @@ type Sums struct {
 	Calls  uint64 // calls that ended
 	Open   uint64 // calls that did not end; their times are part of Ticks and Longest
 	Failed uint64
+	// Errors says with which errors the calls failed, most frequent first. Traces of older versions do not have it.
+	Errors []Failure
 	// Read and Written are bytes.
 	Read, Written uint64
 	Ticks         uint64
@@ -27,7 +29,7 @@ func (s *sums) report() Sums {
 	var q [2]uint64
 	s.times.Quantiles(q[:], 0.5, 0.99)
 	return Sums{
-		Calls: s.count, Open: s.open, Failed: s.failed, Read: s.read, Written: s.written, Ticks: s.ticks,
+		Calls: s.count, Open: s.open, Failed: s.failed, Errors: s.errors.List(), Read: s.read, Written: s.written, Ticks: s.ticks,
 		P50: q[0], P99: q[1], Longest: s.longest, Approximate: s.times.Approximate(),
 		Blocked: s.off.Blocked, Queued: s.off.Queued,
 	}

@@ -40,6 +40,8 @@ type lead struct {
 	behind bool // a wait for a thread that was preempted
 	argued bool // an argument shows that it is no disturbance
 	waits  Kind // Wait or LockWait if the name says so
+	spins  bool // it may wait on the CPU: the trace shows that the thread was not blocked
+	queue  *Queue
 	// releases is set if it waits for a lock or a condition, so for another thread.
 	releases bool
 	// blocked is the part of the lead's time in which the thread was blocked, in the calls

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/xray-tools/xray/explain/iocalls"
 	"github.com/xray-tools/xray/internal/texttab"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/report"
@@ -288,7 +289,7 @@ func (h *head) sentence(causes []*Cause) string {
 		text, in = h.label(c.Func)+h.target(c, c.Func)+" blocks", " in "+h.label(fn)
 	}
 	if c.Kind == LockWait && h.lock(c) != "" {
-		text = fmt.Sprintf("it waits for the lock %s", h.lock(c))
+		text = fmt.Sprintf("it %s for the lock %s", c.verb(), h.lock(c))
 	}
 	if c.Kind == MoreCalls {
 		text += h.failures(c)
@@ -313,13 +314,19 @@ func (h *head) sentence(causes []*Cause) string {
 	}
 	for _, w := range causes[1:] {
 		x := w.Holder
-		if x == nil || x.Cause == 0 || x.Evidence == ByCoincidence {
+		if x == nil || x.Cause == 0 {
 			continue
+		}
+		if x.Evidence == ByCoincidence {
+			return text + in + fmt.Sprintf(", and other calls %s in %s, probably for that", strings.TrimSuffix(w.verb(), "s"), h.label(w.Func))
 		}
 		if w.Kind == LockWait {
 			return text + fmt.Sprintf(" while %s holds the lock%s", h.label(x.Scope), blank(h.lock(w)))
 		}
 		return text + in + ", and other calls wait for " + h.where(x)
+	}
+	if c.Queue != nil {
+		in += ", where other calls probably wait behind the blocked one"
 	}
 	return text + in + h.when(c)
 }
@@ -378,10 +385,26 @@ func (h *head) failures(c *Cause) string {
 		return ""
 	}
 	times := label.Count(failed, "time", "times")
+	if known := h.errors(c, fn); len(known) == 1 && known[0].Calls == failed {
+		times += " with " + known[0].Error
+	} else if len(known) > 0 {
+		times += fmt.Sprintf(" (%s)", iocalls.Text(known[:min(len(known), 3)]))
+	}
 	if fn == c.Func {
 		return fmt.Sprintf("%s, which fails %s", h.target(c, fn), times)
 	}
 	return fmt.Sprintf("; %s%s fails %s", h.label(fn), h.target(c, fn), times)
+}
+
+// errors returns the errors with which calls of a function fail, most frequent first.
+func (h *head) errors(c *Cause, fn reader.FuncID) []iocalls.Failure {
+	var all iocalls.Errors
+	for _, d := range c.Descriptors {
+		if d.Func == fn {
+			all.Merge(d.errors)
+		}
+	}
+	return all.List()
 }
 
 // doesIO reports whether a cause is I/O of the C library.
@@ -400,6 +423,9 @@ func (h *head) parts(causes []*Cause) {
 		}
 		if x := c.Holder; x != nil {
 			text += h.held(c, x)
+		}
+		if c.Queue != nil {
+			text += "; " + c.Queue.text()
 		}
 		h.row(c.Share, "%s", text)
 	}
@@ -465,9 +491,20 @@ func (h *head) calls(c *Cause) string {
 	case c.Kind == MoreCalls:
 		return fmt.Sprintf("%s make%s %s%s calls of %s instead of %s", number, s, least, amount(slow.Calls), name, amount(usual.Calls))
 	case c.Kind == NewPath:
-		return fmt.Sprintf("%s take%s this path, %s each", number, s, time)
+		path := "this path"
+		if c.Holder != nil {
+			path = "the path " + name
+		}
+		if c.Blocked >= 0.5 {
+			time += fmt.Sprintf(" each, blocked for %s of that", percent(c.Blocked))
+		} else {
+			time += " each"
+		}
+		return fmt.Sprintf("%s take%s %s, %s", number, s, path, time)
 	case c.Kind == Blocked:
 		return fmt.Sprintf("%s %s blocked in %s, %s each", number, verb("is", "are"), name, time)
+	case c.Spins:
+		return fmt.Sprintf("%s spin%s in %s, %s on the CPU each", number, s, name, time)
 	case c.Kind == LockWait && h.lock(c) != "":
 		return fmt.Sprintf("%s wait%s for the lock %s, %s each", number, s, h.lock(c), time)
 	case c.Kind == LockWait || c.Kind == Wait:
@@ -490,7 +527,7 @@ func amount(x float64) string {
 func (h *head) held(c *Cause, x *Holder) string {
 	switch x.Evidence {
 	case ByCoincidence:
-		return ""
+		return fmt.Sprintf("; another thread is in %s for %s of that", h.where(x), percent(x.Covered))
 	case ByExecutor:
 		text := ""
 		if x.Covered >= leastTold {
@@ -563,9 +600,13 @@ func (h *head) certainty(causes []*Cause) string {
 			add(h.argued(c.Reason.alone))
 		case c.blocks || c.Kind == Blocked:
 			add("the trace shows when threads were blocked")
+			if c.Queue != nil {
+				sure = "probably"
+				add("waits that begin at different times and end together are probably for one thing")
+			}
 		case !c.ByChance && (c.Kind == MoreCalls || c.Kind == NewPath):
 			add("the calls are recorded")
-			if h.failures(c) != "" {
+			if h.failures(c) != "" && len(h.errors(c, c.Descriptors[0].Func)) == 0 {
 				add("their error numbers are not")
 			}
 		default:

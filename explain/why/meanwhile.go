@@ -215,6 +215,7 @@ func (x *explainer) meanwhile(d *durations, e *evidence) (found, error) {
 		fn := e.waiter(l)
 		role := x.opts.Role(fn)
 		l.waits, l.releases = role.kind(), role == Locks || role == WaitsUnlocked
+		l.spins = e.offCPU && l.kind == Slower && (l.waits != Slower || x.threads > 1 && e.inOneHole(l))
 		if l.argued || !e.mayWait(l) {
 			continue
 		}
@@ -291,7 +292,7 @@ func (x *explainer) meanwhile(d *durations, e *evidence) (found, error) {
 	wakers := make(map[*lead]*Holder)
 	if o.wakers != nil {
 		for i, l := range leads {
-			if f.holders[l] == nil {
+			if f.holders[l] == nil && !l.spins {
 				wakers[l] = o.wakers.holder(i, gaps, e.pathOf(l))
 			}
 		}
@@ -312,7 +313,9 @@ func (x *explainer) meanwhile(d *durations, e *evidence) (found, error) {
 			not := func(fn reader.FuncID) bool {
 				return path[fn] || x.opts.Root(fn) || x.opts.Role(fn).kind() != Slower
 			}
-			if h := o.meanwhile.holder(i, not, waits, 0.3); h != nil {
+			h := o.meanwhile.holder(i, not, waits, 0.3)
+			// Work that another thread does meanwhile, perhaps for the same request, does not end at the same time.
+			if h != nil && (!l.spins || l.waits != Slower || h.Ends && h.Covered >= headline) {
 				list[l] = h
 			}
 		}
@@ -344,6 +347,9 @@ func (x *explainer) meanwhile(d *durations, e *evidence) (found, error) {
 			known := h != nil && h.Evidence != ByWaking && h.Queued < halfOfLoss && h.Covered >= headline && x.opts.Role(h.Self) != Posts
 			if l.kind == Blocked && !known {
 				f.behind[l] = x.behind(e, l, i, gaps, queued, wakeUps)
+			}
+			if l.kind == Blocked && h == nil && !queuedFor(i, gaps, queued) {
+				l.queue = e.queueOf(l)
 			}
 		}
 	}
@@ -637,8 +643,8 @@ func (c *cover) isSignificant(total uint64, share float64, count, candidates int
 // chance.
 const coincidence = 1e-3
 
-// mayWait reports whether a lead may wait for another thread. A lead that was on CPU waits
-// only if its name says so, as for a spinlock.
+// mayWait reports whether a lead may wait for another thread. A lead that was on CPU waits only if its name says
+// so, or if it spins.
 func (e *evidence) mayWait(l *lead) bool {
 	switch l.kind {
 	case Blocked:
@@ -646,7 +652,20 @@ func (e *evidence) mayWait(l *lead) bool {
 	case NewPath:
 		return l.waits != Slower || l.isBlocked()
 	case Slower:
-		return !e.offCPU || l.waits != Slower
+		return !e.offCPU || l.spins
 	}
 	return false
+}
+
+// inOneHole reports whether a lead's CPU time is mostly lost at a stretch without calls, as in a loop that waits for
+// another thread.
+func (e *evidence) inOneHole(l *lead) bool {
+	in, all := 0.0, 0.0
+	for _, i := range l.dominated {
+		all += l.x[i]
+		if h, ok := e.holeOf(l, i); ok {
+			in += min(l.x[i], float64(h.ticks()))
+		}
+	}
+	return 2*in > all
 }

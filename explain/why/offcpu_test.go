@@ -141,13 +141,47 @@ func TestBlockedForHolder(t *testing.T) {
 	}
 }
 
-// CPU time is not waiting, whatever other threads do at the time.
-func TestComputingDoesNotWait(t *testing.T) {
-	p := newProgram(4)
-	p.requests(3000, func(t *thread, _ int) { t.call(row, 2000); t.call(work, 1000, t.outlast) })
-	p.bursts(flush)
-	if c := only(t, explain(t, p, known())); c.Func != work || c.Kind != why.Slower || c.Holder != nil {
-		t.Errorf("got %+v, %+v", c, c.Holder)
+// A thread that takes the CPU until another one's call ends spins. Otherwise, CPU time is not waiting, whatever
+// other threads do at the time.
+func TestComputing(t *testing.T) {
+	for spins, slow := range map[bool]func(*thread){
+		true: (*thread).outlast,
+		false: func(t *thread) {
+			if at := t.now % burst; t.now > burst && at < lasts {
+				t.self(10_000 + t.rng.Uint64N(lasts))
+			}
+		},
+	} {
+		p := newProgram(4)
+		p.requests(3000, func(t *thread, _ int) { t.call(row, 2000); t.call(work, 1000, func() { slow(t) }) })
+		p.bursts(flush)
+		c := only(t, explain(t, p, known()))
+		if c.Func != work || c.Spins != spins || (c.Kind == why.Wait) != spins || (c.Holder != nil) != spins || spins && c.Holder.Self != flush {
+			t.Errorf("spins %v: got %+v, %+v", spins, c, c.Holder)
+		}
+	}
+}
+
+// Calls that are blocked at the same time and end together wait behind the first of them. They do not if each is
+// blocked for a time of its own, or always for the same time.
+func TestQueue(t *testing.T) {
+	at := func(t *thread) uint64 { return t.now % burst }
+	for name, ends := range map[string]func(*thread) uint64{
+		"queue": func(t *thread) uint64 { return 30_000 + at(t)/100 + t.now/burst*7919%60_000 },
+		"apart": func(t *thread) uint64 { return at(t) + 20_000 + t.rng.Uint64N(60_000) },
+		"equal": func(t *thread) uint64 { return at(t) + 40_000 },
+	} {
+		p := newProgram(4)
+		p.requests(3000, func(t *thread, _ int) {
+			t.call(work, 1000, func() {
+				if at := at(t); t.now > burst && at < lasts/3 {
+					t.switched(max(at, ends(t))-at, 0)
+				}
+			})
+		})
+		if c := only(t, explain(t, p, known())); c.Func != work || (c.Queue != nil) != (name == "queue") || c.Queue != nil && c.Queue.Behind < 2*c.Queue.First {
+			t.Errorf("%s: got %+v, %+v", name, c, c.Queue)
+		}
 	}
 }
 

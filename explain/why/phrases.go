@@ -86,12 +86,21 @@ const (
 	preemptedShare = 0.05
 )
 
-// behind names the task that ran for at least half of the time in which slow calls were preempted, or returns
-// "" if that is not known.
+// behind says where slow calls were preempted if they were spinning, and names the task that ran for at least half of
+// the time. It returns "" if neither is known.
 func (t *phrases) behind() string {
 	if t.Preempted == nil {
 		return ""
 	}
+	for i := range t.Causes {
+		if c := &t.Causes[i]; c.Preempted >= 0.5 {
+			return fmt.Sprintf(", for %s of that while it spins in %s", percent(c.Preempted), t.label(c.Func)) + t.instead()
+		}
+	}
+	return t.instead()
+}
+
+func (t *phrases) instead() string {
 	if q := t.Preempted.Throttled; q != nil {
 		return fmt.Sprintf(": the CPU quota of the cgroup %s stopped it (%s, %s)", texttab.Printable(q.Group), label.Count(q.Periods, "period", "periods"), nanoseconds(q.NS))
 	}
@@ -188,9 +197,9 @@ func (t *phrases) phrase(c *Cause) string {
 			name = fmt.Sprintf("%s, in %s", name, t.label(c.Most))
 		}
 		if c.Kind == LockWait {
-			return fmt.Sprintf("it waits for the lock in %s", name)
+			return fmt.Sprintf("it %s for the lock in %s", c.verb(), name)
 		}
-		return fmt.Sprintf("it waits in %s", name)
+		return fmt.Sprintf("it %s in %s", c.verb(), name)
 	}
 	if c.Kind == Blocked && c.byFaults() != "" {
 		return fmt.Sprintf("it is blocked%s in %s", c.byFaults(), name)
@@ -199,6 +208,14 @@ func (t *phrases) phrase(c *Cause) string {
 		return fmt.Sprintf("it is blocked longer in %s", name)
 	}
 	return fmt.Sprintf("%s itself is slower", name)
+}
+
+// verb says how the thread waits.
+func (c *Cause) verb() string {
+	if c.Spins {
+		return "spins"
+	}
+	return "waits"
 }
 
 // awaited says what a request waits for in the functions that stand for waits.
@@ -240,6 +257,9 @@ func (t *phrases) details(c *Cause) string {
 	var list []string
 	if c.Holder != nil {
 		list = append(list, t.holder(c))
+	}
+	if c.Queue != nil {
+		list = append(list, capital(c.Queue.text())+".")
 	}
 	if text := t.between(c); text != "" {
 		list = append(list, text)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/xray-tools/xray/explain/iocalls"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/report"
 	"github.com/xray-tools/xray/report/label"
@@ -243,6 +244,8 @@ func (p *phrases) causeColumns() []report.Column[cause] {
 		report.Number("p", func(c *cause) float64 { return c.Chance }).Missing(func(c *cause) bool { return !c.ByChance }).ForPrograms(),
 		report.Share("blocked", func(c *cause) float64 { return c.Blocked }).When(p.Preempted != nil).ForPrograms(),
 		report.Share("faulted", func(c *cause) float64 { return c.Faulted }).When(p.Preempted != nil).ForPrograms(),
+		report.Flag("spins", func(c *cause) bool { return c.Spins }).ForPrograms(),
+		report.Count("behind", func(c *cause) uint64 { return uint64(c.Queue.Behind) }).Missing(func(c *cause) bool { return c.Queue == nil }).ForPrograms(),
 		optional("most_in", func(c *cause) reader.FuncID { return c.Most }),
 		optional("after", func(c *cause) reader.FuncID { return c.Between[0] }),
 		optional("before", func(c *cause) reader.FuncID { return c.Between[1] }),
@@ -252,7 +255,8 @@ func (p *phrases) causeColumns() []report.Column[cause] {
 				report.Function("function", func(d *Descriptor) reader.FuncID { return d.Func }),
 				report.String("name", func(d *Descriptor) string { return d.Name }),
 				report.Count("calls", func(d *Descriptor) uint64 { return d.Calls }),
-				report.Count("failed", func(d *Descriptor) uint64 { return d.Failed }))
+				report.Count("failed", func(d *Descriptor) uint64 { return d.Failed }),
+				report.Rows("errors", func(d *Descriptor) *report.TableNode { return iocalls.ErrorTable(d.errors.List()) }, nil))
 		}, nil),
 		report.Rows("paths", func(c *cause) *report.TableNode { return p.paths(c.Cause, false) }, nil),
 		report.Rows("waits_on", func(c *cause) *report.TableNode { return p.holders("waits_on", c.Holder) }, nil),

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/xray-tools/xray/explain/iocalls"
 	"github.com/xray-tools/xray/reader"
 )
 
@@ -76,15 +77,21 @@ type Cause struct {
 	Between   [2]reader.FuncID // calls before and after the lost time; 0 for none
 	Paths     []CausePath
 	Holder    *Holder // nil if none was found
-	blocks    bool    // the trace shows that the thread was blocked
-	argued    bool    // Reason proves it
+	// Spins says that the wait takes the CPU. Preempted is the share of the time that slow calls lost preempted, waiting for
+	// the recorder or interrupted, in which its function was.
+	Spins     bool
+	Preempted float64
+	Queue     *Queue // how its calls wait for each other; nil if that is not known
+	blocks    bool   // the trace shows that the thread was blocked
+	argued    bool   // Reason proves it
 	// Incident is the number of the cause's incident, from 1 for the one with the largest share: causes that
 	// have the same reason.
 	Incident int
 	// Descriptors are the files and sockets that I/O functions of the C library used in the calls that the cause
-	// dominates: Func and Most, and those that Func calls. Explain does not set it.
+	// dominates: Func and Most, and those that Func calls, what took most of the time first. Explain does not set it.
 	Descriptors  []Descriptor
-	omitted      int // paths beyond Paths
+	inside       []reader.FuncID // whose time it is: Func, and for more calls and new paths those that Func calls
+	omitted      int             // paths beyond Paths
 	calls        callSpans
 	Associations []Association
 	Reason       *Reason // what the calls were called with; nil if that distinguishes them not
@@ -96,19 +103,9 @@ type Cause struct {
 type Descriptor struct {
 	Func          reader.FuncID
 	Name          string
-	Calls, Failed uint64 // ended calls, and those of them whose result is negative
-}
-
-// addDescriptor adds calls to Descriptors, which has one element for each function and name. Call it in the order
-// of the calls' times, longest first.
-func (c *Cause) addDescriptor(d Descriptor) {
-	for i := range c.Descriptors {
-		if o := &c.Descriptors[i]; o.Func == d.Func && o.Name == d.Name {
-			o.Calls, o.Failed = o.Calls+d.Calls, o.Failed+d.Failed
-			return
-		}
-	}
-	c.Descriptors = append(c.Descriptors, d)
+	Calls, Failed uint64         // ended calls, and those whose result is negative
+	errors        iocalls.Errors // of Failed, if the trace has them
+	ticks         uint64         // of all calls
 }
 
 // callSpans are the times of calls by thread: when each began, and the latest end of those that began until then.
@@ -116,9 +113,43 @@ type callSpans map[reader.Thread][]span
 
 // Dominated reports whether a thread was in a slow call that the cause dominates. It may be called concurrently.
 func (c *Cause) Dominated(t reader.Thread, tsc uint64) bool {
+	_, ok := c.dominatedSince(t, tsc)
+	return ok
+}
+
+// dominatedSince also returns when that call began.
+func (c *Cause) dominatedSince(t reader.Thread, tsc uint64) (start uint64, ok bool) {
 	list := c.calls[t]
 	i := sort.Search(len(list), func(i int) bool { return list[i].from > tsc })
-	return i > 0 && list[i-1].to >= tsc
+	if i == 0 || list[i-1].to < tsc {
+		return 0, false
+	}
+	return list[i-1].from, true
+}
+
+// inside returns the functions whose time a lead is, in the calls that it dominates: more calls and new paths include
+// their callees.
+func (e *evidence) inside(l *lead) (list []reader.FuncID) {
+	within := make([]bool, len(e.n)) // by node
+	for _, n := range l.nodes {
+		within[n] = true
+	}
+	seen := make(map[reader.FuncID]bool)
+	for n := range within { // callees come after their callers
+		if parent := e.tree.steps[n].parent; (l.kind == MoreCalls || l.kind == NewPath) && n > 0 && within[parent] {
+			within[n] = true
+		}
+	}
+	for _, i := range l.dominated {
+		for _, v := range e.slow[i].visits {
+			if fn := e.tree.steps[v.node].fn; within[v.node] && !seen[fn] {
+				seen[fn] = true
+				list = append(list, fn)
+			}
+		}
+	}
+	slices.Sort(list)
+	return list
 }
 
 func (e *evidence) spans(l *lead) callSpans {
@@ -433,10 +464,11 @@ func (e *explainer) cause(l *lead, c *cohorts, ev *evidence, f *found) Cause {
 	h := f.holders[l]
 	k := Cause{
 		Kind: l.kind, Func: l.fn, Lock: l.lock, Taker: f.taken[l], Share: l.share * ev.total / (ev.total + ev.foreignSum),
+		Spins: l.spins && (l.waits != Slower || h != nil), Queue: l.queue,
 		Blocked: l.blocked, Faulted: l.faulted, blocks: l.kind == Blocked, argued: l.argued,
 		Dominates: len(l.dominated), Chance: l.chance, ByChance: ev.byChance(l), Holder: h,
 		Associations: ev.associate(l, c), Exemplars: ev.exemplars(l.dominated, l.x, &c.middle),
-		omitted: max(0, len(l.nodes)-maxPaths), calls: ev.spans(l),
+		omitted: max(0, len(l.nodes)-maxPaths), calls: ev.spans(l), inside: ev.inside(l),
 	}
 	k.Low, k.High = interval(l.x, ev.lost(), e.opts.Seed)
 	if l.kind == Slower {
@@ -450,6 +482,12 @@ func (e *explainer) cause(l *lead, c *cohorts, ev *evidence, f *found) Cause {
 	}
 	if l.kind == NewPath {
 		k.Most = ev.mostOf(l)
+	}
+	if k.Spins && ev.foreignSum > 0 {
+		for _, n := range l.nodes {
+			k.Preempted += max(0, ev.foreignIn[n]) / ev.foreignSum
+		}
+		k.Preempted = min(1, k.Preempted)
 	}
 	k.Reason = ev.reason(l, c, k.Kind)
 	for _, a := range l.along {

@@ -29,16 +29,37 @@
 	lock btrq %r11, (%rcx)
 1:
 	.endm
+	/* A failed call has its error as a negative number, as the kernel returns it, instead of -1. */
+	.macro WITH_ERROR
+	cmpq	$-1, %r11
+	jne	2f
+	pushq	%rax
+	.cfi_adjust_cfa_offset 8
+	call	xr_error
+	movq	%rax, %r11
+	popq	%rax
+	.cfi_adjust_cfa_offset -8
+2:
+	.endm
+	.macro LONG_OR_ERROR
+	LONG_RESULT
+	WITH_ERROR
+	.endm
+	.macro INT_OR_ERROR
+	INT_RESULT
+	WITH_ERROR
+	.endm
 	.macro FORGET_ARG
 	FORGET_R11
 	.endm
 	.macro FORGET_ARG_INT_RESULT
 	FORGET_R11
-	movslq	%eax, %r11
+	INT_OR_ERROR
 	.endm
 	.macro NEW_DESCRIPTOR
 	movslq	%eax, %r11
 	FORGET_R11
+	WITH_ERROR
 	.endm
 	.macro FORGET_ALL
 	pushq	%rax
@@ -48,14 +69,14 @@
 	.cfi_adjust_cfa_offset -8
 	.endm
 
-#define TRANSFER(name) LIBCALL name, XR_CALL_DESCRIPTOR, DESCRIPTOR, out=XR_CALL_RESULT, result=LONG_RESULT
-#define MESSAGES(name) LIBCALL name, XR_CALL_DESCRIPTOR, DESCRIPTOR, out=XR_CALL_RESULT, result=INT_RESULT
+#define TRANSFER(name) LIBCALL name, XR_CALL_DESCRIPTOR, DESCRIPTOR, out=XR_CALL_RESULT, result=LONG_OR_ERROR
+#define MESSAGES(name) LIBCALL name, XR_CALL_DESCRIPTOR, DESCRIPTOR, out=XR_CALL_RESULT, result=INT_OR_ERROR
 #define ON_FILE(name) LIBCALL name, XR_CALL_DESCRIPTOR, DESCRIPTOR
 #define OPEN(name) LIBCALL name, out=XR_CALL_RESULT, result=NEW_DESCRIPTOR
 #define MORE(name) LIBCALL name, XR_CALL_DESCRIPTOR, DESCRIPTOR, out=XR_CALL_RESULT, result=NEW_DESCRIPTOR
 #define CLOSE(name, of) LIBCALL name, XR_CALL_DESCRIPTOR, of, result=FORGET_ARG
-#define POLL(name) LIBCALL name, XR_CALL_ARG, COUNT_OF_POLL, out=XR_CALL_RESULT, result=INT_RESULT
-#define SELECT(name) LIBCALL name, XR_CALL_ARG, INT_ARG, out=XR_CALL_RESULT, result=INT_RESULT
+#define POLL(name) LIBCALL name, XR_CALL_ARG, COUNT_OF_POLL, out=XR_CALL_RESULT, result=INT_OR_ERROR
+#define SELECT(name) LIBCALL name, XR_CALL_ARG, INT_ARG, out=XR_CALL_RESULT, result=INT_OR_ERROR
 
 	TRANSFER(read)
 	TRANSFER(write)

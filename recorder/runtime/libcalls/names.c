@@ -1,5 +1,5 @@
 /* Helpers of io.S: the table of the descriptors whose names the recorder has written, one bit
- * each. */
+ * each, and errno. */
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -23,4 +23,11 @@ int xr_stream_descriptor(FILE *f)
 	int fd = fileno(f);
 	errno = error;
 	return fd;
+}
+
+/* The error of a call that has just failed, as a negative number. */
+int64_t xr_error(void)
+{
+	int error = errno;
+	return error > 0 && error < 4096 ? -error : -1;
 }
