@@ -1,6 +1,9 @@
 package reader
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"math"
+)
 
 // FuncID identifies a function in a trace: it is the 1-based position of the function in
 // its object's instrumentation map. In traces of the LLVM 20 runtime and later, the top 8
@@ -78,7 +81,22 @@ type Event struct {
 type Thread struct {
 	File    int32 // position of the trace on the command line, from 0
 	Process int32 // process ID; 0 if the format does not record it
-	Thread  int32 // thread id
+	Thread  int32 // thread id, or that of a fiber: see Fiber
+}
+
+// firstFiber is the ID of a thread that stands for fiber 0. The kernel's IDs are smaller.
+const firstFiber = 1 << 24
+
+// Fiber returns the number of the fiber that t stands for, or 0 if t is a thread. A fiber is a stack that a thread
+// of a process switches to, other than its own.
+func (t Thread) Fiber() int32 { return max(0, t.Thread-firstFiber) }
+
+// OfFiber returns what stands for a fiber of the process of t. Numbers are from 1, and other ones are of t itself.
+func (t Thread) OfFiber(number uint32) Thread {
+	if 0 < number && number < math.MaxInt32-firstFiber {
+		t.Thread = firstFiber + int32(number)
+	}
+	return t
 }
 
 // Block is a run of one thread's events, in the order in which the thread recorded them.

@@ -328,6 +328,7 @@ func FuzzMetadata(f *testing.F) {
 			f.Add(metadataEvent(kind, string(body)))
 		}
 	}
+	f.Add(reader.AppendStack(nil, 1<<30-1, 1<<47))
 	for _, payloads := range hostileMetadata(1000) {
 		for _, p := range payloads {
 			f.Add(p)

@@ -360,6 +360,9 @@ func (t *Trace) Watched() *Watched {
 
 // ThreadName returns the name of a thread, or "" if it is unknown.
 func (t *Trace) ThreadName(th Thread) string {
+	if n := th.Fiber(); n > 0 {
+		return fmt.Sprintf("fiber %d", n)
+	}
 	return t.files[th.File].threadNames[[2]int32{th.Process, th.Thread}]
 }
 

@@ -1,6 +1,9 @@
 package reader
 
-import "fmt"
+import (
+	"fmt"
+	"sync"
+)
 
 // DefaultMaxThreads is how many threads a trace may have unless Options.MaxThreads says
 // otherwise. A compressed trace of 1 MB can have as many. Each thread takes up to 2 KB of memory
@@ -27,7 +30,8 @@ func (e *TooManyThreadsError) Error() string {
 
 // threadIndex numbers the threads of a trace. It limits the memory of a trace's index.
 type threadIndex struct {
-	max    int // threads
+	mu     sync.Mutex // of fibers, which passes find concurrently
+	max    int        // threads
 	index  map[Thread]int32
 	list   []Thread
 	bytes  int64 // of files with blocks
@@ -36,6 +40,8 @@ type threadIndex struct {
 
 // of returns the number of a thread of a file, or an error if there are too many.
 func (t *threadIndex) of(f *file, th Thread) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	i, ok := t.index[th]
 	if !ok {
 		if len(t.list) >= t.max {

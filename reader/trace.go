@@ -330,7 +330,19 @@ func (t *Trace) Header(file int) Header { return t.files[file].header }
 
 // Threads returns the number of threads that were found so far: when the trace was opened,
 // or, in basic logs, in passes over it.
-func (t *Trace) Threads() int { return len(t.threads.list) }
+func (t *Trace) Threads() int {
+	t.threads.mu.Lock()
+	defer t.threads.mu.Unlock()
+	return len(t.threads.list)
+}
+
+// Fiber returns what stands for a fiber of a thread, and its index as in [Block]. Blocks are of threads: who
+// follows [ParseStack] in them knows the fiber. Fiber may be called concurrently.
+func (t *Trace) Fiber(th Thread, number uint32) (Thread, int, error) {
+	th = th.OfFiber(number)
+	i, err := t.threads.of(t.files[th.File], th)
+	return th, i, err
+}
 
 // Size returns the size of a file in bytes, after decompression.
 func (t *Trace) Size(file int) int64 { return t.files[file].in.size }

@@ -52,7 +52,7 @@ func TestLockOrderFindsWrongOrder(t *testing.T) {
 // own floor and below.
 var runtimeFloors = []string{
 	"clock code descriptors layout locks options output state syscall text warnings",
-	"arena budget counters events folded libcalls libcalls_amd64 offcpu profile profile_dump ring shared sums tailcalls threads trampoline_amd64 values values_amd64",
+	"arena budget counters events fibers folded libcalls libcalls_amd64 offcpu profile profile_dump ring shared sums tailcalls threads trampoline_amd64 values values_amd64",
 	"gcc gcc_amd64 imports jumps landings loader objects parts patch sleds",
 	"later metadata window writer",
 	"api commands control dumps handlers_amd64 hooks interpose interpose_amd64 interpose_exec lifecycle llvm_api llvm_flags llvm_log server stubs",

@@ -149,6 +149,8 @@ type Options struct {
 	Session uint64
 	// NoOffCPU does not record when threads were off CPU.
 	NoOffCPU bool
+	// Fibers tells the stacks apart that a thread switches between. Modes record and prune can do that.
+	Fibers bool
 	// Idle records nothing until a command starts recording.
 	Idle bool
 	// Await is the process that starts a recording before main, and then sends the command go. The process
@@ -205,6 +207,9 @@ func (o *Options) Environment() string {
 	}
 	if o.NoOffCPU {
 		add("offcpu", "0")
+	}
+	if o.Fibers {
+		add("fibers", "1")
 	}
 	if o.Await != 0 {
 		add("await", strconv.Itoa(o.Await))

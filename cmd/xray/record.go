@@ -111,6 +111,7 @@ own standard output goes to standard error.`,
 	f.StringVarP(&r.Output, "output", "o", defaultTrace, "write to `FILE`; %p is the process ID, %e the program name, %% a percent sign; - is standard output")
 	f.BoolVar(&r.NoFollow, "no-follow", false, "do not record child processes")
 	f.BoolVar(&r.NoOffCPU, "no-offcpu", false, "do not record off-CPU time")
+	f.BoolVar(&r.Fibers, "fibers", false, "record programs that switch stacks (fibers, ucontext): show the calls of each stack as those of a thread")
 	f.BoolVar(&r.Drop, "drop", false, "drop records instead of blocking threads if xray cannot write the trace fast enough")
 	f.BoolVar(&r.Compress, "compress", false, "compress the trace to about a fifth of its size")
 	r.sched.add(f)
@@ -150,12 +151,14 @@ func (r *recordFlags) check() (err error) {
 		return cli.Usagef("--window cannot be used with --sched, which records the kernel's events all the time")
 	case r.Budget > 0 && (r.Sums() || r.Depth > 0 || len(r.When) > 0):
 		return cli.Usagef("--budget cannot be used with --count, --profile, --depth or --when")
+	case r.Fibers && (r.Sums() || r.Depth > 0 || r.Every > 0 || r.Budget > 0):
+		return cli.Usagef("--fibers cannot be used with --budget, --count, --profile, --depth, --when or --window")
 	case r.pid == "" && r.duration > 0:
 		return cli.Usagef("--duration requires -p; to limit a program that xray starts, use timeout(1)")
 	case r.pid != "" && r.Compress:
 		return cli.Usagef("--compress cannot be used with -p: the process itself writes the trace")
-	case r.pid != "" && (r.Ring > 0 || r.NoFollow || r.NoOffCPU || r.Drop):
-		return cli.Usagef("--ring, --no-follow, --no-offcpu and --drop must be given when the program starts: they cannot be used with -p")
+	case r.pid != "" && (r.Ring > 0 || r.NoFollow || r.NoOffCPU || r.Fibers || r.Drop):
+		return cli.Usagef("--ring, --no-follow, --no-offcpu, --fibers and --drop must be given when the program starts: they cannot be used with -p")
 	}
 	return launch.CheckSizes(r.Ring, r.Memory)
 }

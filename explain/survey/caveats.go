@@ -40,7 +40,7 @@ type Coverage struct {
 }
 
 // MixedStacks says that the calls of fibers are not told apart.
-const MixedStacks = "The program switches stacks (swapcontext or setcontext), and the calls of all stacks of a thread are mixed."
+const MixedStacks = "The program switches stacks (swapcontext or setcontext), and the calls of all stacks of a thread are mixed. Record it with --fibers."
 
 // Caveats returns sentences that say which calls or times the trace lacks. Every report begins
 // with them.

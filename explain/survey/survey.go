@@ -50,7 +50,7 @@ type Named struct {
 // maxNamed limits the changes of names in a report.
 const maxNamed = 64
 
-// Thread describes one thread of a trace.
+// Thread describes one thread of a trace, or a fiber, whose records and entries are also those of its thread.
 type Thread struct {
 	reader.Thread
 	Events    uint64
@@ -109,6 +109,9 @@ func (s *surveyor) newShard() *shard {
 	s.shards = append(s.shards, sh)
 	return sh
 }
+
+// Below returns the trace. See [calls.Source].
+func (s *surveyor) Below() calls.Source { return s.trace }
 
 // Each implements calls.Source.
 func (s *surveyor) Each(n int, fn func(int, *reader.Block) error) error {
@@ -260,6 +263,10 @@ func (sh *shard) Calls(b *calls.Batch) error {
 	for i := range b.Calls {
 		c := &b.Calls[i]
 		sh.ends[c.End]++
+		if b.Thread.Fiber() > 0 { // its records are those of the thread
+			t.Entries++
+			t.First, t.Last = min(t.First, c.Start), max(t.Last, c.Start+c.Duration)
+		}
 		switch c.End {
 		case calls.Truncated:
 			t.Open++

@@ -83,6 +83,9 @@ type closedAtLosses struct {
 	lossPoints lossPoints
 }
 
+// Below returns the source. See [calls.Source].
+func (s closedAtLosses) Below() calls.Source { return s.Source }
+
 // Each adds the exits to the events of the source.
 func (s closedAtLosses) Each(n int, fn func(shard int, b *reader.Block) error) error {
 	shards := make([]map[int]*lossThread, n)

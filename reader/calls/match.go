@@ -33,8 +33,10 @@ type thread struct {
 	windowed bool
 	began    uint64
 	rare     *rare
-	cuts     []reader.BudgetChange // of later times, at which open calls of functions are given up
-	span     spanning
+	// suspended is when the stack ceased to run, or 0 while it runs.
+	suspended uint64
+	cuts      []reader.BudgetChange // of later times, at which open calls of functions are given up
+	span      spanning
 }
 
 // rare is state that few threads need.
@@ -78,24 +80,27 @@ const (
 
 // shard rebuilds the calls of the threads of one goroutine.
 type shard struct {
-	opts     *Options
-	sink     Sink
-	filter   *filter   // nil to keep all
-	threads  []*thread // by thread index; nil for those of other shards, and those that ended
-	stack    stack     // of the thread of the latest block
-	batch    Batch
-	calls    *[batchCalls]Call // batch.Calls is a slice of it
-	n        int               // calls in use
-	settled  int               // calls whose waits are in the batch
-	paths    *Paths
-	stats    Stats
-	piled    []reader.FuncID // scratch memory of pile
-	callable *callable       // nil unless Options.CanCall
-	tails    tailCalls
-	limits   *limits // of the pass
-	frames   int64   // bytes of open calls
-	marked   bool    // there are calls with Earlier, which the hot loop does not reset
-	outside  Stats   // before a block of a thread that has not reached the time of the filter
+	opts         *Options
+	sink         Sink
+	filter       *filter   // nil to keep all
+	threads      []*thread // by thread index; nil for those of other shards, and those that ended
+	stack        stack     // of the thread of the latest block
+	batch        Batch
+	calls        *[batchCalls]Call // batch.Calls is a slice of it
+	n            int               // calls in use
+	settled      int               // calls whose waits are in the batch
+	paths        *Paths
+	stats        Stats
+	piled        []reader.FuncID // scratch memory of pile
+	callable     *callable       // nil unless Options.CanCall
+	tails        tailCalls
+	limits       *limits // of the pass
+	frames       int64   // bytes of open calls
+	marked       bool    // there are calls with Earlier, which the hot loop does not reset
+	outside      Stats   // before a block of a thread that has not reached the time of the filter
+	fibers       fibers
+	partArgs     []reader.Arg // scratch memory of divide
+	partPayloads []reader.Payload
 	// countedPaths and countedBytes are what limits have counted.
 	countedPaths, countedBytes int64
 	discards                   bool // the sink was replaced, because a limit was exceeded
@@ -174,9 +179,17 @@ func (s *shard) ended(index int) error {
 	return nil
 }
 
-// block matches the entries and exits of b. At its end, it passes the remaining calls to
-// the sink, so that a batch is always of one thread.
+// block matches the entries and exits of b.
 func (s *shard) block(b *reader.Block) error {
+	if s.fibers == nil && len(b.Payloads) == 0 {
+		return s.part(b)
+	}
+	return s.divide(b)
+}
+
+// part matches the entries and exits of a part of a block, on one stack. At its end, it passes the remaining calls
+// to the sink, so that a batch is always of one thread.
+func (s *shard) part(b *reader.Block) error {
 	if len(b.Events)+b.Packed.Len() == 0 {
 		if b.Ended && s.opts.anyOrder {
 			return s.ended(b.Index)
@@ -574,7 +587,11 @@ func (s *shard) custom(th *thread, e *reader.Event, side *sideTables, i int, bef
 			s.entered(th)
 		}
 		if kind, _, ok := reader.SplitMetadata(ev.Data); ok && kind == reader.MetadataStacks {
-			s.stats.Stacks++
+			if _, known := reader.ParseStack(ev.Data); !known || s.opts.fiber == nil {
+				s.stats.Stacks++
+				return nil
+			}
+			s.resume(th, before)
 			return nil
 		}
 		if sw, ok := reader.ParseSwitch(ev.Data); ok {

@@ -136,6 +136,11 @@ func (s *shard) gap(th *thread, sw *reader.Switch, l lasting, until uint64) {
 		g.From = g.To
 	}
 	g.clip(l.cut, until)
+	s.addGap(th, g)
+}
+
+// addGap adds a gap of the innermost open call.
+func (s *shard) addGap(th *thread, g Gap) {
 	s.stats.Off.add(&g)
 	s.batch.Gaps = append(s.batch.Gaps, g)
 	if s.stack.depth > 0 && g.Off != (Off{}) {

@@ -6,7 +6,8 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Source is the input for calls. *[reader.Trace] is a Source.
+// Source is the input for calls. *[reader.Trace] is a Source. One that changes the blocks of another Source has a method
+// Below that returns it, so that stacks which threads switch between are told apart.
 type Source interface {
 	// Each decodes on up to n goroutines. See reader.Trace.Each.
 	Each(n int, fn func(shard int, b *reader.Block) error) error
@@ -119,6 +120,8 @@ type Options struct {
 	// anyOrder allows threads to end when they have no more records, before others. Without
 	// it, the last batches of all threads come at the end.
 	anyOrder bool
+	// fiber is that of the source, or nil.
+	fiber func(reader.Thread, uint32) (reader.Thread, int, error)
 	// cuts are the moments at which the recorder gave up open calls of functions, by file, or nil.
 	cuts cutsByFile
 }
@@ -257,6 +260,7 @@ func Run[S Analysis[S]](src Source, opts Options, newSink func() S) (S, *Stats, 
 	if opts.Shards <= 0 {
 		opts.Shards, opts.anyOrder = runtime.GOMAXPROCS(0), true
 	}
+	opts.fiber = fibersOf(src)
 	if opts.cuts = cutsOf(src); opts.cuts != nil {
 		opts.Code = Code{Continue: opts.Continue}
 	}

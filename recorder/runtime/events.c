@@ -47,8 +47,7 @@ static void record(uint64_t head, const void *p, uint64_t n, enum owner owner)
 		xr_drop();
 }
 
-/* Returns whether events are recorded: in the modes that record individual calls. */
-static int wanted(void)
+int xr_wants_events(void)
 {
 	uint32_t mode = __atomic_load_n(&xr_root.mode, __ATOMIC_RELAXED);
 	return !xr_muted && (mode == XR_RECORD || mode == XR_PRUNE || mode == XR_DEPTH) && !xr_between_windows() && !xr_is_paused();
@@ -56,13 +55,13 @@ static int wanted(void)
 
 void xr_custom_event(const void *p, uint64_t n)
 {
-	if (wanted())
+	if (xr_wants_events())
 		record(XR_REC_CUSTOM << 1 | 1, p, n, PROGRAM);
 }
 
 void xr_note_event(const void *p, uint64_t n)
 {
-	if (wanted())
+	if (xr_wants_events())
 		record(XR_REC_CUSTOM << 1 | 1, p, n, OURS);
 }
 
@@ -71,7 +70,7 @@ void xr_note_stacks(void)
 	static __thread uint64_t noted __attribute__((tls_model("initial-exec")));
 	static const struct { char magic[4]; uint16_t schema, kind; } body = {{'X', 'R', 'Y', 'M'}, 1, XR_META_STACKS};
 	enum { interval = 1 << 24 }; /* ticks */
-	if (!wanted() || (noted && xr_rdtsc() - noted < interval))
+	if (!xr_wants_events() || (noted && xr_rdtsc() - noted < interval))
 		return;
 	noted = xr_rdtsc();
 	xr_note_event(&body, sizeof body);
@@ -79,7 +78,7 @@ void xr_note_stacks(void)
 
 void xr_typed_event(uint64_t type, const void *p, uint64_t n)
 {
-	if (wanted())
+	if (xr_wants_events())
 		record(XR_REC_TYPED << 1 | 1 | (type & 0xffff) << 16, p, n, PROGRAM);
 }
 

@@ -6,6 +6,8 @@
 
 #pragma GCC visibility push(hidden)
 
+/* Returns whether events are recorded: in the modes that record individual calls. */
+int xr_wants_events(void);
 void xr_custom_event(const void *p, uint64_t n);
 /* The same for a payload in the recorder's own memory. */
 void xr_note_event(const void *p, uint64_t n);

@@ -8,7 +8,9 @@
 #include <ucontext.h>
 
 #include "events.h"
+#include "fibers.h"
 #include "landings.h"
+#include "options.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -45,6 +47,7 @@ static inline __attribute__((noreturn)) void go(int which, struct __jmp_buf_tag 
 	if (!jumps[which])
 		find(); /* another constructor ran before the recorder's */
 	xr_land(saved_sp(env), XR_LEFT_BY_JUMP);
+	xr_fibers_jumped();
 	jumps[which](env, value);
 	__builtin_unreachable();
 }
@@ -59,12 +62,20 @@ EXPORT void siglongjmp(struct __jmp_buf_tag env[1], int value) { go(SIGLONGJMP, 
 EXPORT __attribute__((noreturn)) void __longjmp_chk(struct __jmp_buf_tag env[1], int value);
 void __longjmp_chk(struct __jmp_buf_tag env[1], int value) { go(LONGJMP_CHK, env, value); }
 
+static void note(const ucontext_t *to)
+{
+	if (xr_options.fibers)
+		xr_fibers_expect((uintptr_t)to->uc_stack.ss_sp, to->uc_stack.ss_size);
+	else
+		xr_note_stacks();
+}
+
 /* Both jump to libc's function: it saves the stack pointer of its caller. */
 EXPORT int swapcontext(ucontext_t *save, const ucontext_t *to)
 {
 	if (!swap)
 		find();
-	xr_note_stacks();
+	note(to);
 	if (swap)
 		return swap(save, to);
 	errno = ENOSYS;
@@ -75,7 +86,7 @@ EXPORT int setcontext(const ucontext_t *to)
 {
 	if (!set)
 		find();
-	xr_note_stacks();
+	note(to);
 	if (set)
 		return set(to);
 	errno = ENOSYS;

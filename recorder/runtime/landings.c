@@ -18,6 +18,7 @@
 #include "budget.h"
 #include "clock.h"
 #include "events.h"
+#include "fibers.h"
 #include "gcc.h"
 #include "landings.h"
 #include "layout.h"
@@ -190,6 +191,10 @@ static _Unwind_Reason_Code look(struct _Unwind_Context *c, void *arg)
 		uint32_t id = call_of(w, w->function, slot);
 		if (id && slot != w->unrecorded)
 			leave(w, id);
+		/* What the frame of a signal says about another stack holds while its handler runs. Some programs make fibers of
+		 * handlers that have returned: what is further out on the other stack is no frame any more. */
+		if ((sp < w->before || sp - w->before >= XR_SAME_STACK) && !xr_is_of_handler(w->before))
+			return _URC_NORMAL_STOP;
 	}
 	if (sp == w->sp) {
 		w->found = 1;

@@ -19,6 +19,8 @@
 #define XR_THREAD_AGAIN 2272
 #define XR_THREAD_TOP 2448
 #define XR_THREAD_END 2456
+#define XR_THREAD_FIBER_TOP 2512
+#define XR_THREAD_FIBER_END 2520
 #define XR_ROOT_THRESHOLD 48
 
 #define XR_CHUNK_SIZE 65536 /* also the alignment of chunks */
@@ -171,6 +173,9 @@ struct xr_thread {
 	uint64_t gone;             /* chunks up to this number have given their memory to other threads */
 	uint64_t holds;            /* chunks of xr_memory.used */
 	uint64_t *room;            /* what values are read into, or null; see values.c. Its first word is 0 if it is free */
+	uint64_t *fiber_top, *fiber_end; /* where the open calls of the current stack are noted, and the end of the table */
+	struct xr_fibers *fibers;  /* the stacks that the thread switches between, or null; see fibers.c */
+	uint64_t fiber;            /* number of the current one, or 0 for the thread's own */
 };
 
 /* Returns the number of the oldest chunk of t that is in memory, if it has taken one. */

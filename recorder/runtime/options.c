@@ -50,7 +50,7 @@ static const struct {
 	{"threshold", .number = &xr_options.threshold_ns}, {"depth", .number = &xr_options.depth}, {"ring", .number = &xr_options.ring}, {"memory", .number = &xr_options.memory},
 	{"limit", .number = &xr_options.limit}, {"budget", .number = &xr_options.budget}, {"pid", .number = &xr_options.pid},
 	{"session", .number = &xr_options.session}, {"restore", .number = &xr_options.restore}, {"window", .number = &xr_options.window}, {"every", .number = &xr_options.every}, {"stream", .on = &xr_options.stream}, {"follow", .on = &xr_options.follow},
-	{"dontdump", .on = &xr_options.dontdump}, {"quiet", .on = &xr_quiet}, {"start", .on = &xr_options.start}, {"offcpu", .on = &xr_options.offcpu},
+	{"dontdump", .on = &xr_options.dontdump}, {"quiet", .on = &xr_quiet}, {"start", .on = &xr_options.start}, {"offcpu", .on = &xr_options.offcpu}, {"fibers", .on = &xr_options.fibers},
 	{"limited", .number = &xr_options.limited}, {"await", .number = &xr_options.await},
 };
 enum { KNOWN_OPTIONS = sizeof known_options / sizeof *known_options };

@@ -14,7 +14,7 @@ struct xr_options {
 	int asked; /* the environment has options for this process */
 	enum xr_mode mode;
 	uint64_t threshold_ns, depth, ring, memory, limit, budget, pid, session, window, every;
-	int stream, follow, dontdump, start, offcpu;
+	int stream, follow, dontdump, start, offcpu, fibers;
 	uint64_t limited; /* record only within an observer's budget: its share of the CPU time, in millionths */
 	char *output, *control, *filter, *select, *shm, *observer, *dump;
 	char *preload; /* the objects that xray record preloads */

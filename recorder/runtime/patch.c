@@ -21,6 +21,7 @@
 
 #include "arena.h"
 #include "budget.h"
+#include "fibers.h"
 #include "gcc.h"
 #include "hooks.h"
 #include "layout.h"
@@ -55,7 +56,9 @@ void xr_no_call(void), xr_once(void), xr_record_once(void), xr_record_once_nocpu
 	xr_prune(void), xr_prune_nocpu(void), xr_prune_rseq(void), xr_count(void), xr_profile(void), xr_depth_enter(void),
 	xr_depth_exit(void), xr_depth_arg(void), xr_depth_keep(void), xr_budget_enter(void), xr_budget_exit(void),
 	xr_budget_arg(void), xr_budget_keep(void), xr_budget_call_arg(void), xr_budget_call_args(void),
-	xr_budget_call_descriptor(void), xr_budget_call_exit(void), xr_budget_call_result(void), __xray_CustomEvent(void), __xray_TypedEvent(void);
+	xr_budget_call_descriptor(void), xr_budget_call_exit(void), xr_budget_call_result(void), xr_fiber_enter(void), xr_fiber_exit(void),
+	xr_fiber_arg(void), xr_fiber_keep(void), xr_fiber_call_arg(void), xr_fiber_call_args(void), xr_fiber_call_descriptor(void),
+	xr_fiber_call_exit(void), xr_fiber_call_result(void), __xray_CustomEvent(void), __xray_TypedEvent(void);
 
 typedef void (*trampoline)(void);
 
@@ -69,7 +72,7 @@ static trampoline targets[THUNKS] = {NOTHING_AT_ALL}, recording[THUNKS] = {NOTHI
  * argument, exits of functions that are never pruned, then the thunks from CALL on, and those with values. */
 extern trampoline xr_depth_next[XR_NEXT_VALUES + 2];
 
-/* The same for recording within a budget. */
+/* The same for recording within a budget, or with fibers. */
 extern trampoline xr_budget_next[XR_NEXT_VALUES + 2];
 
 /* The trampolines of the entry and the exit of calls without duration. */
@@ -324,6 +327,10 @@ static const trampoline budget_calls[XR_CALLS] = {
 	xr_budget_call_arg, xr_budget_call_args, xr_budget_call_descriptor, xr_budget_call_exit, xr_budget_call_result,
 };
 
+static const trampoline fiber_calls[XR_CALLS] = {
+	xr_fiber_call_arg, xr_fiber_call_args, xr_fiber_call_descriptor, xr_fiber_call_exit, xr_fiber_call_result,
+};
+
 void xr_set_targets(void)
 {
 	static const enum xr_events events[CALL] = {
@@ -372,7 +379,7 @@ int xr_set_mode(enum xr_mode mode)
 	trampoline arg = (trampoline[]){xr_record_arg_nocpu, xr_record_arg, xr_record_arg_rseq}[by];
 	trampoline prune = (trampoline[]){xr_prune_nocpu, xr_prune, xr_prune_rseq}[by];
 	static const trampoline values[] = {xr_values_enter, xr_values_exit};
-	trampoline to[THUNKS] = {NOTHING_AT_ALL};
+	trampoline to[THUNKS] = {NOTHING_AT_ALL}, hooks[2] = {NULL, NULL};
 	xr_take_room = (struct xr_place (*[])(uint64_t)){xr_take_nocpu, xr_take, xr_take_rseq}[by];
 	switch (mode) {
 	case XR_OFF:
@@ -421,18 +428,30 @@ int xr_set_mode(enum xr_mode mode)
 		to[ONCE] = (trampoline[]){xr_record_once_nocpu, xr_record_once, xr_record_once_rseq}[by];
 	else if (mode != XR_OFF)
 		to[ONCE] = xr_once;
-	if (xr_limited && (mode == XR_RECORD || mode == XR_PRUNE)) {
+	if ((xr_limited || xr_options.fibers) && (mode == XR_RECORD || mode == XR_PRUNE)) {
 		const trampoline next[] = {to[ENTER], to[EXIT], to[ARG], to[KEEP]};
 		xr_copy(xr_budget_next, next, sizeof next);
 		xr_copy(&xr_budget_next[4], &to[CALL], XR_CALLS * sizeof *to);
-		xr_copy(&to[CALL], budget_calls, sizeof budget_calls);
 		xr_copy(&xr_budget_next[XR_NEXT_VALUES], values, sizeof values);
+	}
+	if (xr_limited && (mode == XR_RECORD || mode == XR_PRUNE)) {
+		xr_copy(&to[CALL], budget_calls, sizeof budget_calls);
 		to[VALUES_ENTER] = xr_budget_values_enter;
 		to[VALUES_EXIT] = xr_budget_values_exit;
 		to[ENTER] = xr_budget_enter;
 		to[EXIT] = xr_budget_exit;
 		to[ARG] = xr_budget_arg;
 		to[KEEP] = xr_budget_keep;
+	} else if (xr_options.fibers && (mode == XR_RECORD || mode == XR_PRUNE)) {
+		hooks[0] = to[ENTER]; /* those of gcc have no return address where sleds have it */
+		hooks[1] = to[EXIT];
+		xr_copy(&to[CALL], fiber_calls, sizeof fiber_calls);
+		to[VALUES_ENTER] = xr_fiber_values_enter;
+		to[VALUES_EXIT] = xr_fiber_values_exit;
+		to[ENTER] = xr_fiber_enter;
+		to[EXIT] = xr_fiber_exit;
+		to[ARG] = xr_fiber_arg;
+		to[KEEP] = xr_fiber_keep;
 	}
 	to[VALUES_ARG] = to[VALUES_ENTER];
 	xr_copy(xr_once_next, to, sizeof xr_once_next);
@@ -442,7 +461,7 @@ int xr_set_mode(enum xr_mode mode)
 	}
 	__atomic_store_n(&xr_root.mode, mode, __ATOMIC_RELEASE);
 	xr_copy(recording, to, sizeof to);
-	xr_gcc_set_mode(mode, to[ENTER], to[EXIT]);
+	xr_gcc_set_mode(mode, hooks[0] ? hooks[0] : to[ENTER], hooks[1] ? hooks[1] : to[EXIT]);
 	xr_set_targets();
 	return 0;
 }

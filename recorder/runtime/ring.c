@@ -12,6 +12,7 @@
 #include "arena.h"
 #include "budget.h"
 #include "clock.h"
+#include "fibers.h"
 #include "hooks.h"
 #include "layout.h"
 #include "libcalls.h"
@@ -639,6 +640,7 @@ static struct xr_thread *equip(struct xr_thread *t, uint32_t pid, uint32_t tid)
 	if (t->room)
 		*t->room = 0;
 	xr_budget_attach(t, 0);
+	xr_fibers_attach(t);
 	int held;
 	/* Other threads may take what this one makes room for. */
 	while (!(held = hold(t, n)) && !xr_arena_streams() && !xr_sealed && make_room(NULL))
@@ -765,6 +767,7 @@ static void begin_chunk(struct xr_thread *t, uint64_t number, int clean)
 	uint64_t now = start_clocks(c);
 	__atomic_store_n(&c->seq, 2 * number, __ATOMIC_RELEASE);
 	put_stamp(t, (uint8_t *)c + XR_CHUNK_HEADER, now, current_cpu(t));
+	xr_fiber_again(t, now);
 	t->taken = number;
 }
 

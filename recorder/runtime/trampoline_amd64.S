@@ -7,6 +7,7 @@
  * because al counts those of a variadic call, and arguments and results may be in any of them.
  * The flags hold nothing at entries and exits; see patch.c for conditional tail exits. Every push has
  * its CFI, so that debuggers and profilers find the caller from each instruction. */
+#include "fibers.h"
 #include "layout.h"
 #include "libcalls.h"
 #include "trampoline_amd64.h"
@@ -554,6 +555,94 @@ slow:
 	BUDGET_ENTER xr_budget_call_descriptor, XR_ENTER_ARG, 48
 	BUDGET_EXIT xr_budget_call_exit, 56
 	BUDGET_EXIT xr_budget_call_result, 64
+
+	/* With fibers: notes an open call, if its return address is right below that of the innermost call that is noted.
+	 * A C function handles the others. The note is written twice, as that of a budget. */
+	.macro FIBER_ENTER name, next
+	SLED	\name
+	SAVE	r11
+	SAVE	rax
+	SAVE	rdx
+	THREAD
+	jz	5f
+	movq	XR_THREAD_FIBER_TOP(%r11), %rdx
+	cmpq	XR_THREAD_FIBER_END(%r11), %rdx
+	jae	5f
+	leaq	40(%rsp), %rax
+	subq	-8(%rdx), %rax
+	addq	$XR_FIBER_NEAR, %rax
+	cmpq	$XR_FIBER_NEAR, %rax
+	jae	5f
+	leaq	40(%rsp), %rax
+	movq	%rax, (%rdx)
+	addq	$8, XR_THREAD_FIBER_TOP(%r11)
+	movq	%rax, (%rdx)
+3:	.cfi_remember_state
+	UNSAVE	rdx
+	UNSAVE	rax
+	UNSAVE	r11
+	PASS	*xr_budget_next + \next(%rip)
+	.cfi_restore_state
+5:	leaq	40(%rsp), %rdx
+	FIBER	xr_fiber_enters
+	jmp	3b
+	END	\name
+	.endm
+
+	/* Calls a C function with rdx. */
+	.macro FIBER function
+	SAVE	rcx
+	SAVE	rsi
+	SAVE	rdi
+	SAVE	r8
+	SAVE	r9
+	SAVE	r10
+	CALL_C	\function, movq %rdx, %rdi
+	UNSAVE	r10
+	UNSAVE	r9
+	UNSAVE	r8
+	UNSAVE	rdi
+	UNSAVE	rsi
+	UNSAVE	rcx
+	.endm
+
+	/* Removes the note of the call, at its exit. */
+	.macro FIBER_EXIT name, next
+	SLED	\name
+	SAVE	r11
+	SAVE	rax
+	SAVE	rdx
+	THREAD
+	jz	3f
+	movl	%r10d, %edx
+	andl	$(XR_TAIL << 1), %edx
+	leaq	32(%rsp, %rdx, 2), %rdx
+	movq	XR_THREAD_FIBER_TOP(%r11), %rax
+	testq	%rax, %rax
+	jz	3f
+	cmpq	%rdx, -8(%rax)
+	jne	5f
+	subq	$8, XR_THREAD_FIBER_TOP(%r11)
+3:	.cfi_remember_state
+	UNSAVE	rdx
+	UNSAVE	rax
+	UNSAVE	r11
+	PASS	*xr_budget_next + \next(%rip)
+	.cfi_restore_state
+5:	FIBER	xr_fiber_exits
+	jmp	3b
+	END	\name
+	.endm
+
+	FIBER_ENTER xr_fiber_enter, 0
+	FIBER_EXIT xr_fiber_exit, 8
+	FIBER_ENTER xr_fiber_arg, 16
+	FIBER_EXIT xr_fiber_keep, 24
+	FIBER_ENTER xr_fiber_call_arg, 32
+	FIBER_ENTER xr_fiber_call_args, 40
+	FIBER_ENTER xr_fiber_call_descriptor, 48
+	FIBER_EXIT xr_fiber_call_exit, 56
+	FIBER_EXIT xr_fiber_call_result, 64
 
 #include "libcalls_amd64.h"
 #include "values_amd64.h"

@@ -45,7 +45,7 @@ uint64_t xr_values_left(uint64_t sp);
 
 /* The trampolines. */
 void xr_values_enter(void), xr_values_exit(void), xr_depth_values_enter(void), xr_depth_values_exit(void),
-	xr_budget_values_enter(void), xr_budget_values_exit(void);
+	xr_budget_values_enter(void), xr_budget_values_exit(void), xr_fiber_values_enter(void), xr_fiber_values_exit(void);
 
 #pragma GCC visibility pop
 

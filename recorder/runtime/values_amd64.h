@@ -61,3 +61,5 @@
 	DEPTH	xr_depth_values_exit, (8 * XR_NEXT_VALUES + 8)
 	BUDGET_ENTER xr_budget_values_enter, 0, (8 * XR_NEXT_VALUES)
 	BUDGET_EXIT xr_budget_values_exit, (8 * XR_NEXT_VALUES + 8)
+	FIBER_ENTER xr_fiber_values_enter, (8 * XR_NEXT_VALUES)
+	FIBER_EXIT xr_fiber_values_exit, (8 * XR_NEXT_VALUES + 8)

@@ -21,7 +21,9 @@ type Threads struct {
 // Of returns PROCESS/THREAD, with the thread's name and file if it has them.
 func (l *Threads) Of(t reader.Thread) string {
 	text := fmt.Sprintf("%d/%d", t.Process, t.Thread)
-	if name := l.NameOf(t); name != "" {
+	if n := t.Fiber(); n > 0 {
+		text = fmt.Sprintf("%d/fiber %d", t.Process, n)
+	} else if name := l.NameOf(t); name != "" {
 		text += " " + texttab.Printable(name)
 	}
 	if len(l.Files) > 1 {
