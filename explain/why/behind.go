@@ -118,6 +118,23 @@ func (x *explainer) behind(e *evidence, l *lead, cause int, gaps []gap, queued [
 	return running
 }
 
+// waitsAsUsual reports whether a disturbance of any other thread explains the waits of a lead for something unknown: it
+// has less than half of the lost time, and its calls do not lose far more than usual calls vary. That usual calls wait
+// less says nothing, because they are those that did not.
+func (e *evidence) waitsAsUsual(l *lead) bool {
+	return l.kind == Blocked && l.share*e.total/(e.total+e.foreignSum) < halfOfLoss && e.lossOf(l) <= farBeyond*e.spread
+}
+
+// isHolder reports whether other calls wait for a lead's function.
+func (e *evidence) isHolder(l *lead, f *found) bool {
+	for o, h := range f.holders {
+		if o != l && o.named && h.Covered >= headline && e.runsIn(l, h) {
+			return true
+		}
+	}
+	return false
+}
+
 // ranAtLeast is the share of a wait in which the thread that ends it is not in the run queue, from which it is more
 // than preempted. A thread that computes long beside busy programs has a third of a CPU, or less.
 const ranAtLeast = 0.1

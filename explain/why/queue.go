@@ -81,7 +81,7 @@ func (e *evidence) queueOf(l *lead) *Queue {
 		}
 		expected += float64(as+1) / float64(of+1)
 	}
-	if together == 0 || float64(q.Behind) < minQueue*float64(together) || binomialTail(together, q.Behind, expected/float64(together)) > coincidence {
+	if together < enough || float64(q.Behind) < minQueue*float64(together) || binomialTail(together, q.Behind, expected/float64(together)) > coincidence {
 		return nil
 	}
 	return &q

@@ -261,6 +261,32 @@ func TestReasonProves(t *testing.T) {
 	}
 }
 
+// An argument proves a cause only if it explains three quarters of the loss by itself: calls with it that are drawn from
+// all calls lose as much.
+func TestReasonProvesAlone(t *testing.T) {
+	t.Parallel()
+	for more, proven := range map[uint64]bool{1300: false, 1700: true} {
+		p := valuedProgram(4, 3000, func(t *thread, i int) valuedRequest {
+			r := valuedRequest{n: t.rng.Uint64N(1000), op: t.rng.Uint64N(2), key: "a", takes: 2000}
+			if t.rng.IntN(20) == 0 {
+				if r.op, r.takes = 2, 2000+more; t.rng.IntN(10) < 3 {
+					r.takes = 4000
+				}
+			}
+			if t.rng.IntN(1500) == 0 {
+				r.queued = 8_000_000
+			}
+			return r
+		})
+		o := known()
+		o.Values = asked()
+		r := explain(t, p, o)
+		if (len(r.Causes) == 1) != proven || (len(r.Suspects) == 1) == proven {
+			t.Errorf("%d of 2000: got %+v, %+v:\n%s", more, r.Causes, r.Suspects, written(r, names, why.View{}, report.Text))
+		}
+	}
+}
+
 // Disturbances in requests with random arguments have no cause.
 func TestDisturbancesHaveNoArgument(t *testing.T) {
 	t.Parallel()

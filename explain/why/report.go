@@ -327,7 +327,8 @@ func (e *explainer) fill(r *Report, c *cohorts, ev *evidence, f found) {
 		h := f.holders[l]
 		l.behind = l.named && f.behind[l] == behindOne
 		l.unheld = l.named && !l.behind && ev.offCPU && (l.waits == LockWait && l.share < halfOfLoss && h == nil ||
-			f.behind[l] == overload && (h == nil || h.Covered < headline))
+			f.behind[l] == overload && (h == nil || h.Covered < headline) ||
+			ev.waitsAsUsual(l) && (h == nil || h.Covered < headline && h.Evidence >= ByWaking) && !ev.isHolder(l, &f))
 		l.named = l.named && !l.unheld && !l.behind
 	}
 	r.Suspects = ev.suspects(c)

@@ -222,7 +222,7 @@ func (t *phrases) doubts(s *Suspect) string {
 		}
 		text = fmt.Sprintf("only %d of the slow calls %s due to it", s.Dominates, are)
 	case Unheld:
-		text = "the trace does not show which thread it waits for, and that thread may have been preempted"
+		text = "the trace does not show what it waits for. Perhaps it waits for a thread that was preempted"
 	case Variation:
 		text = "usual calls differ nearly as much"
 	case Disturbance:
