@@ -3,6 +3,7 @@ package reader
 import (
 	"encoding/binary"
 	"net/netip"
+	"strconv"
 	"strings"
 )
 
@@ -23,14 +24,41 @@ type Descriptor struct {
 	// Peer is the address of a socket's peer. Own is the address of a socket without a peer. Both
 	// are empty if there is no address, or if its family is not supported.
 	Peer, Own string
+	// End is which end of a pipe it is, if that is known.
+	End PipeEnd
 	// Path is the path of a file, or what the kernel shows instead, such as "pipe:[77]".
 	Path string
 }
 
-// Owners of the address in the body.
+// PipeEnd is an end of a pipe.
+type PipeEnd uint8
+
+// Ends of pipes.
+const (
+	NoEnd PipeEnd = iota
+	ReadEnd
+	WriteEnd
+)
+
+// Pipe returns the inode of a pipe, or 0.
+func (d Descriptor) Pipe() uint64 { return PipeInode(d.Path) }
+
+// PipeInode returns the inode of a pipe that the kernel shows as "pipe:[77]", or 0.
+func PipeInode(link string) uint64 {
+	text, ok := strings.CutPrefix(link, "pipe:[")
+	inode, err := strconv.ParseUint(strings.TrimSuffix(text, "]"), 10, 64)
+	if !ok || err != nil {
+		return 0
+	}
+	return inode
+}
+
+// What the address in the body is, or the end of a pipe.
 const (
 	peerAddress = 1
 	ownAddress  = 2
+	readEnd     = 3
+	writeEnd    = 4
 )
 
 // ParseDescriptor reads the payload of a custom event as a descriptor. It returns false if
@@ -51,6 +79,10 @@ func ParseDescriptor(payload []byte) (Descriptor, bool) {
 		d.Peer = address
 	case ownAddress:
 		d.Own = address
+	case readEnd:
+		d.End = ReadEnd
+	case writeEnd:
+		d.End = WriteEnd
 	}
 	d.Path = string(body[8+size:])
 	return d, true

@@ -23,7 +23,8 @@ func sample() *reader.Recording {
 	return &reader.Recording{
 		Process: reader.Process{PID: 700, PPID: 1, UID: 1000, Exe: "/usr/bin/server", Argv: []string{"server", "--port", "80 80"},
 			BuildID: "00ff", Host: "box", PageSize: 4096, Mode: "record", ThresholdNS: 5000, Depth: 3, Recorder: "1", Complete: true,
-			Quotas: []reader.Quota{{Group: "/web", QuotaNS: 5e7, PeriodNS: 1e8, Samples: []reader.QuotaSample{{TSC: 1000, Throttled: 3, ThrottledNS: 5e6}}}}},
+			Quotas: []reader.Quota{{Group: "/web", QuotaNS: 5e7, PeriodNS: 1e8, Samples: []reader.QuotaSample{{TSC: 1000, Throttled: 3, ThrottledNS: 5e6}}}},
+			Ends:   []reader.OtherEnd{{Inode: 77, Write: true, PID: 8, Name: "logrotate"}}},
 		Objects: []reader.Object{
 			{First: 1, Count: 10, Path: "/usr/bin/server", BuildID: "00ff", Bias: 0x5500_0000_0000, Text: [2]reader.Address{0x5500_0000_1000, 0x5500_0000_2000}, Loaded: 900, State: "ready"},
 			{First: 11, Count: 5, Path: "/usr/lib/libplugin.so", Loaded: 1000, Unloaded: 2000, State: "gone", Why: "closed"},

@@ -103,8 +103,19 @@ type Process struct {
 	// Quotas are those CPU quotas that may have stopped the process, of its cgroup and those around it. xray record
 	// writes them at the end.
 	Quotas []Quota `json:"quotas,omitempty"`
+	// Ends are ends of the process's pipes that other processes had, if the recording has I/O of the C library and xray
+	// record was permitted to see them. It looks now and then, so some may be missing.
+	Ends []OtherEnd `json:"ends,omitempty"`
 	// Watched is set in traces that `xray watch` wrote, of slow calls or for comparison.
 	Watched *Watched `json:"watched,omitempty"`
+}
+
+// OtherEnd is an end of a pipe that another process had.
+type OtherEnd struct {
+	Inode uint64 `json:"inode"`
+	Write bool   `json:"write"` // it is the end to write to
+	PID   int32  `json:"pid"`
+	Name  string `json:"name"` // of the process, as in /proc/PID/comm
 }
 
 // Quota is the CPU quota of a cgroup: QuotaNS nanoseconds of CPU time in each period of PeriodNS.

@@ -44,7 +44,7 @@ func (c *ioReport) run(s *session.Session) error {
 	if err != nil {
 		return err
 	}
-	names.Settle()
+	names.Settle(s.Trace.Recording)
 	opts := iocalls.Options{Names: names, OffCPU: s.OffCPU() != nil, Role: func(fn reader.FuncID) iocalls.Role { return iocalls.RoleOf(symbolize.Label(s.Names, fn)) }}
 	sink, run, err := session.Analyze(s, s.Scope, calls.Options{Paths: true, OffCPU: s.OffCPU()}, func() *iocalls.Analysis { return iocalls.New(opts) })
 	if err != nil {

@@ -31,7 +31,7 @@ func journal(t *testing.T, shards int) (*iocalls.Report, symbolize.Names) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names.Settle()
+	names.Settle(nil)
 	opts := iocalls.Options{Names: names, Role: func(fn reader.FuncID) iocalls.Role {
 		return iocalls.RoleOf(symbolize.Label(opened.Names, fn))
 	}}
@@ -102,7 +102,7 @@ func TestTimesOffCPU(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names.Settle()
+	names.Settle(nil)
 	opts := iocalls.Options{Names: names, OffCPU: true, Role: func(fn reader.FuncID) iocalls.Role {
 		return map[reader.FuncID]iocalls.Role{20: iocalls.Read, 21: iocalls.Wait}[fn]
 	}}

@@ -2,7 +2,10 @@ package iocalls
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
 	"net/netip"
+	"path/filepath"
 	"slices"
 	"sort"
 	"strconv"
@@ -22,6 +25,8 @@ type descriptor struct {
 type naming struct {
 	tsc  uint64
 	name string
+	pipe uint64 // inode; 0 for none
+	end  reader.PipeEnd
 }
 
 // Names says which file or socket each descriptor refers to at any time. It is an analysis that
@@ -49,7 +54,7 @@ func (n *Names) Calls(b *calls.Batch) error {
 		}
 		if d, ok := reader.ParseDescriptor(e.Data); ok {
 			k := descriptor{b.Thread.File, b.Thread.Process, d.FD}
-			name := naming{e.TSC, d.String()}
+			name := naming{e.TSC, d.String(), d.Pipe(), d.End}
 			n.of[k] = append(n.of[k], name)
 			n.bytes += 64 + int64(len(name.name))
 		}
@@ -66,12 +71,87 @@ func (n *Names) Merge(o *Names) {
 }
 
 // Settle ends the collection. Call it before passing Names to [New]. Sockets to many ports of a host
-// that the system chose get one name.
-func (n *Names) Settle() {
+// that the system chose get one name. recording returns the recording of a file, or nil: with it, pipes are named by the
+// processes that have the other end. It may be nil.
+func (n *Names) Settle(recording func(file int) *reader.Recording) {
 	n.groupPorts()
+	if recording != nil {
+		n.namePipes(recording)
+	}
 	for _, list := range n.of {
 		slices.SortFunc(list, func(a, b naming) int { return cmp.Or(cmp.Compare(a.tsc, b.tsc), cmp.Compare(a.name, b.name)) })
 	}
+}
+
+// namePipes names pipes by the processes that have the other end: those that use it in the trace, and those that xray
+// record saw.
+func (n *Names) namePipes(recording func(file int) *reader.Recording) {
+	type holder struct{ file, process int32 }
+	type end struct {
+		pipe uint64
+		end  reader.PipeEnd
+	}
+	used := make(map[end]map[holder]bool)
+	for k, list := range n.of {
+		for _, l := range list {
+			if l.end == reader.NoEnd || l.pipe == 0 {
+				continue
+			}
+			e := end{l.pipe, l.end}
+			if used[e] == nil {
+				used[e] = make(map[holder]bool)
+			}
+			used[e][holder{k.file, k.process}] = true
+		}
+	}
+	for k, list := range n.of {
+		own := recording(int(k.file))
+		for i := range list {
+			l := &list[i]
+			if l.end == reader.NoEnd || l.pipe == 0 {
+				continue
+			}
+			others := make(map[int32]string)
+			if own != nil {
+				for _, o := range own.Process.Ends {
+					if o.Inode == l.pipe && o.Write == (l.end == reader.ReadEnd) {
+						others[o.PID] = o.Name
+					}
+				}
+			}
+			for h := range used[end{l.pipe, reader.ReadEnd + reader.WriteEnd - l.end}] {
+				r := recording(int(h.file))
+				switch {
+				case h.process == k.process && h.file == k.file: // perhaps to close it
+				case own == nil || r == nil || own.Process.Session == 0 || own.Process.Session != r.Process.Session:
+					// Perhaps of another machine or another time.
+				case others[h.process] == "":
+					others[h.process] = filepath.Base(r.Process.Exe)
+				}
+			}
+			if len(others) == 0 && used[end{l.pipe, reader.ReadEnd + reader.WriteEnd - l.end}][holder{k.file, k.process}] {
+				others[k.process] = "itself"
+			}
+			l.name = pipeName(l.end, others)
+		}
+	}
+}
+
+// pipeName names a pipe by the processes with the other end, by ID.
+func pipeName(end reader.PipeEnd, others map[int32]string) string {
+	const most = 2
+	var list []string
+	for _, pid := range slices.Sorted(maps.Keys(others)) {
+		list = append(list, fmt.Sprintf("%s, process %d", others[pid], pid))
+	}
+	switch {
+	case len(list) == 0:
+		return "pipe"
+	case len(list) > most:
+		list = []string{fmt.Sprintf("%d processes", len(list))}
+	}
+	to := map[reader.PipeEnd]string{reader.ReadEnd: "from", reader.WriteEnd: "to"}[end]
+	return fmt.Sprintf("pipe %s %s", to, strings.Join(list, " and "))
 }
 
 // firstEphemeral is the first port that Linux chooses for a connection by default, and manyPorts how

@@ -54,6 +54,7 @@ func (r *Report) LibcallsHint(t *reader.Trace) string {
 type Descriptors struct {
 	io     *usesIO
 	names  *iocalls.Names
+	trace  *reader.Trace
 	uses   []map[usedIn]*used      // by index in io.causes
 	inside []map[calls.PathID]bool // whether calls of a path count
 }
@@ -98,7 +99,7 @@ func NewDescriptors(found *Report, t *reader.Trace, names symbolize.Names) func(
 		return nil
 	}
 	return func() *Descriptors {
-		d := &Descriptors{io: io, names: iocalls.NewNames()}
+		d := &Descriptors{io: io, names: iocalls.NewNames(), trace: t}
 		for range io.causes {
 			d.uses, d.inside = append(d.uses, make(map[usedIn]*used)), append(d.inside, make(map[calls.PathID]bool))
 		}
@@ -189,7 +190,7 @@ const several = "(several)"
 
 // Add adds what was found to the causes of the report: for each cause, what took most of the time first.
 func (d *Descriptors) Add() {
-	d.names.Settle()
+	d.names.Settle(d.trace.Recording)
 	type key struct {
 		fn   reader.FuncID
 		name string

@@ -422,6 +422,9 @@ func (a *arenaObserver) findProcesses() {
 		}
 		p.begin(a)
 		p.quotas.sample("/", p.host)
+		if ob.options.IO {
+			p.pipes.sample("/", p.host)
+		}
 		p.readWindows(a)
 		a.flush(p)
 		p.writeSched(false)

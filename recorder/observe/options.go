@@ -25,6 +25,7 @@ type Options struct {
 	// Compress writes compressed traces.
 	Compress bool `json:"compress"`
 	Sched    bool `json:"sched"` // also record scheduler events, if permitted
+	IO       bool `json:"io"`    // the processes record I/O of the C library, so find who has the other ends of pipes
 	// Interrupts also records interrupts of the threads, if Sched is set.
 	Interrupts bool `json:"interrupts"`
 	// Budget is the CPU time that recording may take, relative to the CPU time of the program without

@@ -54,6 +54,7 @@ type observedProcess struct {
 	tasks       int       // number of tasks in the trace's scheduler events
 	windows     observedWindows
 	quotas      quotas
+	pipes       pipes
 	compared    time.Time // when its execution was last compared
 	executes    string    // another program that it executes now
 	recorded    []uint64  // with a budget, entries in the trace, by function
@@ -321,6 +322,7 @@ func (a *arenaObserver) recording(p *observedProcess, complete bool) *reader.Rec
 		}
 	}
 	r.Process.Quotas = p.quotas.report()
+	r.Process.Ends = p.pipes.report()
 	r.Windows = p.windows.pending(a.Streams())
 	at := ring.ProcessAt(p.index)
 	r.Threads = slices.Clone(p.threads)

@@ -3,6 +3,7 @@
  * descriptor. The libc functions clear the bit when a descriptor is closed or created.
  *
  * No libc, because the trampolines call this code. */
+#include <fcntl.h>
 #include <sys/socket.h>
 
 #include "events.h"
@@ -23,9 +24,9 @@ struct descriptor {
 	char magic[4];
 	uint16_t schema, kind;
 	int32_t fd;
-	uint16_t whose, size; /* which address: XR_NO_ADDRESS and so on; size of the address that follows */
+	uint16_t whose, size; /* which address or end of a pipe: XR_NO_ADDRESS and so on; size of the address that follows */
 };
-enum { XR_NO_ADDRESS, XR_PEER_ADDRESS, XR_OWN_ADDRESS };
+enum { XR_NO_ADDRESS, XR_PEER_ADDRESS, XR_OWN_ADDRESS, XR_READ_END, XR_WRITE_END };
 
 /* Gets the address of a socket's peer, or the socket's own. Returns whether there is one. */
 static int get_address(struct descriptor *d, int whose, struct sockaddr_storage *address)
@@ -55,6 +56,16 @@ static int64_t get_path(char *path, int64_t fd)
 	return xr_sys3(SYS_readlink, (intptr_t)link, (intptr_t)path, MAX_PATH);
 }
 
+/* Notes which end of a pipe a descriptor is, if it is one. */
+static void get_end(struct descriptor *d, const char *path, int64_t n)
+{
+	if (n <= 5 || xr_memcmp(path, "pipe:", 5))
+		return;
+	int64_t flags = xr_sys3(SYS_fcntl, d->fd, F_GETFL, 0);
+	if (flags >= 0 && (flags & O_ACCMODE) != O_RDWR)
+		d->whose = (flags & O_ACCMODE) == O_RDONLY ? XR_READ_END : XR_WRITE_END;
+}
+
 void xr_name_descriptor(int64_t fd, uint64_t *named)
 {
 	struct {
@@ -74,6 +85,7 @@ void xr_name_descriptor(int64_t fd, uint64_t *named)
 			return; /* not open */
 		if (!connected && n > 7 && !xr_memcmp(e.path, "socket:", 7))
 			get_address(&e.head, XR_OWN_ADDRESS, &e.address);
+		get_end(&e.head, e.path, n);
 		char *behind = (char *)&e.address + e.head.size;
 		xr_copy(behind, e.path, n); /* copies forwards, so the two may overlap */
 		if (n < MAX_PATH)

@@ -138,6 +138,9 @@ func (plan *Plan) prepare(ctx context.Context, args []string, stdout io.Writer) 
 		return nil, err
 	}
 	observing.Libcalls = slices.Clone(l.objects)
+	if sets, err := plan.Libcalls.Sets(); err == nil {
+		observing.IO = slices.Contains(sets, "io")
+	}
 	plan.findSleds(ctx, l, program)
 	o.Select, o.SelectAll = plan.selects(), plan.Func == ""
 	l.cmd.Env = append(l.cmd.Env, o.Environment())
