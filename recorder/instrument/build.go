@@ -17,7 +17,7 @@ import (
 	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
-//go:embed exec.c
+//go:embed preload/exec.c
 var execSource []byte
 
 // Build is a build that is instrumented. Its folder holds what its processes share.
