@@ -617,3 +617,85 @@ exit 1 +1000
 		t.Errorf("got %q", texts)
 	}
 }
+
+// All threads are in view: one row each, or one a process if there are too many. Rows unfold, and can be pinned, hidden,
+// moved and sorted.
+func TestHTMLThreads(t *testing.T) {
+	t.Parallel()
+	testenv.Need(t, "chromium")
+	// The threads of a process are busy for 1, 2, 3, ... us.
+	trace := func(processes, threads int) string {
+		var b strings.Builder
+		b.WriteString("xray fdr version=5 frequency=1000000000\n")
+		for p := range processes {
+			for k := range threads {
+				fmt.Fprintf(&b, "extents auto\nthread %d pid=%d wall=1.000020 cpu=0 tsc=1000\nenter 1 +0\nenter 2 +10\nexit 2 +%d\nexit 1 +10\n", 100*p+k+101, p+7, 1000*(k+1)-20)
+			}
+		}
+		return b.String()
+	}
+	file := htmlOf(t, trace(1, 40))
+	page := openHTML(t, file, "")
+	page.Resize(1280, 800)
+	page.Visit("file://" + file)
+	awaitHTML(page)
+	check := func(what, script string) {
+		t.Helper()
+		var wrong string
+		page.Eval(`(async () => { const names = () => timeline.layout.lanes.map(l => l.name.replace("thread ", "")).join(" ");
+			const c = $("canvas"), box = () => c.getBoundingClientRect(), lane = name => [...timeline.layout.pinned, ...timeline.layout.lanes].find(l => l.name === name);
+			const event = (type, x, y, more) => c.dispatchEvent(new (type === "contextmenu" || type === "click" ? MouseEvent : PointerEvent)(type, {clientX: box().left + x, clientY: box().top + y, pointerId: 1, bubbles: true, ...more}));
+			const menu = async (name, item) => { event("contextmenu", 20, timeline.top(lane(name)) + 5); Array.from($("menu").children).find(b => b.textContent === item).click(); await settled(); };
+			`+script+` return ""; })()`, &wrong)
+		if wrong != "" {
+			t.Errorf("%s: %s", what, wrong)
+		}
+	}
+	check("40 threads", `const {lanes} = timeline.layout; if (lanes.length !== 40 || lanes.some(l => l.height < 14 || l.height > 20 || l.unfolded)) return names();
+		if (timeline.height + 22 > timeline.pane.clientHeight) return timeline.height + " in " + timeline.pane.clientHeight;`)
+	check("busy", `for (const t of calls.threads) { const got = timeline.busyOf(t), want = 1000 * (t.index + 1); if (Math.abs(got - want) > want / 100) return t.name + " was busy for " + got; }
+		$("order").value = "busy"; $("order").dispatchEvent(new Event("change")); await settled();
+		if (!names().startsWith("140 139 138 ")) return names();
+		$("order").value = "trace"; $("order").dispatchEvent(new Event("change")); await settled();`)
+	check("unfold", `event("click", 20, timeline.top(lane("thread 102")) + 5); await settled();
+		const l = lane("thread 102"); if (!l.unfolded || l.height <= 20) return JSON.stringify(l.height);
+		if (timeline.at(timeline.view().x(500), timeline.top(l) + timeline.above + 20).call !== calls.threads[1].first + 1) return "no call in it";
+		if (!location.hash.includes("unfolded=1")) return location.hash;
+		event("click", 20, timeline.top(l) + 5); await settled(); if (lane("thread 102").unfolded) return "still unfolded";`)
+	check("pin, hide, move", `await menu("thread 105", "pin to the top");
+		if (timeline.layout.pinned.map(l => l.name).join() !== "thread 105" || names().includes("105")) return "not pinned: " + names();
+		await menu("thread 101", "hide"); if (names().includes("101") || $("unhide").hidden) return "not hidden: " + names();
+		c.setPointerCapture = () => {}; const from = timeline.top(lane("thread 104")) + 5, to = timeline.top(lane("thread 102")) + 1;
+		event("pointerdown", 20, from); event("pointermove", 20, to + 5); event("pointermove", 20, to); event("pointerup", 20, to); await settled();
+		if (!names().startsWith("104 102 103 106")) return "not moved: " + names();
+		$("unhide").click(); await menu("thread 105", "unpin"); if (!names().includes("101") || !names().includes("105")) return names();
+		await menu("thread 110", "only this thread"); if (names() !== "110" || !timeline.layout.lanes[0].unfolded) return "only: " + names();`)
+	page.Visit("file://" + htmlOf(t, trace(3, 20)))
+	awaitHTML(page)
+	check("groups", `const of = group => timeline.layout.lanes.filter(l => l.group === group), open = timeline.layout.lanes.filter(l => l.group && l.unfolded);
+		if (timeline.layout.lanes.filter(l => l.group).map(l => l.group + l.threads.length).join() !== "7: thread20,8: thread20,9: thread20") return names();
+		if (!open.length || open.length === 3 || timeline.layout.lanes.length !== 3 + 20 * open.length || timeline.height > innerHeight - 240) return open.length + " open";
+		event("click", 20, timeline.top(of("7: thread")[0]) + 5); await settled(); if (of("7: thread")[0].unfolded === open.some(l => l.group === "7: thread")) return "not toggled";
+		timeline.reveal(calls.threads[59].first); await settled(); if (!lane("9: thread 320").unfolded) return "not revealed";`)
+}
+
+// Names that do not fit lose their beginning, so that the name of the function itself stays.
+func TestHTMLCutsNames(t *testing.T) {
+	t.Parallel()
+	testenv.Need(t, "chromium")
+	page := openHTML(t, htmlOf(t, "", consumedTraces(t)["kvserver-fdr.xray"]...), "#query=kv::execute")
+	var got struct {
+		Table      [3]float64
+		Text, Path string
+	}
+	page.Eval(`(async () => { const cut = document.querySelector("#calls .space .cut"), name = cut.firstChild; cut.parentNode.style.flex = "0 0 80px"; const box = name.getBoundingClientRect(), room = cut.getBoundingClientRect();
+		const drawn = []; CanvasRenderingContext2D.prototype.fillText = function (text) { drawn.push(text); };
+		page.choose(page.listed.get()[0], true); const i = state.call; change({from: calls.start[i], to: calls.start[i] + calls.duration[i] * 20}); timeline.reveal(i); await settled();
+		return {Table: [box.width, room.width, Math.abs(box.right - room.right)], Text: drawn.find(t => t.startsWith("…")) || "", Path: drawn.join("|")}; })()`, &got)
+	if got.Table[0] <= got.Table[1] || got.Table[2] > 1 {
+		t.Errorf("the name is %v wide, in a cell of %v, and ends %v pixels beside it", got.Table[0], got.Table[1], got.Table[2])
+	}
+	if !strings.HasPrefix(got.Text, "…") || strings.HasSuffix(got.Text, "…") {
+		t.Errorf("got %q of %q", got.Text, got.Path)
+	}
+}

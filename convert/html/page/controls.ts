@@ -152,7 +152,7 @@ export function startChosen(page: Page): void {
 function startSplitter(timeline: Timeline): void {
 	const splitter = byID("splitter"), {pane} = timeline;
 	const height = (px: number) => {
-		const to = Math.round(Math.max(60, Math.min(px, innerHeight - 220)));
+		const to = Math.round(Math.max(60, Math.min(px, innerHeight - 210)));
 		pane.style.height = 100 * to / innerHeight + "vh";
 		splitter.setAttribute("aria-valuenow", String(Math.round(100 * to / innerHeight)));
 	};
@@ -164,8 +164,8 @@ function startSplitter(timeline: Timeline): void {
 	});
 	// A few lanes need little height. Summary rows of all threads have what they need.
 	timeline.lay();
-	const needs = timeline.height + axisHeight, unfolded = timeline.layout.lanes.some(l => l.unfolded);
-	height(Math.min(needs, unfolded ? innerHeight * (innerHeight < 600 ? 0.3 : 0.45) + axisHeight : Timeline.room() + axisHeight));
+	const needs = timeline.height + axisHeight + 1, unfolded = timeline.layout.lanes.some(l => l.unfolded && !l.group);
+	height(Math.min(needs, unfolded ? innerHeight * (innerHeight < 600 ? 0.3 : 0.45) + axisHeight : Timeline.room() + axisHeight + 1));
 }
 
 function startKeys(page: Page, timeline: Timeline, help: HTMLDialogElement): void {

@@ -18,7 +18,7 @@ export interface State {
 	call: number; func: number;
 	sort: Column; down: boolean; theme: string;
 	// The lanes: their order, and the threads that the user folded, unfolded, pinned, hid or moved.
-	order: Sort; unfolded: number[] | null; pinned: number[]; hidden: number[]; moved: number[]; groups: string[];
+	order: Sort; unfolded: number[] | null; pinned: number[]; hidden: number[]; moved: number[]; groups: string[] | null;
 }
 
 export const columns: Column[] = ["function", "thread", "start", "duration", "self", "depth", "parent"];
@@ -53,7 +53,7 @@ class Answer<T> {
 export class Page {
 	readonly state: State = {
 		tab: "calls", query: "", min: "", max: "", thread: "", from: 0, to: 1, selection: null, call: -1, func: -1,
-		sort: "start", down: false, theme: "", order: "trace", unfolded: null, pinned: [], hidden: [], moved: [], groups: [],
+		sort: "start", down: false, theme: "", order: "trace", unfolded: null, pinned: [], hidden: [], moved: [], groups: null,
 	};
 	readonly format: Format;
 	// busy is the number of queries without an answer.
@@ -138,7 +138,7 @@ export class Page {
 		state.order = sorts.find(s => s === text("order")) ?? "trace";
 		state.unfolded = p.has("unfolded") ? list("unfolded") : null;
 		for (const name of ["pinned", "hidden", "moved"] as const) state[name] = list(name);
-		state.groups = p.getAll("group");
+		state.groups = p.has("group") ? p.getAll("group").filter(g => g) : null;
 	}
 
 	writeFragment(): void {
@@ -162,7 +162,7 @@ export class Page {
 		if (state.order !== "trace") p.set("order", state.order);
 		if (state.unfolded) p.set("unfolded", state.unfolded.join("."));
 		for (const name of ["pinned", "hidden", "moved"] as const) if (state[name].length) p.set(name, state[name].join("."));
-		for (const group of state.groups) p.append("group", group);
+		if (state.groups) for (const group of state.groups.length ? state.groups : [""]) p.append("group", group);
 		// Navigation adds a step to the history. Typing does not.
 		const now = ["tab", "from", "to", "a", "b", "call", "func"].map(name => p.get(name)).join(), text = String(p);
 		if (text === location.hash.slice(1)) {

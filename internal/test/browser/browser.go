@@ -103,6 +103,14 @@ func (p *Page) Visit(url string) {
 	}
 }
 
+// Resize makes the page's area so many pixels wide and high.
+func (p *Page) Resize(width, height int64) {
+	p.t.Helper()
+	if err := chromedp.Do(p.ctx, chromedp.EmulateViewport(width, height)); err != nil {
+		p.t.Fatal(p.why(err))
+	}
+}
+
 // Eval runs JavaScript in the page and stores its value, or that of the promise it returns, in
 // result, as encoding/json does. An exception fails the test.
 func (p *Page) Eval(script string, result any) {

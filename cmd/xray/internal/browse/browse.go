@@ -143,7 +143,7 @@ func functions(found *sums, clock reader.Clock, names symbolize.Names) []tui.Fun
 		f := tui.Function{
 			ID: row.Func, Name: symbolize.Label(names, row.Func), Location: location(names, row.Func),
 			Open: row.Open, Self: clampSum(row.Self), Total: clampSum(row.Total),
-			Blocked: clampSum(row.SelfOff.Blocked), Queued: clampSum(row.SelfOff.Queued),
+			CPU: clampSum(row.CPU()), Blocked: clampSum(row.SelfOff.Blocked), Queued: clampSum(row.SelfOff.Queued),
 		}
 		if d := durations[row.Func]; d != nil {
 			f.Calls, f.P50, f.P99, f.Max, f.Octaves = d.Count, d.P50, d.P99, d.Max, d.Octaves
@@ -180,15 +180,15 @@ func threads(r *account.Report, names label.Threads) []tui.Thread {
 		t, self := &list[at], clampSum(row.Self)
 		t.Calls += row.Count
 		t.Self += self
+		t.CPU += clampSum(row.CPU())
 		t.Blocked += clampSum(row.SelfOff.Blocked)
 		t.Queued += clampSum(row.SelfOff.Queued)
 		if self > most[row.Thread] || t.Busiest == 0 {
 			most[row.Thread], t.Busiest = self, row.Func
 		}
 	}
-	cpu := func(t *tui.Thread) uint64 { return t.Self - min(t.Self, t.Blocked+t.Queued) }
 	slices.SortStableFunc(list, func(a, b tui.Thread) int {
-		return cmp.Or(cmp.Compare(cpu(&b), cpu(&a)), cmp.Compare(b.Calls, a.Calls))
+		return cmp.Or(cmp.Compare(b.CPU, a.CPU), cmp.Compare(b.Calls, a.Calls))
 	})
 	return list
 }

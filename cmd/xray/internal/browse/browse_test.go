@@ -9,17 +9,19 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/xray-tools/xray/account"
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/cmd/xray/internal/tui"
 	"github.com/xray-tools/xray/internal/tracetext"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
 )
 
 // open opens a trace of nanoseconds.
 func open(t *testing.T, text string) *session.Session {
 	t.Helper()
-	data, err := tracetext.Parse("xray fdr frequency=1000000000\n" + text)
+	data, err := tracetext.Parse("xray fdr frequency=1000000000 free=5852594d46445231\n" + text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,5 +131,35 @@ path 2 below -1: 1 calls, self 5, total 5
 missing 2, observed 200`
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// The CPU time of functions and threads is that of account: without waits, also those for the recorder.
+func TestCPUTime(t *testing.T) {
+	const text = `thread 7 pid=7 tsc=1000
+enter 1 +0
+metadata switch "\xf4\x01\x00\x00\x00\x00\x00\x00\x32\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x2c\x01\x00\x00\x00\x00\x00\x00" +600
+exit 1 +400
+`
+	head := "thread 0 tsc=1000\nmetadata 1 `{\"pid\":7,\"recorder\":\"1\",\"mode\":\"record\",\"offcpu\":\"rseq\",\"complete\":true}`\n"
+	d, _, err := Collect(open(t, head+text), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, head+text)
+	found, _, err := session.Analyze(s, s.Scope, calls.Options{OffCPU: s.OffCPU()}, func() *account.Analysis { return account.New(account.Options{OffCPU: true}) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := found.Report(1e9).Rows[0]
+	// It was off CPU for 500 ns: 50 in the run queue and 300 for the recorder.
+	want := [3]uint64{500, 150, 50}
+	for what, got := range map[string][3]uint64{
+		"account": {row.CPU().Lo, row.SelfOff.Blocked.Lo, row.SelfOff.Queued.Lo}, "function": {d.Functions[0].CPU, d.Functions[0].Blocked, d.Functions[0].Queued},
+		"thread": {d.Threads[0].CPU, d.Threads[0].Blocked, d.Threads[0].Queued},
+	} {
+		if got != want {
+			t.Errorf("%s: on CPU, blocked, queued: got %v, want %v", what, got, want)
+		}
 	}
 }

@@ -141,7 +141,7 @@ func topColumns(off bool) []report.Column[topRow] {
 		report.Number("calls_per_second", func(r *topRow) float64 { return r.rate(r.Calls) }).Titled("calls/s"),
 		per("self_per_second", "self/s", func(f *tui.Function) uint64 { return f.Self }),
 		per("total_per_second", "total/s", func(f *tui.Function) uint64 { return f.Total }).Optional(),
-		per("cpu_per_second", "cpu/s", func(f *tui.Function) uint64 { return f.Self - min(f.Self, f.Blocked+f.Queued) }).When(off).Optional(),
+		per("cpu_per_second", "cpu/s", func(f *tui.Function) uint64 { return f.CPU }).When(off).Optional(),
 		per("blocked_per_second", "blocked/s", func(f *tui.Function) uint64 { return f.Blocked }).When(off).Optional(),
 		of("p50", func(f *tui.Function) uint64 { return f.P50 }).Optional(),
 		of("p99", func(f *tui.Function) uint64 { return f.P99 }),

@@ -23,7 +23,7 @@ var columns = []column{
 	{name: "calls", title: "calls", width: 8, rate: true, count: true, value: func(f *Function) uint64 { return f.Calls }},
 	{name: "self", title: "self", width: 7, rate: true, value: func(f *Function) uint64 { return f.Self }},
 	{name: "total", title: "total", width: 8, less: 5, rate: true, value: func(f *Function) uint64 { return f.Total }},
-	{name: "cpu", title: "cpu", width: 7, less: 4, off: true, rate: true, value: (*Function).cpu},
+	{name: "cpu", title: "cpu", width: 7, less: 4, off: true, rate: true, value: func(f *Function) uint64 { return f.CPU }},
 	{name: "blocked", title: "block", width: 8, less: 3, off: true, rate: true, value: func(f *Function) uint64 { return f.Blocked }},
 	{name: "p50", title: "p50", width: 7, less: 6, value: func(f *Function) uint64 { return f.P50 }},
 	{name: "p99", title: "p99", width: 7, less: 1, value: func(f *Function) uint64 { return f.P99 }},

@@ -35,24 +35,22 @@ type Data struct {
 
 // Function is a function with its calls.
 type Function struct {
-	ID              reader.FuncID
-	Name, Location  string
-	Calls, Open     uint64 // calls that ended, and those that have not
-	Self, Total     uint64
-	Blocked, Queued uint64 // of Self
-	P50, P99, Max   uint64 // of the calls that ended
-	Octaves         []uint64
+	ID             reader.FuncID
+	Name, Location string
+	Calls, Open    uint64 // calls that ended, and those that have not
+	Self, Total    uint64
+	// CPU is the part of Self on CPU. The rest is Blocked, Queued, and waits for the recorder.
+	CPU, Blocked, Queued uint64
+	P50, P99, Max        uint64 // of the calls that ended
+	Octaves              []uint64
 }
-
-// cpu is the part of Self on CPU.
-func (f *Function) cpu() uint64 { return f.Self - min(f.Self, f.Blocked+f.Queued) }
 
 // Thread is a thread with its calls.
 type Thread struct {
-	Name                  string
-	Calls                 uint64
-	Self, Blocked, Queued uint64        // of all functions
-	Busiest               reader.FuncID // the function with the largest self time
+	Name                       string
+	Calls                      uint64
+	Self, CPU, Blocked, Queued uint64        // of all functions
+	Busiest                    reader.FuncID // the function with the largest self time
 }
 
 // Frame is a call path: its last function, called through the path of its parent.

@@ -20,13 +20,13 @@ func sample(observed uint64) *Data {
 	return &Data{
 		Clock: reader.Clock{Frequency: 1e9}, Title: "server", Observed: observed, OffCPU: true,
 		Functions: []Function{
-			{ID: 1, Name: "main", Open: 1, Self: 1e6, Total: 1e9},
-			{ID: 2, Name: "handle(Request const&)", Location: "server.cc:12", Calls: 1200, Self: 20e6, Total: 900e6, P50: 500e3, P99: 2e6, Max: 9e6},
-			{ID: 3, Name: "parse", Calls: 2400, Self: 680e6, Total: 680e6, Blocked: 1e6, P50: 250e3, P99: 900e3, Max: 1e6, Octaves: []uint64{18: 2000, 19: 400}},
-			{ID: 4, Name: "stall", Calls: 10, Self: 200e6, Total: 200e6, Blocked: 199e6, P50: 20e6, P99: 21e6, Max: 21e6},
-			{ID: 5, Name: "idle", Calls: 1, Self: 99e6, Total: 109e6, P50: 109e6, P99: 109e6, Max: 109e6},
+			{ID: 1, Name: "main", Open: 1, Self: 1e6, CPU: 1e6, Total: 1e9},
+			{ID: 2, Name: "handle(Request const&)", Location: "server.cc:12", Calls: 1200, Self: 20e6, CPU: 20e6, Total: 900e6, P50: 500e3, P99: 2e6, Max: 9e6},
+			{ID: 3, Name: "parse", Calls: 2400, Self: 680e6, CPU: 679e6, Total: 680e6, Blocked: 1e6, P50: 250e3, P99: 900e3, Max: 1e6, Octaves: []uint64{18: 2000, 19: 400}},
+			{ID: 4, Name: "stall", Calls: 10, Self: 200e6, CPU: 1e6, Total: 200e6, Blocked: 199e6, P50: 20e6, P99: 21e6, Max: 21e6},
+			{ID: 5, Name: "idle", Calls: 1, Self: 99e6, CPU: 99e6, Total: 109e6, P50: 109e6, P99: 109e6, Max: 109e6},
 		},
-		Threads: []Thread{{Name: "7 main", Calls: 3611, Self: 990e6, Blocked: 200e6, Busiest: 3}, {Name: "8 bg", Calls: 1, Self: 10e6, Busiest: 5}},
+		Threads: []Thread{{Name: "7 main", Calls: 3611, Self: 990e6, CPU: 790e6, Blocked: 200e6, Busiest: 3}, {Name: "8 bg", Calls: 1, Self: 10e6, CPU: 10e6, Busiest: 5}},
 		Frames: []Frame{
 			{Func: 1, Parent: -1, Self: 1e6, Total: 1e9},
 			{Func: 2, Parent: 0, Calls: 1200, Self: 20e6, Total: 890e6},

@@ -83,7 +83,7 @@ func (m *Model) threads() list {
 		t := &m.data.Threads[i]
 		text := right(shortCount(m.data.perSecond(t.Calls)), 7) + " "
 		if m.data.OffCPU {
-			text += right(time(t.Self-min(t.Self, t.Blocked+t.Queued)), 6) + " " + right(time(t.Blocked), 7) + " " + right(time(t.Queued), 7) + " "
+			text += right(time(t.CPU), 6) + " " + right(time(t.Blocked), 7) + " " + right(time(t.Queued), 7) + " "
 		} else {
 			text += right(time(t.Self), 6) + " "
 		}

@@ -9,7 +9,8 @@ export interface Lane {
 	group: string; // the name of a group; "" for a thread
 	inGroup: boolean;
 	name: string;
-	unfolded: boolean; pinned: boolean;
+	unfolded: boolean; // of a group: whether its threads are shown
+	pinned: boolean;
 	y: number; height: number; // in pixels, from the top of the pinned lanes, or of the others
 }
 
@@ -23,7 +24,7 @@ export const rowHeight = 17, leastRow = 14, mostRow = 20;
 export interface LaneOptions {
 	threads: Thread[];
 	order: Sort; moved: number[]; pinned: number[]; hidden: number[];
-	groups: string[]; // groups that are open
+	groups: string[] | null; // groups that are open; null opens what fits
 	unfolded: number[] | null; // null unfolds what fits
 	weight: (t: Thread) => number; // for the order
 	room: number; // height in which the lanes should fit
@@ -62,9 +63,21 @@ function unfoldedOf(threads: Thread[], rows: number, row: number, o: LaneOptions
 	return chosen;
 }
 
+// openGroups returns the groups that are open. By themselves, the smallest are, while there is room, and the only one.
+function openGroups(pools: Map<string, Thread[]>, o: LaneOptions): Set<string> {
+	if (o.groups) return new Set(o.groups);
+	const open = new Set<string>(pools.size === 1 ? pools.keys() : []);
+	let left = o.room - pools.size * leastRow;
+	for (const [name, members] of Array.from(pools).sort((a, b) => a[1].length - b[1].length)) {
+		left -= members.length * leastRow;
+		if (left >= 0 && members.length > 1) open.add(name);
+	}
+	return open;
+}
+
 // layLanes places the lanes.
 export function layLanes(o: LaneOptions): Layout {
-	const hidden = new Set(o.hidden), pinned = new Set(o.pinned), open = new Set(o.groups);
+	const hidden = new Set(o.hidden), pinned = new Set(o.pinned);
 	const threads = ordered(o).filter(t => !hidden.has(t.index)), pools = new Map<string, Thread[]>();
 	const grouped = o.threads.length > manyThreads;
 	if (grouped) {
@@ -74,6 +87,7 @@ export function layLanes(o: LaneOptions): Layout {
 			else pools.set(t.pool, [t]);
 		}
 	}
+	const open = openGroups(pools, o);
 	const plan: Omit<Lane, "y" | "height" | "unfolded">[] = [], top: typeof plan = [];
 	const single = (t: Thread, inGroup: boolean) => ({threads: [t], group: "", inGroup, name: t.name, pinned: pinned.has(t.index)});
 	const seen = new Set<string>();
@@ -94,7 +108,7 @@ export function layLanes(o: LaneOptions): Layout {
 		let y = 0;
 		const lanes = list.map(l => {
 			const unfold = !l.group && unfolded.has(l.threads[0]!.index), height = unfold ? laneHeight(l.threads[0]!, o.above) : row;
-			const lane = {...l, unfolded: unfold, y, height};
+			const lane = {...l, unfolded: l.group ? open.has(l.group) : unfold, y, height};
 			y += height;
 			return lane;
 		});

@@ -1,26 +1,28 @@
-// What a thread did over time, as shares of intervals of equal length: of pixels, or of the parts of a profile.
+// What threads did over time, as shares of intervals of equal length: of pixels, or of the parts of a profile.
 import {bound, type Calls, type Thread} from "./calls";
+
+const kinds = ["open", "depth", "blocked", "queued", "recorder", "unknown", "inside"] as const;
+type Kind = (typeof kinds)[number];
 
 // States are sums over intervals, in units of an interval: the time in which a call was open, the time in calls of
 // all depths, the parts of the time that the thread was off CPU, in calls or outside of them, and their sum inside of
-// calls.
-export interface States { open: Float32Array; depth: Float32Array; blocked: Float32Array; queued: Float32Array; recorder: Float32Array; unknown: Float32Array; inside: Float32Array }
+// calls. Of several threads, they are sums.
+export type States = Record<Kind, Float32Array>;
 
-const kinds = ["open", "depth", "blocked", "queued", "recorder", "unknown", "inside"] as const;
+// Profiles are the states of each thread over the whole trace, in a number of equal parts, and in half as many, and so
+// on. A kind without time has no array.
+export interface Profiles { parts: number; levels: Partial<States>[][] }
 
-export const newStates = (n: number): States => Object.fromEntries(kinds.map(k => [k, new Float32Array(n)])) as unknown as States;
-
-// Profiles are the states of all threads over the whole trace, in parts of equal length.
-export interface Profiles { parts: number; states: States[] }
-
-// Cover adds up intervals. It keeps differences, so that a long interval costs as little as a short one.
+// Cover adds up spans of time. It keeps differences, so that a long span costs as little as a short one.
 class Cover {
-	readonly change: Float64Array;
-	constructor(readonly n: number) { this.change = new Float64Array(n + 2); }
+	private readonly change: Float64Array;
+	private used = false;
+	constructor(private readonly n: number) { this.change = new Float64Array(n + 2); }
 
-	add(from: number, to: number, weight = 1): void {
-		this.edge(from, weight);
-		this.edge(to, -weight);
+	add(from: number, to: number): void {
+		this.used = true;
+		this.edge(from, 1);
+		this.edge(to, -1);
 	}
 
 	private edge(at: number, weight: number): void {
@@ -29,80 +31,101 @@ class Cover {
 		this.change[k + 1]! += weight * part;
 	}
 
-	finish(into: Float32Array): void {
-		let sum = 0;
-		for (let k = 0; k < this.n; k++) {
+	addTo(into: Float32Array): void {
+		if (!this.used) return;
+		for (let k = 0, sum = 0; k < this.n; k++) {
 			sum += this.change[k]!;
-			into[k] = sum < 1e-6 ? 0 : sum;
+			if (sum > 1e-6) into[k]! += sum;
 		}
 	}
 }
 
-// statesOf returns the states of a thread in n intervals from a time on. It visits each call in that time.
-export function statesOf(calls: Calls, t: Thread, from: number, interval: number, n: number): States {
-	const states = newStates(n), open = new Cover(n), deep = new Cover(n), {start, duration, depth} = calls, to = from + n * interval;
-	const add = (i: number) => {
-		const a = (start[i]! - from) / interval, b = a + duration[i]! / interval;
-		deep.add(a, b);
-		if (depth[i] === 0) open.add(a, b);
-	};
-	const first = bound(t.first, t.end, i => start[i]! < from);
-	// Calls that began before are the last ones of their depth.
-	for (let d = 0; d < t.depth; d++) {
-		const row = calls.row(t, d), i = row[bound(0, row.length, k => row[k]! < first) - 1];
-		if (i !== undefined && start[i]! + duration[i]! > from) add(i);
+// Sampler adds up the states of threads in n intervals from a time on.
+export class Sampler {
+	readonly states: States;
+	private covers: Record<Kind, Cover> | null = null;
+
+	constructor(private readonly calls: Calls, private readonly from: number, private readonly interval: number, private readonly n: number) {
+		this.states = Object.fromEntries(kinds.map(k => [k, new Float32Array(n)])) as States;
 	}
-	for (let i = first; i < t.end && start[i]! < to; i++) add(i);
-	open.finish(states.open);
-	deep.finish(states.depth);
-	if (t.waitEnd > t.wait0) addWaits(calls, t, from, interval, states);
-	return states;
+
+	finish(): States {
+		if (this.covers) for (const kind of kinds) this.covers[kind].addTo(this.states[kind]);
+		this.covers = null;
+		return this.states;
+	}
+
+	// add adds a thread. It visits each of its calls in this time.
+	add(t: Thread): void {
+		this.covers ??= Object.fromEntries(kinds.map(k => [k, new Cover(this.n)])) as Record<Kind, Cover>;
+		const {calls, from, interval, covers} = this, {start, duration, depth} = calls, to = from + this.n * interval;
+		const one = (i: number) => {
+			const a = (start[i]! - from) / interval, b = a + duration[i]! / interval;
+			covers.depth.add(a, b);
+			if (depth[i] === 0) covers.open.add(a, b);
+		};
+		const first = bound(t.first, t.end, i => start[i]! < from);
+		// Calls that began before are the last ones of their depth.
+		for (let d = 0; d < t.depth; d++) {
+			const row = calls.row(t, d), i = row[bound(0, row.length, k => row[k]! < first) - 1];
+			if (i !== undefined && start[i]! + duration[i]! > from) one(i);
+		}
+		for (let i = first; i < t.end && start[i]! < to; i++) one(i);
+		if (t.waitEnd > t.wait0) this.addWaits(t, covers, to);
+	}
+
+	private addWaits(t: Thread, covers: Record<Kind, Cover>, to: number): void {
+		const {calls, from, interval} = this, {waits} = calls, outermost = calls.row(t, 0), at = (v: number) => (v - from) / interval;
+		let call = bound(0, outermost.length, j => calls.endOf(outermost[j]!) < from);
+		for (let k = bound(t.wait0, t.waitEnd, j => waits.end[j]! < from); k < t.waitEnd && waits.start[k]! < to; k++) {
+			const end = waits.end[k]!, q = end - waits.queued[k]!, r = q - waits.recorder[k]!, b = r - waits.blocked[k]!;
+			covers.queued.add(at(q), at(end));
+			covers.recorder.add(at(r), at(q));
+			covers.blocked.add(at(b), at(r));
+			const begin = b === end ? waits.start[k]! : b;
+			if (b === end) covers.unknown.add(at(begin), at(end));
+			// A wait is between two records, so it is inside of a call or outside.
+			while (call < outermost.length && calls.endOf(outermost[call]!) < end) call++;
+			if (call < outermost.length && calls.start[outermost[call]!]! <= begin) covers.inside.add(at(begin), at(end));
+		}
+	}
+
+	// addProfile adds a thread from its profile. It reports whether that is as precise as the intervals are.
+	addProfile(t: Thread, profiles: Profiles | undefined): boolean {
+		if (!profiles || this.interval < this.calls.span / profiles.parts) return false;
+		let level = 0, part = this.calls.span / profiles.parts;
+		for (const levels = profiles.levels[t.index]!.length; level + 1 < levels && part * 2 <= this.interval; part *= 2) level++;
+		for (const kind of kinds) {
+			const source = profiles.levels[t.index]![level]![kind], sums = this.states[kind];
+			if (!source) continue;
+			const scale = this.interval / part, first = this.from / part;
+			for (let k = 0, n = this.n, last = source.length; k < n; k++) {
+				const a = Math.max(0, first + k * scale), b = Math.min(last, first + (k + 1) * scale);
+				let sum = 0;
+				for (let p = Math.floor(a); p < b; p++) sum += source[p]! * (Math.min(b, p + 1) - Math.max(a, p));
+				sums[k]! += sum / scale;
+			}
+		}
+		return true;
+	}
 }
 
-function addWaits(calls: Calls, t: Thread, from: number, interval: number, states: States): void {
-	const {waits} = calls, outermost = calls.row(t, 0);
-	const n = states.open.length, to = from + n * interval, at = (v: number) => (v - from) / interval;
-	const blocked = new Cover(n), queued = new Cover(n), recorder = new Cover(n), unknown = new Cover(n), inside = new Cover(n);
-	let call = bound(0, outermost.length, j => calls.endOf(outermost[j]!) < from);
-	for (let k = bound(t.wait0, t.waitEnd, j => waits.end[j]! < from); k < t.waitEnd && waits.start[k]! < to; k++) {
-		const end = waits.end[k]!, q = end - waits.queued[k]!, r = q - waits.recorder[k]!, b = r - waits.blocked[k]!;
-		queued.add(at(q), at(end));
-		recorder.add(at(r), at(q));
-		blocked.add(at(b), at(r));
-		const begin = b === end ? waits.start[k]! : b;
-		if (b === end) unknown.add(at(begin), at(end));
-		// A wait is between two records, so it is inside of a call or outside.
-		while (call < outermost.length && calls.endOf(outermost[call]!) < end) call++;
-		if (call < outermost.length && calls.start[outermost[call]!]! <= begin) inside.add(at(begin), at(end));
-	}
-	blocked.finish(states.blocked);
-	queued.finish(states.queued);
-	recorder.finish(states.recorder);
-	unknown.finish(states.unknown);
-	inside.finish(states.inside);
-}
-
-// profilesOf returns profiles so fine that a view of less than two parts a pixel has few calls.
+// profilesOf returns profiles so fine that views of single parts have few calls.
 export function profilesOf(calls: Calls): Profiles {
-	const parts = Math.max(1024, Math.min(1 << 16, Math.floor((1 << 20) / Math.max(calls.threads.length, 1))));
-	return {parts, states: calls.threads.map(t => statesOf(calls, t, 0, calls.span / parts, parts))};
-}
-
-// addStates adds states of a thread to into, in units of threads.
-export function addStates(into: States, calls: Calls, profiles: Profiles | undefined, t: Thread, from: number, interval: number): void {
-	const n = into.open.length, part = profiles ? calls.span / profiles.parts : Infinity;
-	if (interval < part) {
-		const states = statesOf(calls, t, from, interval, n);
-		for (const kind of kinds) for (let k = 0; k < n; k++) into[kind][k]! += states[kind][k]!;
-		return;
-	}
-	for (const kind of kinds) {
-		const source = profiles!.states[t.index]![kind], sums = into[kind], last = source.length - 1;
-		for (let k = 0; k < n; k++) {
-			const a = (from + k * interval) / part, b = a + interval / part, i = Math.max(0, Math.floor(a)), j = Math.min(last, Math.floor(b));
-			let sum = 0;
-			for (let p = i; p <= j; p++) sum += source[p]! * (Math.min(b, p + 1) - Math.max(a, p));
-			sums[k]! += sum * part / interval;
+	const parts = Math.pow(2, Math.max(9, Math.min(14, Math.floor(Math.log2((1 << 19) / Math.max(calls.threads.length, 1))))));
+	const levels = calls.threads.map(t => {
+		const sampler = new Sampler(calls, 0, calls.span / parts, parts);
+		sampler.add(t);
+		let level: Partial<States> = sampler.finish();
+		for (const kind of kinds) if (!level[kind]!.some(v => v > 0)) delete level[kind];
+		const all = [level];
+		for (let n = parts / 2; n >= 256; n /= 2) {
+			const finer = level;
+			level = {};
+			for (const kind of kinds) if (finer[kind]) level[kind] = Float32Array.from({length: n}, (_, k) => (finer[kind]![2 * k]! + finer[kind]![2 * k + 1]!) / 2);
+			all.push(level);
 		}
-	}
+		return all;
+	});
+	return {parts, levels};
 }

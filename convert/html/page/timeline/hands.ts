@@ -69,7 +69,7 @@ export function startTimeline(page: Page, timeline: Timeline): void {
 		if (what.call >= 0) showCallTip(page, e, what.call);
 		else if (what.wait) tip(e, "off CPU", what.wait, "before " + format.moment(what.time));
 		else if (what.event) tip(e, what.event.text, "at " + format.moment(what.event.at), format.date(what.event.at));
-		else if (what.lane && (what.gutter || !what.lane.unfolded)) showLaneTip(page, timeline, e, what.lane, what.gutter);
+		else if (what.lane && (what.gutter || what.lane.group || !what.lane.unfolded)) showLaneTip(page, timeline, e, what.lane, what.gutter);
 		else tip(e);
 	});
 	canvas.addEventListener("pointerup", e => {
@@ -83,7 +83,7 @@ export function startTimeline(page: Page, timeline: Timeline): void {
 	canvas.addEventListener("click", e => {
 		if (dragged) return;
 		const what = timeline.at(e.offsetX, e.offsetY), {lane} = what;
-		if (lane && (what.gutter || !lane.unfolded)) toggle(timeline, lane);
+		if (lane && (what.gutter || lane.group || !lane.unfolded)) toggle(timeline, lane);
 		else page.choose(what.call, false);
 	});
 	canvas.addEventListener("contextmenu", e => {
@@ -140,7 +140,7 @@ function showLaneTip(page: Page, timeline: Timeline, e: MouseEvent, lane: Lane, 
 	const calls = lane.threads.reduce((sum, t) => sum + t.calls, 0), {format, meta} = page, sum = (of: (t: Lane["threads"][number]) => number) => lane.threads.reduce((all, t) => all + of(t), 0);
 	tip(e, lane.name, lane.group && plural(lane.threads.length, "thread"), plural(calls, "call"),
 		`${format.time(sum(t => timeline.busyOf(t)))} in calls${meta.offCPU ? ` on CPU, ${format.time(sum(t => timeline.blockedOf(t)))} blocked` : ""}`,
-		`click to ${lane.group ? "show its threads" : lane.unfolded ? "fold" : "unfold"}` + (gutter ? (lane.group ? "" : ", drag to move") + ", right-click for more" : ""));
+		`click to ${lane.group ? (lane.unfolded ? "hide its threads" : "show its threads") : lane.unfolded ? "fold" : "unfold"}` + (gutter ? (lane.group ? "" : ", drag to move") + ", right-click for more" : ""));
 }
 
 // dropAt returns where a lane that is dropped at a height goes: before which thread, or after all.
@@ -175,8 +175,11 @@ export function openMenu(page: Page, timeline: Timeline, lane: Lane, x: number, 
 	};
 	const only = lane.group ? "^(" + lane.threads.map(t => Page.escaped(t.name)).join("|") + ")$" : "^" + Page.escaped(lane.name) + "$";
 	menu.replaceChildren(
-		item(lane.group ? (state.groups.includes(lane.group) ? "close the group" : "show its threads") : lane.unfolded ? "fold" : "unfold", () => toggle(timeline, lane)),
-		state.thread === only ? item("all threads", () => page.change({thread: ""})) : item(lane.group ? "only these threads" : "only this thread", () => page.change({thread: only})),
+		item(lane.group ? (lane.unfolded ? "close the group" : "show its threads") : lane.unfolded ? "fold" : "unfold", () => toggle(timeline, lane)),
+		state.thread === only ? item("all threads", () => page.change({thread: ""})) : item(lane.group ? "only these threads" : "only this thread", () => {
+			page.change({thread: only});
+			if (!lane.group) timeline.fold(lane.threads, true);
+		}),
 		...(lane.group ? [] : [lane.pinned ? item("unpin", () => page.change({pinned: state.pinned.filter(k => !indices.includes(k))})) :
 			item("pin to the top", () => page.change({pinned: [...state.pinned, ...indices]}))]),
 		item("hide", () => page.change({hidden: [...state.hidden, ...indices]})),

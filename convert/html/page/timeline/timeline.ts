@@ -9,7 +9,7 @@ import {bound, type Thread} from "../model/calls";
 import {layLanes, rowHeight, type Lane, type Layout} from "../model/lanes";
 import type {EventMeta} from "../model/meta";
 import {firstAfter} from "../model/query";
-import {addStates, newStates, type States} from "../model/states";
+import {Sampler, type States} from "../model/states";
 import type {Page} from "../page";
 
 export const axisHeight = 22;
@@ -47,12 +47,12 @@ export class Timeline {
 	get above(): number { return (this.gutter ? 9 : 20) + (this.page.meta.offCPU ? 6 : 0); }
 
 	// busyOf and blockedOf return times of a thread in the whole trace.
-	busyOf(t: Thread): number { return this.timeOf(t, s => s.open) - this.timeOf(t, s => s.inside); }
-	blockedOf(t: Thread): number { return this.timeOf(t, s => s.blocked); }
+	busyOf(t: Thread): number { return Math.max(0, this.timeOf(t, "open") - this.timeOf(t, "inside")); }
+	blockedOf(t: Thread): number { return this.timeOf(t, "blocked"); }
 
-	private timeOf(t: Thread, kind: (s: States) => Float32Array): number {
-		const profiles = this.page.profiles.get();
-		return profiles ? kind(profiles.states[t.index]!).reduce((a, b) => a + b, 0) / profiles.parts * this.page.calls.span : 0;
+	private timeOf(t: Thread, kind: keyof States): number {
+		const coarsest = this.page.profiles.get()?.levels[t.index]!.at(-1)![kind];
+		return coarsest ? coarsest.reduce((a, b) => a + b, 0) / coarsest.length * this.page.calls.span : 0;
 	}
 
 	private weight(t: Thread): number {
@@ -101,7 +101,7 @@ export class Timeline {
 
 	// fold folds or unfolds lanes.
 	fold(threads: Thread[], unfold: boolean): void {
-		const {lanes, pinned} = this.layout, now = new Set([...lanes, ...pinned].filter(l => l.unfolded).map(l => l.threads[0]!.index));
+		const {lanes, pinned} = this.layout, now = new Set([...lanes, ...pinned].filter(l => l.unfolded && !l.group).map(l => l.threads[0]!.index));
 		for (const t of threads) {
 			if (unfold) now.add(t.index);
 			else now.delete(t.index);
@@ -111,7 +111,7 @@ export class Timeline {
 
 	// toggleGroup opens or closes a group.
 	toggleGroup(name: string): void {
-		const {groups} = this.page.state;
+		const groups = this.layout.lanes.filter(l => l.group && l.unfolded).map(l => l.group);
 		this.page.change({groups: groups.includes(name) ? groups.filter(g => g !== name) : [...groups, name]});
 	}
 
@@ -121,8 +121,8 @@ export class Timeline {
 		if (!lane) {
 			if (!state.hidden.includes(t.index)) return;
 			this.page.change({hidden: state.hidden.filter(k => k !== t.index)});
-		} else if (lane.group) this.toggleGroup(lane.group);
-		if (!lane?.unfolded) this.fold([t], true);
+		} else if (lane.group && !lane.unfolded) this.toggleGroup(lane.group);
+		if (lane?.group || !lane?.unfolded) this.fold([t], true);
 		this.lay();
 		const now = this.laneOf(t);
 		if (!now || now.pinned) return;
@@ -180,9 +180,10 @@ export class Timeline {
 		const profiles = this.page.profiles.get(), key = [view.from, interval, n, lane.threads.length, !!profiles].join();
 		const known = this.stateCache.get(name);
 		if (known?.key === key) return known.states;
-		const states = newStates(n);
+		const sampler = new Sampler(this.page.calls, view.from, interval, n);
 		// Until the profiles of the whole trace are there, nothing is shown that would take long.
-		for (const t of lane.threads) if (profiles || t.calls < 1e5) addStates(states, this.page.calls, profiles, t, view.from, interval);
+		for (const t of lane.threads) if (!sampler.addProfile(t, profiles) && (profiles || t.calls < 1e4)) sampler.add(t);
+		const states = sampler.finish();
 		this.stateCache.set(name, {key, states});
 		return states;
 	}
@@ -208,7 +209,7 @@ export class Timeline {
 			const first = bound(0, lanes.length, k => this.top(lanes[k]!) + lanes[k]!.height < from);
 			for (let k = first; k < lanes.length && this.top(lanes[k]!) < to; k++) {
 				shown.push(lanes[k]!);
-				if (lanes[k]!.unfolded) this.drawLane(lanes[k]!, from, to, view, scale, theme, labels);
+				if (lanes[k]!.unfolded && !lanes[k]!.group) this.drawLane(lanes[k]!, from, to, view, scale, theme, labels);
 				else this.drawSummary(lanes[k]!, from, to, view, scale, theme);
 			}
 		};
@@ -354,29 +355,29 @@ export class Timeline {
 
 	private drawName(g: CanvasRenderingContext2D, lane: Lane, from: number, {left, width}: View, {css}: Theme): void {
 		const top = this.top(lane), {height} = lane;
-		const twist = lane.group ? (this.page.state.groups.includes(lane.group) ? "▾" : "▸") : lane.unfolded ? "▾" : "▸";
-		const name = lane.group ? `${lane.name} (${showCount(lane.threads.length)})` : lane.name;
+		const twist = lane.unfolded ? "▾" : "▸";
+		const tall = lane.unfolded && !lane.group, name = lane.group ? `${lane.name} (${showCount(lane.threads.length)})` : lane.name;
 		if (left) {
 			g.fillStyle = lane.pinned ? css.panel : css.back;
 			g.fillRect(0, Math.max(top, from), left - 1, height);
 			const indent = lane.inGroup ? 30 : 18;
 			// The name of a tall lane stays visible.
-			const y = lane.unfolded ? Math.max(top, Math.min(from, top + height - 2 * rowHeight)) + 4 + rowHeight / 2 : top + height / 2;
+			const y = tall ? Math.max(top, Math.min(from, top + height - 2 * rowHeight)) + 4 + rowHeight / 2 : top + height / 2;
 			g.fillStyle = css.faint;
 			g.fillText(twist, indent - 12, y);
-			if (lane.unfolded) g.fillText(fitted(g, showCount(lane.threads[0]!.calls) + (lane.threads[0]!.calls === 1 ? " call" : " calls"), left - indent - 6), indent, y + 15);
+			if (tall) g.fillText(fitted(g, showCount(lane.threads[0]!.calls) + (lane.threads[0]!.calls === 1 ? " call" : " calls"), left - indent - 6), indent, y + 15);
 			g.fillStyle = css.text;
 			g.fillText(fitted(g, name, left - indent - 6), indent, y);
 		} else {
 			g.fillStyle = css.text;
 			g.strokeStyle = css.back;
 			g.lineWidth = 3;
-			const y = lane.unfolded ? top + 11 : top + height / 2;
+			const y = tall ? top + 11 : top + height / 2;
 			g.strokeText(`${twist} ${name}`, 4, y);
 			g.fillText(`${twist} ${name}`, 4, y);
 		}
 		g.fillStyle = css.line;
-		if (lane.unfolded || lane.group || height > 15) g.fillRect(0, top + height - 1, width, 1);
+		if (tall || lane.group || height > 15) g.fillRect(0, top + height - 1, width, 1);
 		g.fillRect(left - 1, Math.max(top, from), 1, height);
 	}
 
@@ -403,7 +404,7 @@ export class Timeline {
 		const lane = state.call >= 0 ? this.laneOf(calls.threadOf(state.call)) : undefined;
 		if (lane) {
 			const i = state.call, top = this.top(lane), start = x(calls.start[i]!);
-			const y = lane.unfolded ? top + this.above + calls.depth[i]! * rowHeight : top, h = lane.unfolded ? rowHeight : lane.height - 1;
+			const tall = lane.unfolded && !lane.group, y = tall ? top + this.above + calls.depth[i]! * rowHeight : top, h = tall ? rowHeight : lane.height - 1;
 			const from = Math.max(start, left - 3), to = Math.min(Math.max(x(calls.endOf(i)), start + 3), width + 3);
 			g.strokeStyle = css.text;
 			g.lineWidth = 2;
