@@ -368,9 +368,22 @@ func TestValuesDoNoHarm(t *testing.T) {
 			}
 		},
 		"seccomp, observed": func(t *testing.T, lines []string) {
-			for i, want := range []string{allValues[0], allValues[1], allValues[2], `string [0 unreadable forbidden 0 ""]`} {
+			// The literals are in memory that nobody may write, and a null pointer is not.
+			for i, want := range []string{allValues[0], allValues[1], allValues[2], allValues[3], allValues[4], allValues[5], `string [0 unreadable forbidden 0 ""]`} {
 				if i+1 >= len(lines) || lines[i+1] != want {
 					t.Errorf("call %d is not %s: %q", i+1, want, lines)
+				}
+			}
+		},
+		"chains": func(t *testing.T, lines []string) {
+			for i := range 300 {
+				k, name := i/2%3, "name "+string(rune('a'+i%26))
+				if i%7 == 3 {
+					name = "gone"
+				}
+				want := fmt.Sprintf("object %d %d %d %d [4 %d %q]", k, k+1, k+2, (k+1)%3, len(name), name)
+				if i >= len(lines) || lines[i] != want {
+					t.Fatalf("call %d is not %s: %q", i, want, lines[max(0, i-2):min(len(lines), i+1)])
 				}
 			}
 		},

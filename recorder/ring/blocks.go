@@ -35,6 +35,10 @@ type BlockWriter struct {
 	epoch, tsc uint64 // upper half of the TSC of the next records; TSC of the last record
 	cpu        uint16
 	more       int // offset where another argument of the same call may follow
+
+	// The result of the first record, which comes before it, while the block is not open.
+	held  uint64
+	holds bool
 }
 
 // extentsSize is the size of a BufferExtents record, which does not count itself.
@@ -46,7 +50,7 @@ func (w *BlockWriter) put(r reader.Record) { w.Bytes = tracewrite.AppendRecord(w
 // valid until the next call.
 func (w *BlockWriter) Chunk(t *Thread, c *ChunkPlace, data []byte) *Block {
 	w.Block = Block{Bytes: w.Bytes[:0], Last: c.First}
-	w.thread, w.place, w.started, w.more = t, c, false, 0
+	w.thread, w.place, w.started, w.more, w.holds = t, c, false, 0, false
 	w.setClock(c.First, 0)
 	if c.Used != 0 {
 		data = data[:min(len(data), c.Used)]
@@ -165,6 +169,7 @@ func (w *BlockWriter) begins(tsc uint64) bool {
 		return true
 	}
 	if tsc < w.Since {
+		w.holds = false
 		return false
 	}
 	w.started = true
@@ -181,6 +186,9 @@ func (w *BlockWriter) begins(tsc uint64) bool {
 	w.put(reader.Record{Kind: reader.PID, Process: w.thread.PID})
 	w.put(reader.Record{Kind: reader.NewCPUID, CPU: w.cpu, TSC: tsc})
 	w.Bytes = tracewrite.AppendChecksum(w.Bytes)
+	if w.holds {
+		w.result(w.held)
+	}
 	return true
 }
 
@@ -292,6 +300,7 @@ func (w *BlockWriter) argument(before uint64, at int, value uint64) {
 // result converts the result of a call to an event at the time of the previous record.
 func (w *BlockWriter) result(value uint64) {
 	if !w.started {
+		w.held, w.holds = value, true
 		return
 	}
 	payload := binary.LittleEndian.AppendUint64(nil, value)

@@ -3,11 +3,16 @@
  * Each value is a program of a few steps for a machine with two registers, A and B, which xray has made of
  * the debug information. docs/dev/recorder.md describes the steps.
  *
- * Nothing here may fault, and other threads may unmap any memory at any time. So only the page that the stack
- * pointer is in is read directly: the thread itself needs it. All else is read by a system call that fails where
- * an access would crash. One call reads what all values of a function wait for. Of several pieces, the
- * program's memory is the local side, from which the kernel copies, and the recorder's buffer the remote side, whose
- * pages it pins, which takes far longer than a copy.
+ * Nothing here may fault, and other threads may unmap any memory at any time. So only two kinds are read directly:
+ * the page that the stack pointer is in, which the thread itself needs, and the program's segments that nobody may
+ * write. Not its variables: a program may put a stack there, forbid access to the stack's last page, and pass its
+ * address. All else is read by a system call that fails where an access would crash. One call reads what all values of
+ * a function wait for. Of several pieces, the program's memory is the local side, from which the kernel copies, and the
+ * recorder's buffer the remote side, whose pages it pins, which takes far longer than a copy.
+ *
+ * What a value reads next depends on what it has read. Without more, each pointer on the way would take a call. So the
+ * first call also reads where the values of the same function were found the last time. Such a copy is as new
+ * as the others, and is used only if a value asks for that address.
  *
  * The stack may be small, so a thread reads into memory of its own, its room. Signals stay as they are: a handler
  * that interrupts a thread while it reads finds the room taken. Then values are read with signals blocked, on a stack
@@ -21,6 +26,8 @@
  * Programs are never freed, because a thread may be using them. A program that comes again is used again. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <link.h>
+#include <sys/auxv.h>
 #include <sys/uio.h>
 
 #include "budget.h"
@@ -93,6 +100,10 @@ static struct program *first, **last = &first;
 
 static int bypassed;
 
+/* The program's segments that nobody may write. */
+enum { CONSTANTS = 2 };
+static struct { uint64_t from, size; } constants[CONSTANTS];
+
 static struct refused {
 	struct refused *next;
 	uint32_t n;
@@ -151,6 +162,22 @@ static int set_latest(struct table **of, uint64_t id, struct program *p)
 	}
 	__atomic_store_n(&t->of[id], p, __ATOMIC_RELEASE);
 	return 1;
+}
+
+static void find_constants(void)
+{
+	const ElfW(Phdr) *h = (const ElfW(Phdr) *)getauxval(AT_PHDR), *end = h ? h + getauxval(AT_PHNUM) : h;
+	const ElfW(Phdr) *own = h;
+	while (own < end && own->p_type != PT_PHDR)
+		own++;
+	if (own == end)
+		return;
+	uint64_t bias = (uintptr_t)h - own->p_vaddr;
+	for (int n = 0; h < end && n < CONSTANTS; h++)
+		if (h->p_type == PT_LOAD && h->p_flags == PF_R) {
+			constants[n].from = bias + h->p_vaddr;
+			constants[n++].size = h->p_filesz;
+		}
 }
 
 static int is_end(int op) { return op >= SCALAR && op <= NONE; }
@@ -338,6 +365,8 @@ int xr_values_read(const char *p, const char *end, const struct xr_object *o, in
 	uint64_t head = is_condition ? read_condition(&made->condition, sent, n) : 0;
 	int valid = (head || !is_condition) && read_program(made, sent + head, n - head) && made->id && (!is_condition || fits_condition(made));
 	if (valid && o && made->id <= o->nfunctions) {
+		if (!xr_root.values_changes)
+			find_constants();
 		valid = use(is_condition ? &conditions : &table, made, o->first_id + made->id - 1, sent, p + 1, end - p - 1);
 		xr_root.values_changes++;
 	}
@@ -436,14 +465,30 @@ void xr_put_values(struct xr_text *t)
 
 /* Reading. */
 
-enum { PIECE = 32, PIECES = 6, MOST_KEPT = PIECES - 2 };
+/* A piece is as long as a text needs, or LINE for a number, which may have others beside it. */
+enum { LINE = 64, PIECE = 96, PIECES = 8, MOST_KEPT = PIECES - 2 };
 
 /* A copy of memory, of which only the first n bytes could be read. */
 struct piece {
 	uint64_t at;
 	uint16_t tried, n; /* tried is 0: unused */
-	uint32_t kept;     /* a text is in it */
-	uint8_t copy[PIECE] __attribute__((aligned(8)));
+	uint8_t kept;      /* a text is in it */
+	uint8_t guessed;   /* no value has asked for it: GUESSED, or one has since: CONFIRMED */
+	uint8_t copy[PIECE];
+};
+_Static_assert(PIECE % 8 == 0, "");
+enum { GUESSED = 1, CONFIRMED };
+
+/* What values asked for beyond what they asked for first. */
+struct asked {
+	uint64_t n;
+	struct { uint64_t at, size; } list[PIECES / 2];
+};
+
+/* The same at the last entry or exit of a function on this thread. */
+struct guesses {
+	const struct side *of;
+	struct asked asked;
 };
 
 /* A value while it is read. Afterwards it is in a, and b if it is wide; or it is the n bytes at text; or, if text
@@ -468,15 +513,20 @@ struct frame {
 	uint32_t nkept, forbidden;
 	struct reading *readings;
 	struct memory *memory; /* null: none can be read */
+	struct guesses *guesses; /* null: none are made */
+	struct asked asked;
 	struct xr_place place; /* of its records */
 };
 
 /* Copies of memory. */
 struct memory {
+	uint64_t n; /* pieces in use are among the first n */
 	struct piece pieces[PIECES];
-	uint64_t buffer[PIECES * PIECE / 8];
+	uint64_t buffer[PIECES * PIECE / 8 + 1];
 	struct iovec from[PIECES];
 };
+
+enum { GUESSES = 4 };
 
 /* What a thread uses to read values. It survives a fork, because a handler may fork while the thread reads. */
 struct room {
@@ -484,6 +534,7 @@ struct room {
 	struct frame frame;
 	struct reading readings[MOST_VALUES];
 	struct memory memory;
+	struct guesses guesses[GUESSES]; /* by function. Several may share one */
 };
 _Static_assert(sizeof(struct room) <= PAGE, "");
 
@@ -551,15 +602,26 @@ static inline uint64_t simple_value(const struct step *s, const uint64_t *regist
 	return a;
 }
 
-static int is_here(const struct frame *f, uint64_t at, uint64_t n) { return at >= f->from && at < f->to && f->to - at >= n; }
+/* Returns how many bytes from an address on can be read directly. */
+static uint64_t here(const struct frame *f, uint64_t at)
+{
+	if (at >= f->from && at < f->to)
+		return f->to - at;
+	for (int i = 0; i < CONSTANTS; i++)
+		if (at - constants[i].from < constants[i].size)
+			return constants[i].size - (at - constants[i].from);
+	return 0;
+}
 
 /* Returns the piece for which all n bytes at this address were tried, or null. */
 static struct piece *find(struct frame *f, uint64_t at, uint64_t n)
 {
-	for (int i = 0; f->memory && i < PIECES; i++) {
+	for (uint64_t i = 0; f->memory && i < f->memory->n; i++) {
 		struct piece *p = &f->memory->pieces[i];
-		if (at - p->at < p->tried && at - p->at + n <= p->tried)
+		if (at - p->at < p->tried && at - p->at + n <= p->tried) {
+			p->guessed = p->guessed ? CONFIRMED : 0;
 			return p;
+		}
 	}
 	return NULL;
 }
@@ -598,10 +660,9 @@ static void take_text(struct frame *f, struct reading *r, uint8_t end, uint64_t 
 	r->n = most;
 	if (!most)
 		return;
-	if (at >= f->from && at < f->to) {
-		ready = min(f->to - at, most);
+	ready = min(here(f, at), most);
+	if (ready)
 		text = (const uint8_t *)at;
-	}
 	if (string ? xr_strnlen((const char *)text, ready) == ready && ready < most : ready < most)
 		text = NULL;
 	if (!text && !string && most > PIECE)
@@ -660,7 +721,7 @@ static void run(struct frame *f, struct reading *r, const struct step *steps)
 		uint64_t at = s->op == LOAD ? r->a + (int64_t)s->k : 0;
 		switch (s->op) {
 		case LOAD:
-			if (is_here(f, at, s->a))
+			if (here(f, at) >= s->a)
 				r->a = load((const void *)at, s->a);
 			else if (!(p = find(f, at, s->a)))
 				return wait_for(r, at, s->a);
@@ -711,12 +772,16 @@ static int64_t copy_in(void *to, uint64_t n, const struct iovec *pieces, uint64_
 /* The last address that memory of a program can have. The kernel refuses all pieces if one is beyond. */
 #define LAST_ADDRESS ((1ull << 47) - PAGE - 1)
 
-/* Reads pieces. If one is unreadable, the kernel reads only part of it and none of those after it, so those are
- * read again. Returns 0 if the system does not allow it. */
+/* Reads pieces. If one is unreadable, the kernel reads only part of it and none of those after it. Those are read
+ * again, unless they are guesses, which come last. Returns 0 if the system does not allow it. */
 static int fill(struct memory *m, struct piece *const *of, uint64_t n)
 {
 	for (uint64_t i = 0; i < n;) {
 		uint64_t size = 0, k = i;
+		if (i && of[i]->guessed) {
+			of[i++]->tried = 0;
+			continue;
+		}
 		for (; k < n && of[k]->at < LAST_ADDRESS - PIECE; size += of[k++]->tried)
 			m->from[k - i] = (struct iovec){(void *)of[k]->at, of[k]->tried};
 		int64_t copied = size ? copy_in(m->buffer, size, m->from, k - i) : 0;
@@ -728,37 +793,73 @@ static int fill(struct memory *m, struct piece *const *of, uint64_t n)
 		while (complete && i < n) {
 			struct piece *piece = of[i++];
 			piece->n = min(piece->tried, left);
-			xr_copy(piece->copy, p, piece->n);
+			for (uint64_t k = 0; k < piece->n; k += 8)
+				__builtin_memcpy(piece->copy + k, p + k, 8);
 			p += piece->n;
 			left -= piece->n;
 			complete = piece->n == piece->tried && left;
+			if (piece->guessed && piece->n < piece->tried)
+				piece->tried = 0;
 		}
 	}
 	return 1;
 }
 
-/* Reads what n values wait for, as far as there are pieces. Returns 0 if the system does not allow it. */
-static int fetch(struct frame *f, uint64_t n)
+static const struct side *side_of(const struct frame *f) { return &f->program->side[f->exit]; }
+
+static void remember(struct frame *f, uint64_t at, uint64_t size)
 {
-	struct piece *of[PIECES], *p = f->memory->pieces, *end = p + PIECES;
+	struct asked *a = &f->asked;
+	if (a->n == PIECES / 2)
+		return;
+	a->list[a->n].at = at;
+	a->list[a->n++].size = size;
+}
+
+/* Notes which guesses were right. */
+static void confirm(struct frame *f)
+{
+	for (struct piece *p = f->memory->pieces; p < f->memory->pieces + f->memory->n; p++)
+		if (p->guessed == CONFIRMED) {
+			remember(f, p->at, p->tried);
+			p->guessed = 0;
+		}
+}
+
+/* Reads what n values wait for, as far as there are pieces. Returns 0 if the system does not allow it. */
+static int fetch(struct frame *f, uint64_t n, int first)
+{
+	struct piece *of[PIECES], *p = f->memory->pieces, *used = p + f->memory->n, *end = p + PIECES;
+	const struct guesses *g = first ? f->guesses : NULL;
 	uint64_t nof = 0;
+	confirm(f);
 	for (uint64_t i = 0; i < n; i++) {
 		const struct reading *r = &f->readings[i];
 		int known = !r->waits;
 		for (uint64_t k = 0; k < nof; k++)
 			known |= r->address - of[k]->at < of[k]->tried && r->address - of[k]->at + r->waits <= of[k]->tried;
-		while (p < end && p->kept)
+		while (p < used && p->kept)
 			p++;
 		if (known || p == end)
 			continue;
 		/* No more pages are touched than the value needs. */
-		uint64_t rest = min(PAGE - r->address % PAGE, PIECE);
+		uint64_t rest = min(PAGE - r->address % PAGE, LINE), size = rest < r->waits ? r->waits : rest;
+		if (!first)
+			remember(f, r->address, size);
 		p->at = r->address;
-		p->tried = rest < r->waits ? r->waits : rest;
-		p->n = 0;
+		p->tried = size;
+		p->kept = p->guessed = p->n = 0;
 		of[nof++] = p++;
 	}
-	for (; p < end; p++)
+	for (uint64_t i = 0; g && g->of == side_of(f) && i < g->asked.n && p < end; i++, p++) {
+		p->at = g->asked.list[i].at;
+		p->tried = g->asked.list[i].size;
+		p->guessed = GUESSED;
+		p->kept = p->n = 0;
+		of[nof++] = p;
+	}
+	f->memory->n = p > used ? (uint64_t)(p - f->memory->pieces) : f->memory->n;
+	for (; p < used; p++)
 		if (!p->kept)
 			p->tried = 0;
 	return fill(f->memory, of, nof);
@@ -804,19 +905,22 @@ static void forbid(struct frame *f)
 /* Reads everything else but late bytes. */
 static void read_rest(struct frame *f)
 {
-	const struct side *side = &f->program->side[f->exit];
-	for (;;) {
+	const struct side *side = side_of(f);
+	for (int first = 1;; first = 0) {
 		int waiting = 0;
 		for (int i = 0; i < side->n; i++)
 			waiting += f->readings[i].waits != 0;
 		if (!waiting)
-			return;
-		if (!fetch(f, side->n))
+			break;
+		if (!fetch(f, side->n, first))
 			return forbid(f);
 		for (int i = 0; i < side->n; i++)
 			if (f->readings[i].waits)
 				run(f, &f->readings[i], steps_of(f->program, side, i));
 	}
+	confirm(f);
+	if (f->guesses)
+		*f->guesses = (struct guesses){side, f->asked};
 }
 
 /* Writing. */
@@ -1043,13 +1147,14 @@ static int finish(struct frame *f)
 /* kind is whether the values are those of an exit; DECIDE: that of a condition. */
 enum { DECIDE = 2 };
 
-static void begin(struct frame *f, const struct program *p, const uint64_t *registers, uint32_t word, int kind, struct reading *readings, struct memory *m)
+static void begin(struct frame *f, const struct program *p, const uint64_t *registers, uint32_t word, int kind, struct reading *readings, struct memory *m,
+		  struct guesses *g)
 {
 	*f = (struct frame){
-		.program = p, .registers = registers, .word = word, .exit = kind == 1, .decides = kind == DECIDE, .readings = readings, .memory = m,
+		.program = p, .registers = registers, .word = word, .exit = kind == 1, .decides = kind == DECIDE, .readings = readings, .memory = m, .guesses = g,
 	};
-	for (int i = 0; m && i < PIECES; i++)
-		m->pieces[i].tried = m->pieces[i].kept = 0;
+	if (m)
+		m->n = 0;
 }
 
 /* Reads all values, if they can be read. */
@@ -1074,7 +1179,7 @@ static int record_in_room(const struct program *p, const uint64_t *registers, ui
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	__atomic_store_n(&room->taken, call, __ATOMIC_RELAXED);
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	begin(&room->frame, p, registers, word, kind, room->readings, &room->memory);
+	begin(&room->frame, p, registers, word, kind, room->readings, &room->memory, &room->guesses[(p->id + kind) % GUESSES]);
 	read_all(&room->frame);
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&room->taken, __ATOMIC_RELAXED) != call)
@@ -1106,7 +1211,7 @@ static uint64_t *take_room(void)
 static uint64_t record_inside(uint64_t program, uint64_t registers, uint64_t word, uint64_t kind)
 {
 	struct room room;
-	begin(&room.frame, (const struct program *)program, (const uint64_t *)registers, word, kind, room.readings, &room.memory);
+	begin(&room.frame, (const struct program *)program, (const uint64_t *)registers, word, kind, room.readings, &room.memory, NULL);
 	read_all(&room.frame);
 	int done = finish(&room.frame);
 	if (xr_tls && !xr_is_forked() && !xr_tls->room)
@@ -1119,7 +1224,7 @@ static __attribute__((noinline)) int record_sealed(const struct program *p, cons
 {
 	struct reading readings[p->side[kind == 1].n];
 	struct frame f;
-	begin(&f, p, registers, word, kind, readings, NULL);
+	begin(&f, p, registers, word, kind, readings, NULL, NULL);
 	read_all(&f);
 	return finish(&f);
 }

@@ -214,23 +214,28 @@ uint64_t xr_count_records(const struct xr_chunk *c)
 	return n;
 }
 
-/* Moves c to the first function record or event at or after both since and from. It applies
- * the timestamps on the way. Returns 0 if there is none. */
+/* Moves c to the first function record or event at or after both since and from, or to the result of that record.
+ * It applies the timestamps on the way. Returns 0 if there is none. */
 static int skip(struct cursor *c, const uint8_t *from, uint64_t since)
 {
+	const uint8_t *result = NULL;
 	while (c->p < c->end) {
 		uint64_t record = load64(c->p), tsc, size = 8;
 		if (is_function(record)) {
 			tsc = function_tsc(c->tsc, record);
 			if ((uint32_t)record && c->p >= from && tsc >= since) {
 				c->tsc = tsc;
+				c->p = result ? result : c->p;
 				return 1;
 			}
+			result = NULL;
 		} else {
 			size = record_size(c->p, c->end);
 			if (!size)
 				return 0;
 			tsc = load64(c->p + 8) >> 1;
+			if (*c->p >> 1 != XR_REC_STAMP)
+				result = *c->p >> 1 == XR_REC_RESULT && written(c->p, size) && c->p >= from ? c->p : NULL;
 			switch (*c->p >> 1) {
 			case XR_REC_STAMP:
 				if (written(c->p, size)) {

@@ -1,7 +1,7 @@
 /* Functions with arguments and results of every kind, and callers that make it hard to read them. The programs
  * that read them are in values_runtime_test.go. Each way prints what it has computed.
  *
- * Usage: values plain|unmap|threads N|signals|seccomp|fork|exceptions|budget|handler|handler_arg1|time */
+ * Usage: values plain|chains|unmap|threads N|signals|seccomp|fork|exceptions|budget|handler|handler_arg1|time */
 #include <dlfcn.h>
 #include <errno.h>
 #include <linux/filter.h>
@@ -115,6 +115,28 @@ PLAIN static void all(void)
 	sink += nothing(5);
 	while (nmapped)
 		munmap(mapped[--nmapped % 16], 2 * 4096);
+}
+
+/* Objects take turns, their texts change, and some texts are unmapped after their call: what the recorder read at
+ * the last call does not hold at the next. */
+PLAIN static void chains(void)
+{
+	struct request *of[3];
+	for (int i = 0; i < 3; i++)
+		of[i] = new struct request;
+	for (int i = 0; i < 3; i++)
+		*of[i] = {.id = (uint32_t)i, .flags = (uint16_t)(i + 1), .kind = (uint8_t)(i + 2), .next = of[(i + 1) % 3], .name = {strdup("name ?"), 6}};
+	for (int i = 0; i < 300; i++) {
+		struct request *r = of[i / 2 % 3];
+		struct text name = r->name;
+		*(char *)(name.p + 5) = 'a' + i % 26;
+		if (i % 7 == 3)
+			r->name = {at_the_edge("gone", 1), 4};
+		object(r);
+		r->name = name;
+		if (nmapped)
+			munmap(mapped[--nmapped], 2 * 4096);
+	}
 }
 
 static char *volatile page;
@@ -266,7 +288,11 @@ PLAIN static void times(void)
 	measure("loop", [](long i) __attribute__((xray_never_instrument)) { loop(i); });
 	measure("floats", [](long i) __attribute__((xray_never_instrument)) { floats(i, 1); });
 	measure("string-on-stack", [&](long) __attribute__((xray_never_instrument)) { string(stack); });
+	measure("string-literal", [](long) __attribute__((xray_never_instrument)) { string("a literal text"); });
 	measure("string-on-heap", [&](long) __attribute__((xray_never_instrument)) { string(heap); });
+	struct request *others[] = {new struct request(r), new struct request(r)};
+	others[1]->name.p = strdup("another heap string");
+	measure("objects-in-turn", [&](long i) __attribute__((xray_never_instrument)) { object(others[i & 1]); });
 	measure("object-on-heap", [&](long) __attribute__((xray_never_instrument)) { object(h); });
 }
 
@@ -300,6 +326,8 @@ int main(int, char **argv)
 	const char *way = argv[1];
 	if (!strcmp(way, "plain"))
 		all();
+	else if (!strcmp(way, "chains"))
+		chains();
 	else if (!strcmp(way, "unmap"))
 		unmap();
 	else if (!strncmp(way, "threads ", 8))
