@@ -609,6 +609,8 @@ func (h *head) certainty(causes []*Cause) string {
 			if h.failures(c) != "" && len(h.errors(c, c.Descriptors[0].Func)) == 0 {
 				add("their error numbers are not")
 			}
+		case c.Spins && c.Holder != nil:
+			add("the trace shows when threads were on a CPU")
 		default:
 			if c.Chance > maxChance || h.Slow.Count < fewSlow {
 				sure = "probably"

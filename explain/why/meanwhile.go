@@ -209,11 +209,11 @@ func (x *explainer) meanwhile(d *durations, e *evidence) (found, error) {
 	var gaps []gap
 	var victims []map[int][]span
 	for _, l := range e.leads {
-		if !l.named {
-			continue
-		}
 		fn := e.waiter(l)
 		role := x.opts.Role(fn)
+		if !l.named && (x.threads == 1 || !e.maySpin(l, x.opts.MinShare) || role != Runs) {
+			continue
+		}
 		l.waits, l.releases = role.kind(), role == Locks || role == WaitsUnlocked
 		l.spins = e.offCPU && l.kind == Slower && (l.waits != Slower || x.threads > 1 && e.inOneHole(l))
 		if l.argued || !e.mayWait(l) {
@@ -337,6 +337,9 @@ func (x *explainer) meanwhile(d *durations, e *evidence) (found, error) {
 	}
 	for l, h := range wakers {
 		f.prefer(l, h)
+	}
+	for _, l := range leads {
+		l.named = l.named || f.holders[l] != nil // disturbances do not end with calls of other threads
 	}
 	f.breakCycles(e, leads, gaps)
 	if o.queues != nil {
@@ -655,6 +658,11 @@ func (e *evidence) mayWait(l *lead) bool {
 		return !e.offCPU || l.spins
 	}
 	return false
+}
+
+// maySpin reports whether a lead that chance may explain is a cause if it spins for another thread.
+func (e *evidence) maySpin(l *lead, minShare float64) bool {
+	return e.offCPU && l.kind == Slower && l.share >= minShare && e.enough(l) && e.exceeds(l) && e.inOneHole(l)
 }
 
 // inOneHole reports whether a lead's CPU time is mostly lost at a stretch without calls, as in a loop that waits for

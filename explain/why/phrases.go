@@ -269,7 +269,7 @@ func (t *phrases) details(c *Cause) string {
 	}
 	if c.argued {
 		list = append(list, "The reason is proven: "+t.argued(c.Reason.alone)+".")
-	} else if c.ByChance && !c.blocks {
+	} else if c.ByChance && !c.blocks && !c.Spins {
 		list = append(list, fmt.Sprintf("Chance is an unlikely explanation (%s).", probability(c.Chance)))
 	}
 	var common []string

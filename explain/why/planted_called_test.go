@@ -109,6 +109,49 @@ func compileCalled(t *testing.T, source string) string {
 	}
 }
 
+// why says that a cgroup's CPU quota stops the program. The test needs a cgroup of its own.
+func TestPlantedQuota(t *testing.T) {
+	t.Parallel()
+	group := quotaGroup(t)
+	program := compilePlanted(t, "quota", "-I"+library(t).Include(), filepath.Join("testdata", "quota.cpp"))
+	trace := filepath.Join(t.TempDir(), "trace")
+	cmd := exec.Command("sh", "-c", `echo $$ > "$0/cgroup.procs" && exec "$@"`, group, elftest.Xray(t), "record", "-q", "-o", trace, "--", program)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	out, err := exec.Command(elftest.Xray(t), "why", "--root", "^handleRequest", trace).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "lost time): it is preempted: the CPU quota of the cgroup /" + filepath.Base(group); !strings.Contains(strings.Join(strings.Fields(string(out)), " "), want) {
+		t.Errorf("want %q in:\n%s", want, out)
+	}
+}
+
+// quotaGroup returns a cgroup that gets 20 ms of CPU time in each 50 ms.
+func quotaGroup(t *testing.T) string {
+	t.Helper()
+	name := "xray-" + strconv.Itoa(os.Getpid())
+	for at, quota := range map[string]map[string]string{
+		"/sys/fs/cgroup/cpu": {"cpu.cfs_period_us": "50000", "cpu.cfs_quota_us": "20000"}, "/sys/fs/cgroup": {"cpu.max": "20000 50000"},
+	} {
+		group := filepath.Join(at, name)
+		if _, err := os.Stat(filepath.Join(at, "cgroup.procs")); err != nil || os.Mkdir(group, 0o755) != nil {
+			continue
+		}
+		t.Cleanup(func() { os.Remove(group) })
+		ok := true
+		for file, text := range quota {
+			ok = ok && os.WriteFile(filepath.Join(group, file), []byte(text), 0) == nil
+		}
+		if ok {
+			return group
+		}
+	}
+	t.Skip("may not create a cgroup with a CPU quota")
+	return ""
+}
+
 // plantedCause records a program, and returns its first cause as "KIND FUNCTION when CONDITIONS, power N", and what why
 // says about it.
 func plantedCause(t *testing.T, program, mode string, seed int, args []string) (cause, text string) {

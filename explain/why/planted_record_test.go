@@ -132,7 +132,7 @@ func (p *planted) explain(t *testing.T, slow why.Rule) *why.Report {
 	}
 	ticks := func(ns uint64) uint64 { return ns * frequency / 1_000_000_000 }
 	slow.Ticks = ticks(slow.Ticks)
-	opts := why.Options{Slow: slow, Clock: reader.Clock{Frequency: frequency}, Role: p.role}
+	opts := why.Options{Slow: slow, Clock: reader.Clock{Frequency: frequency}, Role: p.role, Loop: why.LoopsByName(p.names)}
 	opts.Root = func(fn reader.FuncID) bool { return strings.HasSuffix(short(p.names, fn), "handleRequest") }
 	opts.Calls.Continue = symbolize.FindTailCalls(p.names).Continue
 	if r := p.trace.Recording(0); r != nil {

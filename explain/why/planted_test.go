@@ -39,6 +39,10 @@ var plantedPrograms = []struct {
 	{name: "two", slow: over5ms},
 	{name: "backend", slow: over5ms},
 	{name: "render", recorded: oursPruned},
+	{name: "arena"},
+	{name: "logpipe", slow: over5ms},
+	{name: "eventloop", slow: over5ms},
+	{name: "twoloops"},
 	{name: "coldpages", slow: why.Rule{Quantile: 0.95, Text: "p95"}},
 }
 
@@ -103,7 +107,7 @@ func short(names symbolize.Names, fn reader.FuncID) string {
 }
 
 // truth is a cause as a program prints it: its kind, and words key=value. A bar separates
-// alternative values.
+// alternatives. The kind event-loop is what calls wait for before they begin.
 type truth struct {
 	kind  string
 	words []string
@@ -123,14 +127,27 @@ func readTruth(t *testing.T, said string) (list []truth) {
 
 // find returns the index of the matching cause, or -1.
 func (want *truth) find(r *why.Report, names symbolize.Names) int {
+	if want.kind == "event-loop" {
+		if l := r.Loop; l != nil && want.says(func(key, value string) bool {
+			return value == map[string]string{"function": short(names, l.Func), "busy": short(names, l.Busy), "requests": map[bool]string{true: "yes", false: "no"}[l.Requests]}[key]
+		}) {
+			return 0
+		}
+		return -1
+	}
 	return slices.IndexFunc(r.Causes, func(c why.Cause) bool {
-		if c.Kind.String() != want.kind {
+		if !slices.Contains(strings.Split(want.kind, "|"), c.Kind.String()) {
 			return false
 		}
-		return !slices.ContainsFunc(want.words, func(word string) bool {
-			key, value, _ := strings.Cut(word, "=")
-			return !slices.ContainsFunc(strings.Split(value, "|"), func(v string) bool { return matches(r, &c, names, key, v) })
-		})
+		return want.says(func(key, value string) bool { return matches(r, &c, names, key, value) })
+	})
+}
+
+// says reports whether all words are true.
+func (want *truth) says(is func(key, value string) bool) bool {
+	return !slices.ContainsFunc(want.words, func(word string) bool {
+		key, value, _ := strings.Cut(word, "=")
+		return !slices.ContainsFunc(strings.Split(value, "|"), func(v string) bool { return is(key, v) })
 	})
 }
 
@@ -162,6 +179,10 @@ func matches(r *why.Report, c *why.Cause, names symbolize.Names, key, value stri
 		return associated(func(a *why.Association) bool {
 			return a.Kind == key && strconv.Itoa(int(a.Thread.Thread)) == value
 		})
+	case "spins":
+		return c.Spins == (value == "yes")
+	case "behind":
+		return (c.Queue != nil) == (value == "yes")
 	case "faults":
 		return (c.Faulted >= 0.5) == (value == "yes")
 	case "start":
