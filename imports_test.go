@@ -24,7 +24,7 @@ var floors = [][]string{
 	{"report/label", "recorder/build"},
 	{"report", "recorder/core", "recorder/client"},
 	{"explain/locks", "explain/iocalls", "account"},
-	{"graph", "stack", "explain", "convert", "tables/sql", "tables/parquet", "tables/summary", "symbolize/coverage", "recorder/exclude", "recorder/budget", "recorder/instrument"},
+	{"graph", "stack", "explain", "convert", "tables/sql", "tables/parquet", "tables/summary", "symbolize/coverage", "recorder/exclude", "recorder/budget", "recorder/instrument", "recorder/doctor"},
 	{"recorder/observe", "recorder/live"},
 	{"cmd/xray/internal/cli", "cmd/xray/internal/llvmxray/llvmargs", "cmd/xray/internal/tui"},
 	{"cmd/xray/internal/session", "cmd/xray/internal/web"},
@@ -37,7 +37,7 @@ var floors = [][]string{
 // programs are the floors from here on. Only they, and folders in system, use files, standard streams and exit codes.
 const programs = 10
 
-var system = []string{"internal", "reader", "symbolize", "sched/kernel", "recorder/attach", "recorder/build", "recorder/budget", "recorder/client", "recorder/core", "recorder/instrument", "recorder/live", "recorder/observe", "recorder/proc", "tables/sql"}
+var system = []string{"internal", "reader", "symbolize", "sched/kernel", "recorder/attach", "recorder/build", "recorder/budget", "recorder/client", "recorder/core", "recorder/doctor", "recorder/instrument", "recorder/live", "recorder/observe", "recorder/proc", "tables/sql"}
 
 // floorOf returns the floor of a package, and the folder of the list that it is in.
 func floorOf(pkg string) (floor int, folder string) {

@@ -20,6 +20,7 @@ var reportRuns = []string{
 	"alloc journal-recorded.xray",
 	"account --per-thread --probe-cost 1ns..20ns --objects -m kvserver kvserver-fdr.xray",
 	"account -m kvserver kvserver-fdr.xray",
+	"doctor kvserver",
 	"diff -m kvserver --root ^kv::handle --gate p99:+500% kvserver-fdr.xray -- kvserver-fdr.xray",
 	"exclude -m kvserver --budget 4% kvserver-fdr.xray",
 	"extract --stats kvserver",

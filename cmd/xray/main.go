@@ -159,7 +159,7 @@ type task struct {
 // tasks lists the commands in the order of the help text.
 func (a *app) tasks() []task {
 	return []task{
-		{"Record", []*cobra.Command{a.buildCommand(), a.recordCommand(), a.watchCommand(), a.topCommand(), a.mergeSchedCommand(), a.ctlCommand(), a.excludeCommand(), a.coreCommand(), a.runtimeCommand()}},
+		{"Record", []*cobra.Command{a.doctorCommand(), a.buildCommand(), a.recordCommand(), a.watchCommand(), a.topCommand(), a.mergeSchedCommand(), a.ctlCommand(), a.excludeCommand(), a.coreCommand(), a.runtimeCommand()}},
 		{"Analyze", []*cobra.Command{
 			a.infoCommand(), a.accountCommand(), a.stackCommand(), a.graphCommand(), a.whyCommand(), a.slowestCommand(),
 			a.shapesCommand(), a.requestsCommand(), a.locksCommand(), a.ioCommand(), a.allocCommand(), a.residencyCommand(), a.reportCommand(),

@@ -75,7 +75,7 @@ func newLoader(pid int, o Options) (*loader, error) {
 		o.Wait = 10 * time.Second
 	}
 	l := &loader{Options: o, pid: pid}
-	if err := checkStatus(pid); err != nil {
+	if err := CheckStatus(pid); err != nil {
 		return nil, err
 	}
 	object, err := os.ReadFile(o.Object)
@@ -135,8 +135,8 @@ func (l *loader) prepare() error {
 	return nil
 }
 
-// checkStatus rejects processes whose status in /proc shows that loading is impossible.
-func checkStatus(pid int) error {
+// CheckStatus rejects processes whose status in /proc shows that loading is impossible.
+func CheckStatus(pid int) error {
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
 	if err != nil {
 		return err
@@ -312,7 +312,7 @@ var errUnsafe = errors.New("not at a safe place")
 func (l *loader) try(tid int) (result int32, err error) {
 	t := &thread{tid: tid, mem: l.mem}
 	if err := t.stop(); err != nil {
-		return 0, cmp.Or(checkStatus(l.pid), explain(err))
+		return 0, cmp.Or(CheckStatus(l.pid), explain(err))
 	}
 	defer func() { err = errors.Join(err, gone(t.release())) }()
 	home, err := t.state()

@@ -28,3 +28,6 @@ func Load(context.Context, int, Options) (int32, error) {
 func Files(int) ([]string, error) {
 	return nil, errors.New("attaching requires Linux on x86-64")
 }
+
+// CheckStatus fails, because this system has no such processes.
+func CheckStatus(int) error { return errors.New("attaching requires Linux on x86-64") }

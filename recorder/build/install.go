@@ -166,3 +166,13 @@ URL: https://github.com/xray-tools/xray
 Version: 1
 Cflags: -I${includedir}
 Libs: ` + strings.Join(linkArchive("${libdir}/"+archiveName, slices.Concat(exportedSleds, exportedHooks)...), " ") + "\n"
+
+// Instruments returns why a compiler cannot instrument, or nil.
+func Instruments(ctx context.Context, cc string) error {
+	c, err := newCompiler(ctx, strings.Fields(cc))
+	if err != nil {
+		return err
+	}
+	_, err = run(ctx, "", c.command, "-fxray-instrument", "-x", "c", "-c", os.DevNull, "-o", os.DevNull)
+	return err
+}

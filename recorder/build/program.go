@@ -246,4 +246,4 @@ func HasHooks(path string) (has bool) {
 
 // ErrNotInstrumented means that a program has no function to record.
 var ErrNotInstrumented = errors.New("no function is instrumented: compile and link with clang and -fxray-instrument " +
-	"(add -fxray-instruction-threshold=1 to include short functions); `xray runtime flags` prints the flags")
+	"(add -fxray-instruction-threshold=1 to include short functions); `xray build` adds the flags to a build, and `xray doctor` says what a program lacks")

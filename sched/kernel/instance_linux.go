@@ -49,7 +49,7 @@ const (
 // one line what is missing and how to get it.
 func Open(interrupts bool) (*Instance, error) {
 	if !initialPIDs() {
-		return nil, errors.New("xray runs in a PID namespace, where the kernel's events have different IDs: run it outside the container")
+		return nil, errInnerPIDs
 	}
 	root, err := openRoot()
 	if err != nil {
@@ -70,6 +70,8 @@ func Open(interrupts bool) (*Instance, error) {
 	}
 	return in, nil
 }
+
+var errInnerPIDs = errors.New("xray runs in a PID namespace, where the kernel's events have different IDs: run it outside the container")
 
 // initialPIDs reports whether this process has the IDs that the kernel knows it by.
 func initialPIDs() bool {
