@@ -12,6 +12,7 @@ import (
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/explain/survey"
+	"github.com/xray-tools/xray/explain/why"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"
@@ -80,16 +81,29 @@ func (c *ticketReport) run(s *session.Session) error {
 	}
 	add("info", "Trace", describe(s, found)...)
 
+	explained, list := newExplaining(), newSlowest()
+	explained.root, explained.slow, explained.slowest = c.root, c.slow, list.keep(s)
+	choice, err := explained.options(s)
+	if err != nil {
+		return err
+	}
+	// The same pass chooses the root, if it has the calls that why wants.
+	chooses := choice.Root == nil && choice.Calls.Interrupts == nil && s.Scope.Filter.All() && s.Alias == nil
 	off := s.OffCPU()
 	sink, run, err := session.Analyze(s, s.Scope, calls.Options{Nested: true, Paths: true, OffCPU: off}, func() *overview {
-		return &overview{
-			account.New(account.Options{OffCPU: off != nil}),
-			stack.New(stack.Options{OffCPU: off != nil, ThreadName: s.Trace.ThreadName}),
+		o := &overview{
+			Analysis: account.New(account.Options{OffCPU: off != nil}),
+			paths:    stack.New(stack.Options{OffCPU: off != nil, ThreadName: s.Trace.ThreadName}),
 		}
+		if chooses {
+			o.roots = why.NewRootFinder(choice)
+		}
+		return o
 	})
 	if err != nil {
 		return err
 	}
+	explained.finder, explained.finderStats = sink.roots, run.Stats
 	functions := sink.Analysis.Report(s.Clock.Frequency)
 	functions.Limited = run.Limited
 	functions.Sort(account.BySelf, true, s.Names)
@@ -97,24 +111,39 @@ func (c *ticketReport) run(s *session.Session) error {
 	add("account", "Functions", functions.Body(names, account.View{})...)
 
 	add("stack", "Call paths", sink.paths.Report(s.Clock).Body(names, stack.View{Top: shownStacks})...)
-	slow, err := c.slowCalls(s, names)
+	slow, err := c.slowCalls(s, names, &explained, list)
 	if err != nil {
 		return err
 	}
 	return s.Report(&c.output, run, func(symbolize.Names) []report.Node { return append(body, slow...) })
 }
 
-// overview is account and stack in one pass. Sums of calls that were not recorded are for functions alone.
+// overview is account and stack in one pass, and what chooses the root for why. Sums of calls that were not recorded
+// are for functions alone.
 type overview struct {
 	*account.Analysis
 	paths *stack.Analysis
+	roots *why.RootFinder // or nil
 }
 
 // Memory implements [calls.MemoryUser].
-func (o *overview) Memory() int64 { return o.Analysis.Memory() + o.paths.Memory() }
+func (o *overview) Memory() int64 {
+	held := o.Analysis.Memory() + o.paths.Memory()
+	if o.roots != nil {
+		held += o.roots.Memory()
+	}
+	return held
+}
 
 // Calls implements [calls.Sink].
-func (o *overview) Calls(b *calls.Batch) error { return cmp.Or(o.Analysis.Calls(b), o.paths.Calls(b)) }
+func (o *overview) Calls(b *calls.Batch) error {
+	if o.roots != nil {
+		if err := o.roots.Calls(b); err != nil {
+			return err
+		}
+	}
+	return cmp.Or(o.Analysis.Calls(b), o.paths.Calls(b))
+}
 
 // Sums implements [calls.SumSink].
 func (o *overview) Sums(sums *calls.Sums) error {
@@ -125,15 +154,16 @@ func (o *overview) Sums(sums *calls.Sums) error {
 func (o *overview) Merge(other *overview) {
 	o.Analysis.Merge(other.Analysis)
 	o.paths.Merge(other.paths)
+	if o.roots != nil {
+		o.roots.Merge(other.roots)
+	}
 }
 
 // shownStacks is the number of stacks shown.
 const shownStacks = 5
 
 // slowCalls returns the parts about slow calls, or the reason why there are none.
-func (c *ticketReport) slowCalls(s *session.Session, names symbolize.Names) ([]report.Node, error) {
-	explained := newExplaining()
-	explained.root, explained.slow = c.root, c.slow
+func (c *ticketReport) slowCalls(s *session.Session, names symbolize.Names, explained *explaining, list slowestRun) ([]report.Node, error) {
 	part := func(key, title string, body ...report.Node) *report.Section {
 		return &report.Section{Key: key, Title: title, Body: body}
 	}
@@ -156,8 +186,7 @@ func (c *ticketReport) slowCalls(s *session.Session, names symbolize.Names) ([]r
 		title = fmt.Sprintf("Why slow calls of %s were slow", symbolize.Label(names, because.Root))
 	}
 	view := explained.view(s) // without examples: the slowest calls follow
-	list := newSlowest()
-	slowest, _, err := list.find(s, root)
+	slowest, _, err := list.find(s, root, because.Slowest)
 	if err != nil {
 		return nil, err
 	}

@@ -58,7 +58,7 @@ func (c *shaping) addFlags(f *pflag.FlagSet) {
 }
 
 func (c *shaping) run(s *session.Session) error {
-	root, chosen, err := chooseRoot(s, c.root)
+	root, _, chosen, err := chooseRoot(s, c.root, 0)
 	if err != nil {
 		return err
 	}

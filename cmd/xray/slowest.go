@@ -6,6 +6,7 @@ import (
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
+	"github.com/xray-tools/xray/explain/invocation"
 	"github.com/xray-tools/xray/explain/locks"
 	"github.com/xray-tools/xray/explain/slowest"
 	"github.com/xray-tools/xray/reader"
@@ -74,11 +75,11 @@ func (c *slowestRun) addFlags(f *pflag.FlagSet) {
 }
 
 func (c *slowestRun) run(s *session.Session) error {
-	root, chosen, err := c.chooseRoot(s)
+	root, found, chosen, err := c.chooseRoot(s)
 	if err != nil {
 		return err
 	}
-	slow, run, err := c.find(s, root)
+	slow, run, err := c.find(s, root, found)
 	if err != nil {
 		return err
 	}
@@ -86,31 +87,46 @@ func (c *slowestRun) run(s *session.Session) error {
 }
 
 // chooseRoot returns the functions that the expression of --root selects, or requests if the flags say what identifies
-// them. chosen describes the choice.
-func (c *slowestRun) chooseRoot(s *session.Session) (root func(reader.FuncID) bool, chosen func(symbolize.Names) []report.Node, err error) {
+// them. chosen describes the choice. found is as in [chooseRoot].
+func (c *slowestRun) chooseRoot(s *session.Session) (root func(reader.FuncID) bool, found *invocation.Slowest, chosen func(symbolize.Names) []report.Node, err error) {
 	if !c.ids.given() {
-		return chooseRoot(s, c.root)
+		return chooseRoot(s, c.root, c.keep(s))
 	}
-	found, err := c.ids.asCalls(s, c.root, true)
+	requests, err := c.ids.asCalls(s, c.root, true)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	s.Scope.Thread = nil // requests are on threads of their own, and selected already
-	return isRequest, func(symbolize.Names) []report.Node { return found.said() }, nil
+	return isRequest, nil, func(symbolize.Names) []report.Node { return requests.said() }, nil
+}
+
+// keep returns how many slow calls of each function the pass that chooses the root should keep, or 0 if it cannot find
+// what slowest wants.
+func (c *slowestRun) keep(s *session.Session) int {
+	const few = 100
+	if c.perThread || c.rootDepth > 1 || c.rootDepth == calls.EveryRoot || s.Alias != nil || c.top > few {
+		return 0
+	}
+	return c.top
 }
 
 func (c *slowestRun) view() slowest.View { return slowest.View{MinShare: c.minShare} }
 
-// find runs the analysis.
-func (c *slowestRun) find(s *session.Session, root func(reader.FuncID) bool) (*slowest.Report, *session.Run, error) {
+// find runs the analysis. found may be nil.
+func (c *slowestRun) find(s *session.Session, root func(reader.FuncID) bool, found *invocation.Slowest) (*slowest.Report, *session.Run, error) {
 	opts := slowest.Options{Root: root, RootDepth: c.rootDepth, Thread: s.Scope.Thread, From: s.Scope.From, To: s.Scope.To, Top: c.top, PerThread: c.perThread, Values: s.Expressions()}
-	found, _, err := s.SearchSlowest(opts)
-	if err != nil {
-		return nil, nil, err
+	var search *slowest.Found
+	if found != nil {
+		search = slowest.NewFound(opts, found)
+	} else {
+		var err error
+		if search, _, err = s.SearchSlowest(opts); err != nil {
+			return nil, nil, err
+		}
 	}
 	trees, run, err := session.Analyze(s, session.Scope{}, calls.Options{Paths: true, Roots: opts.Root, RootDepth: opts.RootDepth, OffCPU: s.OffCPU()},
 		func() *slowest.TreesAndFuncs {
-			return &slowest.TreesAndFuncs{Trees: slowest.NewTrees(found), Finder: locks.NewFinder()}
+			return &slowest.TreesAndFuncs{Trees: slowest.NewTrees(search), Finder: locks.NewFinder()}
 		})
 	if err != nil {
 		return nil, nil, err
@@ -118,16 +134,17 @@ func (c *slowestRun) find(s *session.Session, root func(reader.FuncID) bool) (*s
 	run.Start = run.First
 	slow := trees.Report(s.Clock)
 	slow.OffCPU = s.OffCPU() != nil
-	return slow, run, c.findHolders(s, slow, trees.Finder)
+	return slow, run, c.findHolders(s, slow, trees.Finder, run.Threads == 1)
 }
 
-// findHolders adds the holders of the locks that the slowest calls waited for.
-func (c *slowestRun) findHolders(s *session.Session, slow *slowest.Report, found *locks.Finder) error {
+// findHolders adds the holders of the locks that the slowest calls waited for. alone says that the trace has a single
+// thread.
+func (c *slowestRun) findHolders(s *session.Session, slow *slowest.Report, found *locks.Finder, alone bool) error {
 	functions, err := c.which.functions(s.Names)
 	if err != nil || s.Replaced() { // locks are found in the trace, which has other threads
 		return err
 	}
-	opts := locks.Options{Function: functions, Clock: s.Clock, MaxPaths: lockPaths(s), Memory: s.TableMemory, Code: s.Code, Wakers: sched.NewLogs(s.Trace)}
+	opts := locks.Options{Function: functions, Clock: s.Clock, MaxPaths: lockPaths(s), Memory: s.TableMemory, Code: s.Code, Wakers: sched.NewLogs(s.Trace), Alone: alone}
 	if s.Alias == nil {
 		opts.Found = found
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
+	"github.com/xray-tools/xray/explain/invocation"
 	"github.com/xray-tools/xray/explain/why"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
@@ -31,6 +32,9 @@ type explaining struct {
 	depth, rootDepth  int
 	minShare          float64
 	exemplars         int
+	slowest           int // why.Options.Slowest
+	finder            *why.RootFinder
+	finderStats       *calls.Stats
 	all               bool
 	seed              uint64
 	flags             *pflag.FlagSet
@@ -194,29 +198,30 @@ func (w *explaining) watched(s *session.Session) {
 }
 
 // chooseRoot returns the functions that the expression of --root selects. Without one, it chooses a function
-// as why does. chosen describes the choice.
-func chooseRoot(s *session.Session, expression string) (root func(reader.FuncID) bool, chosen func(symbolize.Names) []report.Node, err error) {
+// as why does. chosen describes the choice. top is how many of its slowest calls found should have. It is nil if another
+// pass has to find them.
+func chooseRoot(s *session.Session, expression string, top int) (root func(reader.FuncID) bool, found *invocation.Slowest, chosen func(symbolize.Names) []report.Node, err error) {
 	if watched := s.Trace.Watched(); watched != nil && expression == "" {
 		expression = watched.Root
 	}
 	w := newExplaining()
-	w.root = expression
+	w.root, w.slowest = expression, top
 	opts, err := w.options(s)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	if opts.Root != nil {
-		return opts.Root, func(symbolize.Names) []report.Node { return nil }, nil
+		return opts.Root, nil, func(symbolize.Names) []report.Node { return nil }, nil
 	}
 	var list []why.Candidate
 	err = s.Pass(func(func(*calls.Unmatched) error) (err error) {
-		list, err = why.FindRoots(s.Source(), opts)
+		list, found, err = why.FindRoots(s.Source(), opts)
 		return err
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	return func(fn reader.FuncID) bool { return fn == list[0].Func },
+	return func(fn reader.FuncID) bool { return fn == list[0].Func }, found,
 		func(names symbolize.Names) []report.Node {
 			return []report.Node{report.Paragraph(why.Chosen(names, list))}
 		}, nil
@@ -240,7 +245,7 @@ func (w *explaining) options(s *session.Session) (why.Options, error) {
 	opts := why.Options{
 		Seed: w.seed, Clock: s.Clock, From: s.Scope.From, To: s.Scope.To,
 		PathDepth: w.depth, MaxPaths: s.MaxPaths, MinShare: w.minShare, RootLabel: w.root, RootDepth: w.rootDepth,
-		Processes: s.Trace.Processes(), Values: s.Expressions(),
+		Processes: s.Trace.Processes(), Values: s.Expressions(), Slowest: w.slowest, Finder: w.finder, FinderStats: w.finderStats,
 	}
 	opts.Windows = func(file int) []reader.RecordedWindow {
 		if r := s.Trace.Recording(file); r != nil {

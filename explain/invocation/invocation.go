@@ -9,8 +9,10 @@
 package invocation
 
 import (
+	"cmp"
 	"slices"
 
+	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 )
@@ -44,6 +46,18 @@ type Invocation struct {
 	Paths []Path
 	// Values are the arguments and results of the call of the root, with Options.Values.
 	Values []calls.Recorded
+}
+
+// Slowest are the slowest invocations of a trace, in the order of [Slower].
+type Slowest struct {
+	List      []*Invocation    // without paths and values
+	Threads   int              // with invocations
+	Durations *quantile.Sample // of all invocations
+}
+
+// Slower orders the slowest first, and of equally slow ones the earlier first.
+func Slower(a, b *Invocation) int {
+	return cmp.Or(cmp.Compare(b.Duration, a.Duration), a.Compare(b.Key))
 }
 
 // Path sums up all calls of a path in one invocation.

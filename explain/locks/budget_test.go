@@ -111,3 +111,36 @@ func TestWaitedAgain(t *testing.T) {
 		t.Errorf("got %d waits with a limit of paths, %d without", few, all)
 	}
 }
+
+// In a trace of one thread, the waits that matter do not depend on what else the thread does.
+func TestAlone(t *testing.T) {
+	t.Parallel()
+	var trace bytes.Buffer
+	if _, err := tracegen.Generate(&trace, tracegen.Options{Records: 20_000, Random: true, Threads: 1, Functions: 100}); err != nil {
+		t.Fatal(err)
+	}
+	matters := func(tsc uint64) bool { return tsc>>12%4 == 1 }
+	waits := func(alone bool) (list []locks.Wait) {
+		_, _, err := locks.Analyze(open(t, trace.Bytes()), locks.Options{
+			Clock: reader.Clock{Frequency: 1e9},
+			Function: func(fn reader.FuncID) locks.Function {
+				role := [...]locks.Role{locks.Lock, locks.Unlock, locks.TryLock, locks.Condition, locks.None}[fn%5]
+				return locks.Function{Role: role, Class: [...]string{"mutex", "semaphore"}[fn%2]}
+			},
+			Alone: alone, Matters: matters,
+			Waited: func(w *locks.Wait) {
+				if matters(w.Start) {
+					list = append(list, *w)
+				}
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	all := waits(false)
+	if diff := cmp.Diff(all, waits(true)); diff != "" || len(all) < 20 {
+		t.Errorf("got %d waits (-all +alone):\n%s", len(all), diff)
+	}
+}

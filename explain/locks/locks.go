@@ -100,6 +100,10 @@ type Options struct {
 	// Begin, if not nil, is called before they come.
 	Waited func(*Wait)
 	Begin  func()
+	// Alone says that the trace has a single thread. Then no other one holds a lock, so with Waited, only waits that
+	// begin when Matters says so are followed.
+	Alone   bool
+	Matters func(tsc uint64) bool
 	// Found, if not nil, are the functions of the trace.
 	Found *Finder
 }

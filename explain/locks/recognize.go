@@ -52,6 +52,7 @@ type recognizer struct {
 	enough  int // ops to sweep at once
 	threads []*reading
 	scopes  []calls.PathID // by call path: who wants the lock that the last function takes
+	follows bool           // a wait, with Options.Alone
 }
 
 // openCall is an open call. Properties that depend on the calls around it come from the
@@ -183,6 +184,15 @@ func (r *recognizer) enter(th *reading, o *calls.Open) {
 
 // emit appends an op of a thread.
 func (r *recognizer) emit(th *reading, o op) {
+	if r.opts.Alone && r.opts.Waited != nil {
+		if o.kind == opWait {
+			r.follows = r.opts.Matters(o.time)
+		}
+		if !r.follows || o.kind > opAcquire {
+			return
+		}
+		r.follows = o.kind == opWait
+	}
 	o.selves = th.selves.emit()
 	r.ops = append(r.ops, o)
 }

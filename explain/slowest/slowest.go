@@ -17,7 +17,6 @@
 package slowest
 
 import (
-	"cmp"
 	"container/heap"
 	"slices"
 
@@ -88,7 +87,7 @@ func (s *Search) keep(v *invocation.Invocation) {
 	switch {
 	case h.Len() < s.opts.Top:
 		heap.Push(h, v.Clone())
-	case slower(v, (*h)[0]) < 0:
+	case invocation.Slower(v, (*h)[0]) < 0:
 		(*h)[0] = v.Clone()
 		heap.Fix(h, 0)
 	}
@@ -113,7 +112,7 @@ func (s *Search) Found() *Found {
 	for _, h := range s.heaps {
 		f.Slowest = append(f.Slowest, *h...)
 	}
-	slices.SortFunc(f.Slowest, slower)
+	slices.SortFunc(f.Slowest, invocation.Slower)
 	return f
 }
 
@@ -128,22 +127,22 @@ type Found struct {
 	durations *quantile.Sample
 }
 
+// NewFound returns what a [Search] would find that another pass found.
+func NewFound(opts Options, of *invocation.Slowest) *Found {
+	return &Found{Slowest: of.List, opts: opts, threads: of.Threads, durations: of.Durations}
+}
+
 // ByTime returns the n-th of Slowest by start, from 1, or the last one.
 func (f *Found) ByTime(n uint64) *invocation.Invocation {
 	list := slices.SortedFunc(slices.Values(f.Slowest), func(a, b *invocation.Invocation) int { return a.Compare(b.Key) })
 	return list[min(n, uint64(len(list)))-1]
 }
 
-// slower orders the slowest first.
-func slower(a, b *invocation.Invocation) int {
-	return cmp.Or(cmp.Compare(b.Duration, a.Duration), a.Compare(b.Key))
-}
-
 // slowHeap has the least slow invocation on top.
 type slowHeap []*invocation.Invocation
 
 func (h slowHeap) Len() int           { return len(h) }
-func (h slowHeap) Less(i, j int) bool { return slower(h[i], h[j]) > 0 }
+func (h slowHeap) Less(i, j int) bool { return invocation.Slower(h[i], h[j]) > 0 }
 func (h slowHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
 func (h *slowHeap) Push(x any)        { *h = append(*h, x.(*invocation.Invocation)) }
 

@@ -40,6 +40,9 @@ func (r *Report) FindWaits(opts *locks.Options) bool {
 		}
 	}
 	opts.Thread = func(t reader.Thread) bool { return threads[t] }
+	opts.Matters = func(tsc uint64) bool {
+		return slices.ContainsFunc(r.Slowest, func(s Slow) bool { return tsc >= s.Start && tsc-s.Start <= s.Duration })
+	}
 	opts.Begin = r.forgetWaits
 	opts.Waited = func(w *locks.Wait) {
 		var holders []Holder

@@ -2,11 +2,14 @@ package why
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"math/bits"
 	"slices"
 	"strings"
+	"unsafe"
 
+	"github.com/xray-tools/xray/explain/invocation"
 	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
@@ -33,8 +36,9 @@ func newMet(o *Options) met {
 	return met{role: o.Role, loop: o.Loop, files: make(map[int32]span), addresses: make(map[reader.FuncID]map[uint64]bool)}
 }
 
-// rootFinder collects the durations of all functions' outermost calls.
-type rootFinder struct {
+// RootFinder is the analysis that chooses the root: it collects the durations of all functions' outermost calls. It
+// needs calls.Options.Nested, and those of Options.Calls.
+type RootFinder struct {
 	met
 	span  span
 	funcs map[reader.FuncID]*rootSample
@@ -43,14 +47,17 @@ type rootFinder struct {
 	// depths of the calls that ended last, by thread. A call with callees comes after a deeper one.
 	depths []uint32
 	any    bool // there is a value
+	top    int  // Options.Slowest
 }
 
-func newRootFinder(e *explainer) *rootFinder {
-	return &rootFinder{met: newMet(&e.opts), span: e.span(), funcs: make(map[reader.FuncID]*rootSample)}
+// NewRootFinder returns a RootFinder for Options.Finder.
+func NewRootFinder(o Options) *RootFinder {
+	o = o.withDefaults()
+	return &RootFinder{met: newMet(&o), span: span{o.From, o.To}, funcs: make(map[reader.FuncID]*rootSample), top: o.Slowest}
 }
 
 // Memory implements [calls.MemoryUser]. A sample keeps its first values as they are.
-func (r *rootFinder) Memory() int64 {
+func (r *RootFinder) Memory() int64 {
 	const perFunction = 800
 	return perFunction*int64(len(r.funcs)) + r.held + r.met.memory()
 }
@@ -61,6 +68,10 @@ type rootSample struct {
 	off                 uint64 // ticks off CPU, of all calls
 	leaves              uint64 // calls without callees
 	truncated, inferred uint64
+	slowest             []*invocation.Invocation // RootFinder.top of them
+	least               uint64                   // duration of calls that may be among them
+	threads             map[int]bool
+	thread              int // of the latest call, from 1
 	// foreign are the calls with foreign time, which settle adds to Sample; nil if there are none.
 	foreign *foreignSample
 }
@@ -93,7 +104,7 @@ func (s *rootSample) own() *quantile.Sample {
 }
 
 // sample returns the sample of a function. It adds new functions.
-func (r *rootFinder) sample(fn reader.FuncID) *rootSample {
+func (r *RootFinder) sample(fn reader.FuncID) *rootSample {
 	small := uint32(fn) < uint32(len(r.small))
 	if small && r.small[fn] != nil {
 		return r.small[fn]
@@ -101,6 +112,9 @@ func (r *rootFinder) sample(fn reader.FuncID) *rootSample {
 	s := r.funcs[fn]
 	if s == nil {
 		s = &rootSample{Sample: quantile.Sample{Meter: &r.held}}
+		if r.top == 0 {
+			s.least = math.MaxUint64
+		}
 		r.funcs[fn] = s
 		r.meet(fn)
 	}
@@ -110,7 +124,8 @@ func (r *rootFinder) sample(fn reader.FuncID) *rootSample {
 	return s
 }
 
-func (r *rootFinder) Calls(b *calls.Batch) error {
+// Calls implements [calls.Sink].
+func (r *RootFinder) Calls(b *calls.Batch) error {
 	waits := b.Waits
 	r.depths = grow(r.depths, b.Index+1)
 	all := span{from: math.MaxUint64}
@@ -144,13 +159,36 @@ func (r *rootFinder) Calls(b *calls.Batch) error {
 		if leaf {
 			s.leaves++
 		}
+		if c.Duration >= s.least {
+			r.keep(s, &invocation.Invocation{
+				Key: invocation.Key{Start: c.Start, Index: b.Index}, Thread: b.Thread, Root: c.Func, Duration: c.Duration,
+			})
+		}
+		if r.top > 0 && s.thread != b.Index+1 {
+			if s.thread = b.Index + 1; s.threads == nil {
+				s.threads = make(map[int]bool)
+			}
+			s.threads[b.Index] = true
+		}
 	}
 	r.cover(b.Thread.File, all)
 	r.log(b)
 	return nil
 }
 
-func (r *rootFinder) Merge(other *rootFinder) {
+// keep adds a call that may be among the slowest.
+func (r *RootFinder) keep(s *rootSample, v *invocation.Invocation) {
+	at, _ := slices.BinarySearchFunc(s.slowest, v, invocation.Slower)
+	if s.slowest = slices.Insert(s.slowest, at, v); len(s.slowest) < r.top {
+		r.held += int64(unsafe.Sizeof(*v))
+		return
+	}
+	s.slowest = s.slowest[:r.top]
+	s.least = s.slowest[r.top-1].Duration
+}
+
+// Merge implements [calls.Analysis].
+func (r *RootFinder) Merge(other *RootFinder) {
 	r.any = r.any || other.any
 	r.met.merge(&other.met)
 	for fn, s := range other.funcs {
@@ -164,6 +202,14 @@ func (r *rootFinder) Merge(other *rootFinder) {
 		mine.leaves += s.leaves
 		mine.truncated += s.truncated
 		mine.inferred += s.inferred
+		for _, v := range s.slowest {
+			r.keep(mine, v)
+		}
+		if mine.threads == nil {
+			mine.threads = s.threads
+		} else {
+			maps.Copy(mine.threads, s.threads)
+		}
 		if s.foreign != nil {
 			f := mine.withForeign(&r.held)
 			f.all.Merge(&s.foreign.all)
@@ -186,7 +232,7 @@ func (s *rootSample) idle(busiest float64) bool {
 // propose orders the functions that may be roots by the time that their slow calls took
 // beyond the median. Among those close to the largest, the one with the most total time comes
 // first: the outer function. Functions that wait, by their role or because they do nothing else, come last.
-func (r *rootFinder) propose(role func(reader.FuncID) Role) []Candidate {
+func (r *RootFinder) propose(role func(reader.FuncID) Role) []Candidate {
 	var list []Candidate
 	most, busiest := 0.0, 0.0
 	for _, s := range r.funcs {
@@ -301,7 +347,7 @@ func newDurations(e *explainer) *durations {
 
 // durationsOf returns the durations of a function as a pass over its paths would find them, except the lengths of calls
 // without callees.
-func durationsOf(e *explainer, r *rootFinder, fn reader.FuncID) *durations {
+func durationsOf(e *explainer, r *RootFinder, fn reader.FuncID) *durations {
 	d, s := newDurations(e), r.funcs[fn]
 	d.met, d.roots[fn], d.truncated, d.inferred = r.met, true, s.truncated, s.inferred
 	d.sample.Merge(&s.Sample)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/xray-tools/xray/explain/invocation"
 	"github.com/xray-tools/xray/explain/iocalls"
 	"github.com/xray-tools/xray/reader"
 )
@@ -42,6 +43,8 @@ type Report struct {
 	Warnings      []string
 	// Origins are those of the options.
 	Origins []Origin
+	// Slowest are the slowest calls of the root, with Options.Slowest, or nil if another pass has to find them.
+	Slowest *invocation.Slowest
 }
 
 // Candidate is a function that may be a root.

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/xray-tools/xray/explain/invocation"
+	"github.com/xray-tools/xray/explain/slowest"
 	"github.com/xray-tools/xray/explain/why"
 	"github.com/xray-tools/xray/internal/test/testnames"
 	"github.com/xray-tools/xray/internal/test/texttrace"
@@ -354,5 +355,39 @@ func TestSecondCause(t *testing.T) {
 	r := explain(t, p, options())
 	if len(r.Causes) != 2 || r.Causes[0].Func != rebuild || r.Causes[1].Func != work || r.Causes[1].Kind != why.Slower {
 		t.Errorf("got %+v", r.Causes)
+	}
+}
+
+// The pass that chooses the root finds what passes over its paths find: its durations and its slowest calls.
+func TestChosenRootIsMeasured(t *testing.T) {
+	p := contended(mutexes{addresses: true})
+	for _, shards := range []int{1, 3} {
+		o := options()
+		o.Root, o.RootLabel, o.PrunedKnown, o.Slowest, o.Calls.Shards = nil, "", true, 7, shards
+		chosen := explain(t, p, o)
+		found := chosen.Slowest
+		o.Root = func(fn reader.FuncID) bool { return fn == chosen.Root }
+		given := explain(t, p, o)
+		given.Candidates, chosen.Slowest = chosen.Candidates, nil
+		view := why.View{Exemplars: 2, All: true, Files: "trace"}
+		if diff := cmp.Diff(written(given, names, view, report.JSON), written(chosen, names, view, report.JSON)); diff != "" {
+			t.Errorf("%d shards (-given +chosen):\n%s", shards, diff)
+		}
+
+		opts := slowest.Options{Root: o.Root, Top: o.Slowest}
+		search, _, err := calls.Run(p, calls.Options{Paths: true, Roots: o.Root}, func() *slowest.Search { return slowest.NewSearch(opts) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		trees := func(found *slowest.Found) *slowest.Report {
+			trees, _, err := calls.Run(p, calls.Options{Paths: true, Roots: o.Root}, func() *slowest.Trees { return slowest.NewTrees(found) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			return trees.Report(o.Clock)
+		}
+		if diff := cmp.Diff(trees(search.Found()), trees(slowest.NewFound(opts, found))); diff != "" || len(found.List) != o.Slowest {
+			t.Errorf("%d shards: got %d calls (-search +chosen):\n%s", shards, len(found.List), diff)
+		}
 	}
 }

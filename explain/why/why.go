@@ -77,6 +77,11 @@ type Options struct {
 	Sched []*sched.Log
 	// Quotas returns the CPU quotas of a file's process. nil means that there are none.
 	Quotas func(file int) []reader.Quota
+	// Slowest is the number of slowest calls of the root to keep for package slowest, if Root is nil.
+	Slowest int
+	// Finder has seen all calls of the trace, in a pass with the statistics FinderStats, if Root is nil. It may be nil.
+	Finder      *RootFinder
+	FinderStats *calls.Stats
 	// MaxPaths limits the call paths, see calls.PathBudget. 0 means no limit.
 	MaxPaths int
 	// Calls are options for the passes. Paths and Nested are set as needed. Unmatched exits
@@ -117,16 +122,20 @@ func Explain(src calls.Source, opts Options) (*Report, *calls.Stats, error) {
 	if stats == nil {
 		stats = of
 	}
+	if r != nil {
+		r.Slowest = e.slowest
+	}
 	return r, stats, err
 }
 
 // FindRoots returns the functions that may be the root, as [Explain] does without Options.Root: the one whose
-// slow calls lose the most time first. The error is that of src, or [ErrNoInvocations].
-func FindRoots(src calls.Source, opts Options) ([]Candidate, error) {
+// slow calls lose the most time first, and with Options.Slowest the slowest calls of that one, or nil if another pass
+// has to find them. The error is that of src, or [ErrNoInvocations].
+func FindRoots(src calls.Source, opts Options) ([]Candidate, *invocation.Slowest, error) {
 	opts.Root = nil
 	e := &explainer{opts: opts.withDefaults(), plain: src, src: src}
 	err := e.chooseRoot()
-	return e.candidates, err
+	return e.candidates, e.slowest, err
 }
 
 func (o Options) withDefaults() Options {
@@ -160,8 +169,9 @@ type explainer struct {
 	threads    int
 	lossPoints lossPoints
 	candidates []Candidate
-	durations  *durations        // of the root, if the pass that chose it has found them
-	budget     *calls.PathBudget // of passes that examine the root; nil for no limit
+	durations  *durations          // of the root, if the pass that chose it has found them
+	slowest    *invocation.Slowest // the same for its slowest calls
+	budget     *calls.PathBudget   // of passes that examine the root; nil for no limit
 	// numbers are those of the slow calls, if the pass over other threads has found them. May be nil.
 	numbers *invocation.Numbering
 }
@@ -250,9 +260,19 @@ func (e *explainer) chooseRoot() error {
 	if e.opts.Root != nil {
 		return nil
 	}
-	finder, _, err := run(e, calls.Options{Nested: true, OffCPU: e.opts.Calls.OffCPU}, func() *rootFinder { return newRootFinder(e) })
-	if err != nil {
-		return err
+	finder := e.opts.Finder
+	if finder != nil {
+		e.prepared = true
+		if err := e.prepare(e.opts.FinderStats); err != nil {
+			return err
+		}
+	}
+	if finder == nil || len(e.lossPoints) > 0 {
+		var err error
+		finder, _, err = run(e, calls.Options{Nested: true, OffCPU: e.opts.Calls.OffCPU}, func() *RootFinder { return NewRootFinder(e.opts) })
+		if err != nil {
+			return err
+		}
 	}
 	if !finder.any {
 		return noInvocations("no call ended in " + e.part())
@@ -266,6 +286,10 @@ func (e *explainer) chooseRoot() error {
 	// Another pass would find the lengths of calls that the recorder may have dropped, and which calls have losses.
 	if o := &e.opts; o.RootDepth <= 1 && o.RootDepth != calls.EveryRoot && o.PrunedKnown && o.Pruned == 0 && len(e.lossPoints) == 0 {
 		e.durations = durationsOf(e, finder, best)
+	}
+	if o := &e.opts; o.Slowest > 0 && o.RootDepth <= 1 && o.RootDepth != calls.EveryRoot && len(e.lossPoints) == 0 {
+		of := finder.funcs[best]
+		e.slowest = &invocation.Slowest{List: of.slowest, Threads: len(of.threads), Durations: &of.Sample}
 	}
 	return nil
 }
