@@ -1,6 +1,10 @@
 package why
 
-import "github.com/xray-tools/xray/reader/calls"
+import (
+	"slices"
+
+	"github.com/xray-tools/xray/reader/calls"
+)
 
 // queues finds for how long threads waited for a CPU while others waited, and so perhaps for them.
 type queues struct {
@@ -62,7 +66,7 @@ type preempted uint8
 const (
 	running   preempted = iota
 	behindOne           // yes
-	overload            // perhaps: some thread of the program was for most of the time
+	overload            // perhaps: others were
 )
 
 // behind finds whether the calls that a lead dominates lose their time because the thread that they wait for is
@@ -112,7 +116,7 @@ func (x *explainer) behind(e *evidence, l *lead, cause int, gaps []gap, queued [
 	switch {
 	case kept < number && kept/number*float64(len(l.dominated)) < minCalls || left < clearShare*number:
 		return behindOne
-	case len(woken) == 0 && 2*here > all && (2*elsewhere > all && l.waits != Slower || 8*here > 9*elsewhere):
+	case len(woken) == 0 && (2*here > max(all, 3*elsewhere) || e.preemptedAlike(l)):
 		return overload
 	}
 	return running
@@ -134,6 +138,30 @@ func (e *evidence) isHolder(l *lead, f *found) bool {
 	}
 	return false
 }
+
+// preemptedAlike reports whether other slow calls are preempted about as often as some lose time to a lead, and for no
+// less time. If the machine does that to threads that the trace shows, it does so to one that it does not show. But it does
+// not always take the same time.
+func (e *evidence) preemptedAlike(l *lead) bool {
+	var lost []float64
+	for _, i := range l.dominated {
+		lost = append(lost, l.x[i])
+	}
+	if len(lost) == 0 || spreads(lost) < regular {
+		return false
+	}
+	number := 0
+	for i := range e.slow {
+		queued, mostly := e.queuedIn(i)
+		if _, its := slices.BinarySearch(l.dominated, i); mostly && !its && alike*queued >= lost[len(lost)/4] {
+			number++
+		}
+	}
+	return alike*number >= len(lost)
+}
+
+// alike is the factor up to which numbers and times are about the same.
+const alike = 5
 
 // ranAtLeast is the share of a wait in which the thread that ends it is not in the run queue, from which it is more
 // than preempted. A thread that computes long beside busy programs has a third of a CPU, or less.

@@ -106,17 +106,25 @@ func (e *evidence) apart() (*Preempted, *Interrupted) {
 	for i := range e.slow {
 		v := &e.slow[i]
 		recorder, interrupted := float64(v.recorder), float64(v.interrupted)
-		queued := float64(v.foreign) - recorder - interrupted
-		p.Slow += queued / count
-		p.Share += (queued - p.Usual) / lost
+		queued, mostly := e.queuedIn(i)
+		p.Slow += (queued + p.Usual) / count
+		p.Share += queued / lost
 		p.Recorder += (recorder - e.meanRecorder) / lost
 		in.Slow += interrupted / count
 		in.Share += (interrupted - in.Usual) / lost
-		if own := e.foreign[i] + e.excess[i]; 2*(queued-p.Usual) > own {
+		if mostly {
 			p.Dominates++
-		} else if 2*(interrupted-in.Usual) > own {
+		} else if 2*(interrupted-in.Usual) > e.foreign[i]+e.excess[i] {
 			in.Dominates++
 		}
 	}
 	return p, in
+}
+
+// queuedIn returns for how many ticks more than a usual call a slow one was in the run queue, and whether that is most
+// of what it loses.
+func (e *evidence) queuedIn(i int) (ticks float64, mostly bool) {
+	v := &e.slow[i]
+	ticks = float64(v.foreign) - float64(v.recorder) - float64(v.interrupted) - (e.meanForeign - e.meanRecorder - e.meanInterrupted)
+	return ticks, 2*ticks > e.foreign[i]+e.excess[i]
 }

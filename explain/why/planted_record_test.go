@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,9 +36,6 @@ func (how recording) String() string {
 	return [...]string{"ours", "ours-pruned", "basic", "basic-pruned", "fdr"}[how]
 }
 
-// showsPreemption reports whether the traces say when threads were off CPU.
-func (how recording) showsPreemption() bool { return how == ours || how == oursPruned }
-
 // planted is a recorded program with a known cause.
 type planted struct {
 	said  string // the program's output
@@ -50,14 +48,14 @@ func compileRequests(t *testing.T, name string) string {
 	return compilePlanted(t, name, "-I"+library(t).Include(), filepath.Join("testdata", name+".cpp"))
 }
 
-// run records a program.
-func (how recording) run(t *testing.T, program string) planted {
+// run records a program, with an environment besides that of the test.
+func (how recording) run(t *testing.T, program string, env ...string) planted {
 	t.Helper()
 	dir := t.TempDir()
 	cmd := exec.Command(program)
 	var said, failed bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &failed
-	cmd.Env = append(os.Environ(), how.environment(t, dir)...)
+	cmd.Env = slices.Concat(os.Environ(), how.environment(t, dir), env)
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("%v\n%s", err, &failed)
 	}

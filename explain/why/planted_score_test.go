@@ -57,8 +57,9 @@ func TestPlantedBesideHogs(t *testing.T) {
 						t.Logf("%s: want %v, got\n%s", p.name, truth[0], run.text(r))
 					}
 				}
-				for _, name := range []string{"steady", "busy"} {
-					run := ours.run(t, programs[name])
+				// Without its cause, backend waits for threads that are not in the trace and may be preempted.
+				for name, env := range map[string][]string{"steady": nil, "busy": nil, "backend": {"PLANTED_NOTHING=1"}} {
+					run := ours.run(t, programs[name], env...)
 					if r := run.explain(t, why.Rule{}); len(r.Causes) > 0 {
 						t.Errorf("%s: unexpected cause %s\n%s", name, short(run.names, r.Causes[0].Func), run.text(r))
 					}

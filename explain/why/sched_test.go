@@ -259,6 +259,36 @@ func TestWaitsWhilePreempted(t *testing.T) {
 	}
 }
 
+// Without scheduler events, a wait for a thread that the trace does not show is no cause if other slow calls are preempted
+// about as often as calls wait, and for about as long: the thread may be, too.
+func TestWaitsAsIfPreempted(t *testing.T) {
+	for _, preempted := range []int{0, 1, 8} { // for each 8 waits
+		p := newProgram(2)
+		number := 0
+		p.requests(6000, func(t *thread, i int) {
+			t.call(row, 1000, func() {
+				if i%150 == 10 && number%8 < preempted {
+					t.switched(0, 60_000+t.rng.Uint64N(60_000))
+				}
+			})
+			t.call(work, 2000, func() {
+				if i%150 == 60 {
+					number++
+					t.switched(60_000+t.rng.Uint64N(60_000), 0)
+				}
+			})
+		})
+		r := explain(t, p, known())
+		if preempted < 8 {
+			if c := only(t, r); c.Func != work || len(r.Suspects) != 0 {
+				t.Errorf("%d of 8: got %+v, %+v", preempted, c, r.Suspects)
+			}
+		} else if len(r.Causes) != 0 || len(r.Suspects) != 1 || r.Suspects[0].Doubt != why.Unheld || r.Suspects[0].Func != work {
+			t.Errorf("%d of 8: got %+v, %+v", preempted, r.Causes, r.Suspects)
+		}
+	}
+}
+
 // The report names what ran while slow calls were preempted.
 func TestRanInstead(t *testing.T) {
 	p := newProgram(1)

@@ -91,10 +91,16 @@ func (e *evidence) argue(c *cohorts, role func(reader.FuncID) Role) {
 		if doubt := e.doubt(l); doubt > Disturbance || l.chance > maxDoubt && e.needed(l) == 0 {
 			continue
 		}
-		if r := e.reason(l, c, l.kind); r != nil && r.alone != nil && r.Chance <= maxChance && float64(r.Count)/float64(r.Of)-r.Usual >= minArgued {
+		if e.isArgued(l, c) {
 			l.named, l.argued = true, true
 		}
 	}
+}
+
+// isArgued reports whether an argument proves a lead.
+func (e *evidence) isArgued(l *lead, c *cohorts) bool {
+	r := e.reason(l, c, l.kind)
+	return r != nil && r.alone != nil && r.Chance <= maxChance && float64(r.Count)/float64(r.Of)-r.Usual >= minArgued
 }
 
 const (
