@@ -3,12 +3,16 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"compress/flate"
+	"encoding/base64"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -82,6 +86,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"mktrace": makeTrace,
 			"exits":   exits,
+			"about":   about,
 		},
 	})
 }
@@ -119,6 +124,20 @@ func makeTrace(ts *testscript.TestScript, neg bool, args []string) {
 	b, err := tracetext.Parse(ts.ReadFile(args[0]))
 	ts.Check(err)
 	ts.Check(os.WriteFile(ts.MkAbs(args[len(args)-1]), b, 0o666))
+}
+
+// about writes what a page says about its trace, without the calls, to a file.
+func about(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: about PAGE FILE")
+	}
+	packed := regexp.MustCompile(`id="meta">([^<]*)</script>`).FindStringSubmatch(ts.ReadFile(args[0]))
+	if packed == nil {
+		ts.Fatalf("%s is not a page", args[0])
+	}
+	text, err := io.ReadAll(flate.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(packed[1]))))
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), text, 0o666))
 }
 
 // textTrace writes the trace that a text describes to a file, and returns its path.
