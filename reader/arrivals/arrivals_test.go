@@ -102,6 +102,9 @@ func TestStandardInput(t *testing.T) {
 	p := newProgram(t, io.MultiReader(strings.NewReader(summary[:2]), strings.NewReader(summary[2:])))
 	p.begins(t, "-", true)
 	p.opens(t, "-", summary)
+	if len(p.atEnd) != 1 {
+		t.Errorf("got %d functions for the end, want one that removes the copy", len(p.atEnd))
+	}
 
 	for _, other := range []string{"", "XS", "a trace"} {
 		p := newProgram(t, strings.NewReader(other))
