@@ -185,8 +185,9 @@ func (l *loops) begin(t *loopThread, c *calls.Call) {
 		late.took += o.own
 	}
 	late.calls++
-	late.ticks += c.Start - o.start
-	late.longest = max(late.longest, c.Start-o.start)
+	waited := c.Start - o.end + o.own // without time in which the loop was preempted
+	late.ticks += waited
+	late.longest = max(late.longest, waited)
 }
 
 // keep takes a long callback that ended. An earlier one counts on while it explains more.

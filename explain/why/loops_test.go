@@ -17,10 +17,12 @@ func TestLoops(t *testing.T) {
 	const run, poll = flush, query // of the loop
 	for name, test := range map[string]struct {
 		polls, idle, preempted, unknown bool
+		beside                          bool // other callbacks are preempted for long
 		late                            bool
 	}{
 		"poll":      {polls: true, late: true},
 		"no poll":   {late: true},
+		"beside":    {polls: true, beside: true, late: true},
 		"idle":      {polls: true, idle: true},
 		"preempted": {polls: true, preempted: true},
 		"no loop":   {unknown: true},
@@ -39,6 +41,9 @@ func TestLoops(t *testing.T) {
 				wait()
 				for i := range 4 {
 					th.call(handle, 4000, func() {
+						if test.beside && turn%10 == 7 && i == 0 {
+							th.call(sort, 100_000, func() { th.switched(0, 9_000_000) })
+						}
 						if turn%50 != 20 || i > 0 {
 							return
 						}
@@ -76,7 +81,7 @@ func TestLoops(t *testing.T) {
 		}
 		l := r.Loop
 		if l == nil || l.Func != run || l.Callback != handle || l.Busy != work || !l.Requests || l.Calls != 90 || l.Turns != 30 ||
-			l.Took < 900_000 || l.Mean < 900_000 || l.Longest > 1_300_000 || l.Share < 0.99 {
+			l.Took < 900_000 || l.Mean < 900_000 || l.Longest > 1_300_000 || l.Share < 0.99 && !test.beside {
 			t.Errorf("%s: got %+v", name, l)
 			continue
 		}
