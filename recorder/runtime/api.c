@@ -191,18 +191,23 @@ static void event(const void *data, size_t size)
 /* Records metadata as an event of the thread: head, which may be empty, then text. */
 static void put_note(uint16_t kind, const void *head, uint64_t n, const char *text)
 {
-	char room[1024];
-	const uint16_t schema = 1;
-	struct xr_text t = xr_text_in(room, sizeof room);
+	struct {
+		char magic[4];
+		uint16_t schema, kind;
+		uint8_t room[1016];
+	} body;
 	if (xr_root.mode == XR_OFF)
 		return;
-	xr_put(&t, "XRYM", 4);
-	xr_put(&t, &schema, sizeof schema);
-	xr_put(&t, &kind, sizeof kind);
-	xr_put(&t, head, n);
-	if (text)
-		xr_put(&t, text, xr_strnlen(text, sizeof room - t.n));
-	xr_note_event(room, t.n);
+	xr_copy_few(body.magic, "XRYM", sizeof body.magic);
+	body.schema = 1;
+	body.kind = kind;
+	xr_copy_few(body.room, head, n);
+	if (text) {
+		uint64_t size = xr_strnlen(text, sizeof body.room - n);
+		xr_copy(body.room + n, text, size);
+		n += size;
+	}
+	xr_note_event(&body, offsetof(__typeof(body), room) + n);
 }
 
 static void mark(const char *text) { put_note(XR_META_MARK, NULL, 0, text); }
@@ -218,10 +223,11 @@ static void request(uint64_t id, const char *text)
 
 static void part(uint64_t id, uint32_t what)
 {
-	uint8_t body[sizeof id + sizeof what];
-	xr_copy(body, &id, sizeof id);
-	xr_copy(body + sizeof id, &what, sizeof what);
-	put_note(XR_META_PART, body, sizeof body, NULL);
+	const struct {
+		uint64_t id;
+		uint32_t what;
+	} body = {id, what};
+	put_note(XR_META_PART, &body, sizeof id + sizeof what, NULL);
 }
 
 enum { RESUMED = 1, READY = 2 };
@@ -229,11 +235,11 @@ enum { RESUMED = 1, READY = 2 };
 static uint64_t resume(uint64_t id)
 {
 	uint64_t before = working_on;
-	if (!id) {
-		request(0, NULL);
-	} else {
+	if (id) {
 		working_on = id;
 		part(id, RESUMED);
+	} else if (before) {
+		request(0, NULL);
 	}
 	return before;
 }

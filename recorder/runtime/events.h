@@ -11,6 +11,8 @@ int xr_wants_events(void);
 void xr_custom_event(const void *p, uint64_t n);
 /* The same for a payload in the recorder's own memory. */
 void xr_note_event(const void *p, uint64_t n);
+/* Writes such an event at q, which has room for it. The first word comes last: readers see nothing before it. */
+void xr_put_note(uint64_t *q, uint64_t tsc, const void *p, uint64_t n);
 /* Records that the thread switches to another stack: its open calls are no longer those of one stack. At most one
  * event in some 10 ms, because programs may switch a million times a second. */
 void xr_note_stacks(void);

@@ -73,44 +73,25 @@ struct stack {
 };
 enum { SIZE = 24 + sizeof(struct stack) };
 
-static void put(uint64_t *q, uint64_t tsc, const struct fiber *s)
+static struct stack event(const struct fiber *s)
 {
-	const struct stack body = {{'X', 'R', 'Y', 'M'}, 1, XR_META_STACKS, s->number, s->base};
-	q[1] = tsc << 1 | 1;
-	xr_copy(q + 2, &body, sizeof body);
-	q[2 + sizeof body / 8] = XR_TRAILER | sizeof body << 1 | 1;
-	__atomic_store_n(&q[0], XR_REC_CUSTOM << 1 | 1 | sizeof body << 32, __ATOMIC_RELEASE);
+	return (struct stack){{'X', 'R', 'Y', 'M'}, 1, XR_META_STACKS, s->number, s->base};
 }
 
 static struct fiber *at(struct xr_fibers *f, int64_t i) { return i == OWN ? &f->own : &f->of[i]; }
 
-static uint64_t note_inside(uint64_t fiber, uint64_t b, uint64_t c, uint64_t d)
-{
-	uint64_t tsc, *q = (uint64_t *)xr_reserve(SIZE, &tsc);
-	(void)b, (void)c, (void)d;
-	if (q) {
-		put(q, tsc, (const struct fiber *)fiber);
-		xr_commit(SIZE);
-	}
-	return 1;
-}
-
 static void note(const struct fiber *s)
 {
-	if (!xr_wants_events())
-		return;
-	struct xr_place taken = xr_take_room(SIZE);
-	if (taken.at)
-		put(taken.at, taken.tsc, s);
-	else if (!xr_inside(note_inside, (uintptr_t)s, 0, 0, 0))
-		xr_drop();
+	struct stack body = event(s);
+	xr_note_event(&body, sizeof body);
 }
 
 void xr_fiber_again(struct xr_thread *t, uint64_t tsc)
 {
 	if (!t->fiber || !t->fibers)
 		return;
-	put((uint64_t *)t->cursor, tsc, at(t->fibers, t->fibers->current));
+	struct stack body = event(at(t->fibers, t->fibers->current));
+	xr_put_note((uint64_t *)t->cursor, tsc, &body, sizeof body);
 	__atomic_store_n(&t->cursor, t->cursor + SIZE, __ATOMIC_RELEASE);
 }
 

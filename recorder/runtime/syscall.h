@@ -134,6 +134,17 @@ static inline void xr_copy(void *to, const void *from, uint64_t n)
 	__asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(n) : : "memory");
 }
 
+/* The same for few bytes, for which an instruction that copies strings takes longer. */
+static inline void xr_copy_few(void *to, const void *from, uint64_t n)
+{
+	uint8_t *t = (uint8_t *)to;
+	const uint8_t *f = (const uint8_t *)from;
+	for (; n >= 8; n -= 8, t += 8, f += 8)
+		__builtin_memcpy(t, f, 8);
+	for (; n; n--)
+		*t++ = *f++;
+}
+
 static inline void xr_zero(void *p, uint64_t n)
 {
 	__asm__ volatile("rep stosb" : "+D"(p), "+c"(n) : "a"(0) : "memory");

@@ -18,7 +18,7 @@ func TestRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, row := range []string{"| count | ", "| **record**, rings of 1 MB | ", "| record to a file that `xray record` writes | ", "| prune, 5 µs | ", "| profile | "} {
-		if n := strings.Count(out.String(), row); n != 4 {
+		if n := strings.Count(out.String(), row); n != 5 {
 			t.Errorf("%d rows %q, want one of each workload", n, row)
 		}
 	}
