@@ -260,13 +260,24 @@ func (t *Type) with(f func()) {
 	_ = Guard(func() error { f(); return nil })
 }
 
-// Resolve returns the type behind typedefs and qualifiers.
+// Resolve returns the type behind typedefs and qualifiers. A class or an enumeration without a name has that of its
+// typedef, as in C: typedef struct { ... } name.
 func (t *Type) Resolve() *Type {
+	name := ""
 	for range maxAliases {
-		if t == nil || t.Kind != KindAlias {
-			return t
+		if t != nil && t.Kind == KindAlias {
+			if t.Qualifier == "" {
+				name = t.Name
+			}
+			t = t.Elem()
+			continue
 		}
-		t = t.Elem()
+		if name != "" && t != nil && t.Name == "" && (t.Kind == KindStruct || t.Kind == KindUnion || t.Kind == KindEnum) {
+			named := *t
+			named.Name = name
+			return &named
+		}
+		return t
 	}
 	return &Type{}
 }

@@ -36,6 +36,8 @@ type Recorded struct {
 	refusals   []reader.Refusal
 	leftOff    map[leftOff]uint32
 	unread     map[value.Refused]bool
+	uncalled   string // a function with values of which no call was recorded, one of nuncalled
+	nuncalled  int
 	mode       string
 	incomplete int // traces whose process wrote them itself, and was killed
 	waited     time.Duration
@@ -142,8 +144,12 @@ func (r *Recorded) count() (err error) {
 			r.Bytes += t.Size(i)
 		}
 	}
-	_, stats, err := calls.Run(calls.Source(t), calls.Options{}, calls.NewDiscard)
+	values := functionsWithValues(t, len(r.paths))
+	sink, stats, err := calls.Run(calls.Source(t), calls.Options{}, func() *called { return &called{values: values, functions: make(map[reader.FuncID]bool)} })
 	if err != nil {
+		return err
+	}
+	if r.uncalled, r.nuncalled, err = sink.uncalled(t); err != nil {
 		return err
 	}
 	r.calls += stats.Calls
@@ -333,6 +339,13 @@ func (r *Recorded) warnings() []string {
 			text += fmt.Sprintf(", and %s, which xray info names", label.Count(uint64(n), "other value", "other values"))
 		}
 		parts = append(parts, text)
+	}
+	if r.uncalled != "" && r.budget.Calls() == 0 {
+		text := "no call of " + texttab.Printable(r.uncalled)
+		if n := r.nuncalled - 1; n > 0 {
+			text += fmt.Sprintf(" and %s", label.Count(uint64(n), "other function with values", "other functions with values"))
+		}
+		parts = append(parts, text+" was recorded: if the program calls it, these calls are inlined, and __attribute__((noinline)) prevents that")
 	}
 	if r.incomplete > 0 {
 		parts = append(parts, "a process that writes its own trace was killed, executes another program or is still running, so the last records of each thread are missing")
