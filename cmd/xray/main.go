@@ -137,6 +137,7 @@ http or https URL, or "-" for standard input.`,
 	root.AddCommand(a.observeCommand(), a.followCommand(), manCommand()) // hidden
 	for _, cmd := range root.Commands() {
 		cli.CompleteChoices(cmd)
+		completeNames(cmd)
 	}
 	root.InitDefaultHelpCmd()
 	for _, cmd := range root.Commands() {
