@@ -246,6 +246,10 @@ func (t *firefoxThread) end(at int64) {
 	t.runs.add(0, 0)
 }
 
+// FirefoxBytes is the memory of a call until the file is written, at most: two runs, each with a path and a length
+// of less than 100 days.
+const FirefoxBytes = 2 * (5 + 8)
+
 // firefoxRuns are the runs of a thread in order, each as two varints.
 type firefoxRuns struct {
 	chunks [][]byte

@@ -82,6 +82,9 @@ func (s *Speedscope) Calls(b *calls.Batch) error {
 // Memory implements [calls.MemoryUser].
 func (s *Speedscope) Memory() int64 { return s.memory + perThreadBytes*int64(len(s.threads)) }
 
+// SpeedscopeBytes is the memory of a call until the file is written.
+const SpeedscopeBytes = 2 * speedscopeEventBytes
+
 // speedscopeEventBytes is the memory of an event in a growing slice.
 const speedscopeEventBytes = 24
 

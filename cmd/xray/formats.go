@@ -28,6 +28,8 @@ type traceFormat struct {
 	// well.
 	viewer    string
 	mostBytes int64
+	// perCall is the memory of the writer for each call, in bytes, or 0 if it keeps no calls.
+	perCall int64
 	// write writes a trace, and returns the run over its calls.
 	write formatWriter
 	// tables writes a trace as files in a directory, instead of write.
@@ -61,9 +63,9 @@ var traceFormats = []traceFormat{
 	{name: "viztracer", about: "Chrome JSON with source locations, for vizviewer", kind: ofTimeline, sources: true,
 		viewer: "vizviewer", mostBytes: 500e6, write: ending(convert.NewVizTracer)},
 	{name: "speedscope", about: "a profile per thread for speedscope, with calls in time order", kind: ofTimeline,
-		viewer: "speedscope", mostBytes: 250e6, write: opening(convert.NewSpeedscope)},
+		viewer: "speedscope", mostBytes: 250e6, perCall: convert.SpeedscopeBytes, write: opening(convert.NewSpeedscope)},
 	{name: "firefox", about: "a profile for the Firefox Profiler, with calls in time order", kind: ofTimeline, sources: true,
-		viewer: "the Firefox Profiler", mostBytes: 400e6, write: opening(convert.NewFirefox)},
+		viewer: "the Firefox Profiler", mostBytes: 400e6, perCall: convert.FirefoxBytes, write: opening(convert.NewFirefox)},
 	{name: "pprof", about: "a profile of self time and calls for go tool pprof", kind: ofSums, binary: true, compressed: true, inlines: true, write: fewerPaths(adding(calls.Options{Paths: true}, convert.NewPprof))},
 	{name: "callgrind", about: "a profile for KCachegrind and callgrind_annotate", kind: ofSums, write: shortAfter(adding(calls.Options{Opens: true}, convert.NewCallgrind))},
 	{name: "folded", about: "folded stacks of self time for flame graph tools", kind: ofSums, write: foldedStacks},

@@ -112,12 +112,12 @@ func (p *page) record(s *session.Session) (*html.Page, *session.Run, error) {
 	}
 	opts.OffCPU = off != nil
 	opts.Functions, opts.Limited = functionsOf(all.Report(s.Clock.Frequency)), sums.Limited
-	scope := s.Scope
-	if p.most > 0 {
-		var note string
-		if scope, opts.Left, note = keepLongest(s, &all.durations, p.most); note != "" {
-			opts.Notes = append(opts.Notes, note)
-		}
+	scope, choice, note := keepLongest(s, &all.durations, p.most)
+	if opts.Left = choice.Left; note != "" {
+		opts.Notes = append(opts.Notes, note)
+	}
+	if err := s.Hold(choice.Kept, html.BytesPerCall, "keep the longest calls with --max-calls"); err != nil {
+		return nil, nil, err
 	}
 	if lost := s.Trace.Losses().Records(); lost > 0 {
 		opts.Notes = append(opts.Notes, label.Count(uint64(lost), "record", "records")+" lost")

@@ -9,17 +9,19 @@ import (
 	"github.com/xray-tools/xray/report/label"
 )
 
-// keepLongest returns the scope without the shortest calls, so that a limited number is left, and
-// the number of calls that it drops. It reports that on standard error and in note.
-func keepLongest(s *session.Session, counts *convert.LengthCounts, most int) (scope session.Scope, left uint64, note string) {
+// keepLongest returns the scope without the shortest calls, so that a limited number is left unless most is 0, and what it
+// keeps and drops. It reports that on standard error and in note.
+func keepLongest(s *session.Session, counts *convert.LengthCounts, most int) (scope session.Scope, choice convert.LengthChoice, note string) {
 	choices := counts.Choices()
-	choice := choices[convert.LongestCalls(choices, uint64(most))]
+	if choice = choices[len(choices)-1]; most > 0 {
+		choice = choices[convert.LongestCalls(choices, uint64(most))]
+	}
 	scope = s.Scope
 	if note = leftOut(s, choice, false); note != "" {
 		scope.MinDuration = max(scope.MinDuration, choice.Shortest)
 		reportLeftOut(s, note, "--max-calls")
 	}
-	return scope, choice.Left, note
+	return scope, choice, note
 }
 
 // leftOut describes the calls that a choice leaves out. It returns "" if there are none.
@@ -52,7 +54,7 @@ func (c *conversion) chooseCalls(s *session.Session, opts convert.Options) (conv
 	opts.Shortest = c.scope.MinDuration
 	all := c.scope
 	c.scope = c.scope.OfAnyDuration()
-	if c.most == 0 && c.size == 0 {
+	if c.most == 0 && c.size == 0 && !c.holdsMuch(s) {
 		return opts, nil
 	}
 	counts, run, err := session.Analyze(s, all, calls.Options{}, func() *convert.LengthCounts { return &convert.LengthCounts{} })
@@ -72,6 +74,16 @@ func (c *conversion) chooseCalls(s *session.Session, opts convert.Options) (conv
 		return tried
 	}
 	flag, chosen := "--max-calls", len(choices)-1
+	if c.spec.perCall > 0 {
+		const leastBytes = 16 // of a call in a file
+		kept := choices[chosen].Kept
+		if c.size > 0 {
+			kept = min(kept, uint64(c.size/leastBytes))
+		}
+		if err := s.Hold(kept, c.spec.perCall, "keep the longest calls with --max-calls"); err != nil {
+			return opts, err
+		}
+	}
 	if c.size > 0 {
 		fits, err := c.fit(s, choices, choose)
 		if err != nil {
@@ -86,6 +98,16 @@ func (c *conversion) chooseCalls(s *session.Session, opts convert.Options) (conv
 		reportLeftOut(s, opts.LeftOut, flag)
 	}
 	return opts, nil
+}
+
+// holdsMuch reports whether the writer may need more memory for the calls of the trace than tables may take.
+func (c *conversion) holdsMuch(s *session.Session) bool {
+	const leastBytes = 8 // of a record
+	size := int64(0)
+	for i := range s.Trace.Files() {
+		size += s.Trace.Size(i)
+	}
+	return c.spec.perCall > 0 && size/(2*leastBytes) > s.TableMemory/c.spec.perCall
 }
 
 // spanOfCounters returns the length of the spans for which a timeline counts the calls that it

@@ -64,10 +64,13 @@ type Page struct {
 	kept, texts int64
 }
 
+// BytesPerCall is the memory of a call in a [Page], with its part of the page that is written. It was measured.
+const BytesPerCall = 64
+
 // Memory implements [calls.MemoryUser]. The constants were measured.
 func (r *Page) Memory() int64 {
-	const perThread, perEvent, perCall, perWait = 512, 160, 64, 2 * int64(unsafe.Sizeof(wait{}))
-	return perCall*r.kept + perWait*r.waits + r.texts + perThread*int64(len(r.threads)) + perEvent*int64(len(r.events))
+	const perThread, perEvent, perWait = 512, 160, 2 * int64(unsafe.Sizeof(wait{}))
+	return BytesPerCall*r.kept + perWait*r.waits + r.texts + perThread*int64(len(r.threads)) + perEvent*int64(len(r.events))
 }
 
 // thread has the calls of a thread in the order of their entries.
