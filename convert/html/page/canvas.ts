@@ -42,11 +42,14 @@ export class Pixels {
 		if (a < b) for (let row = Math.max(0, y); row < end; row++) this.data.fill(color, row * this.width + a, row * this.width + b);
 	}
 
-	// veil halves the difference of pixels to a color.
-	veil(color: number, x: number, y: number, width: number, height: number): void {
-		const a = Math.max(0, x), b = Math.min(this.width, x + width), end = Math.min(this.height, y + height), half = (color & 0xfefefe) >>> 1;
+	// veil takes pixels, except those of the background, three quarters of the way to a color.
+	veil(color: number, back: number, x: number, y: number, width: number, height: number): void {
+		const a = Math.max(0, x), b = Math.min(this.width, x + width), end = Math.min(this.height, y + height), most = 3 * ((color & 0xfcfcfc) >>> 2);
 		for (let row = Math.max(0, y); row < end; row++) {
-			for (let k = row * this.width + a; k < row * this.width + b; k++) this.data[k] = (0xff000000 | ((this.data[k]! & 0xfefefe) >>> 1) + half) >>> 0;
+			for (let k = row * this.width + a; k < row * this.width + b; k++) {
+				const v = this.data[k]!;
+				if (v !== back) this.data[k] = (0xff000000 | ((v & 0xfcfcfc) >>> 2) + most) >>> 0;
+			}
 		}
 	}
 

@@ -10,8 +10,10 @@ type Kind = (typeof kinds)[number];
 export type States = Record<Kind, Float32Array>;
 
 // Profiles are the states of each thread over the whole trace, in a number of equal parts, and in half as many, and so
-// on. A kind without time has no array.
-export interface Profiles { parts: number; levels: Partial<States>[][] }
+// on. Those of pools have poolParts parts. A kind without time has no array.
+export interface Profiles { parts: number; levels: Partial<States>[][]; pools: Record<string, {threads: number; levels: Partial<States>[]}> }
+
+export const poolParts = 1 << 13;
 
 // Cover adds up spans of time. It keeps differences, so that a long span costs as little as a short one.
 class Cover {
@@ -90,13 +92,13 @@ export class Sampler {
 		}
 	}
 
-	// addProfile adds a thread from its profile. It reports whether that is as precise as the intervals are.
-	addProfile(t: Thread, profiles: Profiles | undefined): boolean {
-		if (!profiles || this.interval < this.calls.span / profiles.parts) return false;
-		let level = 0, part = this.calls.span / profiles.parts;
-		for (const levels = profiles.levels[t.index]!.length; level + 1 < levels && part * 2 <= this.interval; part *= 2) level++;
+	// addProfile adds the levels of a profile. It reports whether they are as precise as the intervals.
+	addProfile(levels: Partial<States>[], parts: number): boolean {
+		let level = 0, part = this.calls.span / parts;
+		if (this.interval < part) return false;
+		for (; level + 1 < levels.length && part * 2 <= this.interval; part *= 2) level++;
 		for (const kind of kinds) {
-			const source = profiles.levels[t.index]![level]![kind], sums = this.states[kind];
+			const source = levels[level]![kind], sums = this.states[kind];
 			if (!source) continue;
 			const scale = this.interval / part, first = this.from / part;
 			for (let k = 0, n = this.n, last = source.length; k < n; k++) {
@@ -110,22 +112,31 @@ export class Sampler {
 	}
 }
 
+// levelsOf returns the sum of the profiles of threads.
+function levelsOf(calls: Calls, threads: Thread[], parts: number): Partial<States>[] {
+	const sampler = new Sampler(calls, 0, calls.span / parts, parts);
+	for (const t of threads) sampler.add(t);
+	let level: Partial<States> = sampler.finish();
+	for (const kind of kinds) if (!level[kind]!.some(v => v > 0)) delete level[kind];
+	const all = [level];
+	for (let n = parts / 2; n >= 256; n /= 2) {
+		const finer = level;
+		level = {};
+		for (const kind of kinds) if (finer[kind]) level[kind] = Float32Array.from({length: n}, (_, k) => (finer[kind]![2 * k]! + finer[kind]![2 * k + 1]!) / 2);
+		all.push(level);
+	}
+	return all;
+}
+
 // profilesOf returns profiles so fine that views of single parts have few calls.
 export function profilesOf(calls: Calls): Profiles {
 	const parts = Math.pow(2, Math.max(9, Math.min(14, Math.floor(Math.log2((1 << 19) / Math.max(calls.threads.length, 1))))));
-	const levels = calls.threads.map(t => {
-		const sampler = new Sampler(calls, 0, calls.span / parts, parts);
-		sampler.add(t);
-		let level: Partial<States> = sampler.finish();
-		for (const kind of kinds) if (!level[kind]!.some(v => v > 0)) delete level[kind];
-		const all = [level];
-		for (let n = parts / 2; n >= 256; n /= 2) {
-			const finer = level;
-			level = {};
-			for (const kind of kinds) if (finer[kind]) level[kind] = Float32Array.from({length: n}, (_, k) => (finer[kind]![2 * k]! + finer[kind]![2 * k + 1]!) / 2);
-			all.push(level);
-		}
-		return all;
-	});
-	return {parts, levels};
+	const pools: Profiles["pools"] = {}, members = new Map<string, Thread[]>();
+	for (const t of calls.threads) {
+		const others = members.get(t.pool);
+		if (others) others.push(t);
+		else members.set(t.pool, [t]);
+	}
+	for (const [name, threads] of members) if (threads.length > 1) pools[name] = {threads: threads.length, levels: levelsOf(calls, threads, poolParts)};
+	return {parts, levels: calls.threads.map(t => levelsOf(calls, [t], parts)), pools};
 }

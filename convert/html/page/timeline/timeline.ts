@@ -9,7 +9,7 @@ import {bound, type Thread} from "../model/calls";
 import {layLanes, rowHeight, type Lane, type Layout} from "../model/lanes";
 import type {EventMeta} from "../model/meta";
 import {firstAfter} from "../model/query";
-import {Sampler, type States} from "../model/states";
+import {poolParts, Sampler, type States} from "../model/states";
 import type {Page} from "../page";
 
 export const axisHeight = 22;
@@ -182,7 +182,10 @@ export class Timeline {
 		if (known?.key === key) return known.states;
 		const sampler = new Sampler(this.page.calls, view.from, interval, n);
 		// Until the profiles of the whole trace are there, nothing is shown that would take long.
-		for (const t of lane.threads) if (!sampler.addProfile(t, profiles) && (profiles || t.calls < 1e4)) sampler.add(t);
+		const pool = profiles?.pools[lane.group];
+		if (pool?.threads !== lane.threads.length || !sampler.addProfile(pool.levels, poolParts)) {
+			for (const t of lane.threads) if (!profiles ? t.calls < 1e4 : !sampler.addProfile(profiles.levels[t.index]!, profiles.parts)) sampler.add(t);
+		}
 		const states = sampler.finish();
 		this.stateCache.set(name, {key, states});
 		return states;
@@ -260,8 +263,8 @@ export class Timeline {
 				// A call that was off CPU is not a solid bar.
 				if (kind === "unknown") pixels.hatch(theme.pixel.back, left + k, y, after - k, end - y);
 				else if (kind !== "running") {
-					pixels.veil(theme.pixel.back, left + k, y, after - k, end - y);
-					pixels.veil(mix(theme.pixel.back, colors[kind], 0.7), left + k, y, after - k, end - y);
+					const color = mix(theme.pixel.back, colors[kind], 0.4);
+					pixels.veil(color, theme.pixel.back, left + k, y, after - k, end - y);
 				}
 			}
 			k = after;
