@@ -47,7 +47,7 @@ let f=e.row(t,h),p=f[O(0,f.length,m=>f[m]<d)-1];p!==void 0&&a[p]+l[p]>n&&u(p)}fo
 let{calls:r,from:s,interval:a}=this,{waits:l}=r,i=r.row(t,0),c=d=>(d-s)/a,u=O(0,i.length,d=>r.endOf(i[d])<s);for(let d=O(t.wait0,t.waitEnd,h=>l.end[h]<s);d<t.waitEnd&&
 l.start[d]<n;d++){let h=l.end[d],f=h-l.queued[d],p=f-l.recorder[d],m=p-l.blocked[d];e.queued.add(c(f),c(h)),e.recorder.add(c(p),c(f)),e.blocked.add(c(m),c(p));let b=m===
 h?l.start[d]:m;for(m===h&&e.unknown.add(c(b),c(h));u<i.length&&r.endOf(i[u])<h;)u++;u<i.length&&r.start[i[u]]<=b&&e.inside.add(c(b),c(h))}}addProfile(t,e){let n=0,
-r=this.calls.span/e;if(this.interval<r)return!1;for(;n+1<t.length&&r*2<=this.interval;r*=2)n++;for(let s of Q){let a=t[n][s],l=this.states[s];if(!a)continue;let i=this.
+r=this.calls.span/e;if(this.interval<r)return!1;for(;n+1<t.length&&r*8<=this.interval;r*=2)n++;for(let s of Q){let a=t[n][s],l=this.states[s];if(!a)continue;let i=this.
 interval/r,c=this.from/r;for(let u=0,d=this.n,h=a.length;u<d;u++){let f=Math.max(0,c+u*i),p=Math.min(h,c+(u+1)*i),m=0;for(let b=Math.floor(f);b<p;b++)m+=a[b]*(Math.
 min(p,b+1)-Math.max(f,b));l[u]+=m/i}}return!0}};function te(o,t,e){let n=new nt(o,0,o.span/e,e);for(let a of t)n.add(a);let r=n.finish();for(let a of Q)r[a].some(
 l=>l>0)||delete r[a];let s=[r];for(let a=e/2;a>=256;a/=2){let l=r;r={};for(let i of Q)l[i]&&(r[i]=Float32Array.from({length:a},(c,u)=>(l[i][2*u]+l[i][2*u+1])/2));

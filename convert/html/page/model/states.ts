@@ -96,7 +96,8 @@ export class Sampler {
 	addProfile(levels: Partial<States>[], parts: number): boolean {
 		let level = 0, part = this.calls.span / parts;
 		if (this.interval < part) return false;
-		for (; level + 1 < levels.length && part * 2 <= this.interval; part *= 2) level++;
+		// Where an interval begins within a part, the time of the part counts as spread over it.
+		for (; level + 1 < levels.length && part * 8 <= this.interval; part *= 2) level++;
 		for (const kind of kinds) {
 			const source = levels[level]![kind], sums = this.states[kind];
 			if (!source) continue;
