@@ -409,7 +409,7 @@ func (c *cohorts) add(t *opened, call *calls.Call, p place, args []calls.Arg, w 
 				t.argument(argument{fn: call.Func, value: a.Value})
 			}
 		}
-		if counts && (c.plan.charged[call.Func] || call.Duration-foreign(w.Total) < c.plan.pruned) && t.leaf(call) {
+		if counts && (len(c.plan.charged) > 0 && c.plan.charged[call.Func] || call.Duration-foreign(w.Total) < c.plan.pruned) && t.leaf(call) {
 			node, counts = c.places.tree.steps[node].parent, false
 		}
 	}

@@ -30,6 +30,7 @@ type met struct {
 	addresses map[reader.FuncID]map[uint64]bool
 	unlocks   bool // functions with sleds release locks
 	loops     bool // functions that may be of event loops were called
+	polls     bool // one of them waits until files are ready
 }
 
 func newMet(o *Options) met {
@@ -128,13 +129,14 @@ func (r *RootFinder) sample(fn reader.FuncID) *rootSample {
 func (r *RootFinder) Calls(b *calls.Batch) error {
 	waits := b.Waits
 	r.depths = grow(r.depths, b.Index+1)
+	ended := r.depths[b.Index]
 	all := span{from: math.MaxUint64}
 	for i := range b.Calls {
 		c := &b.Calls[i]
 		var off calls.Off
 		off, waits = waited(waits, i)
-		leaf := r.depths[b.Index] <= c.Depth
-		r.depths[b.Index] = c.Depth
+		leaf := ended <= c.Depth
+		ended = c.Depth
 		all.from, all.to = min(all.from, c.Start), max(all.to, c.Start+c.Duration)
 		s := r.sample(c.Func)
 		if c.Nested || !r.span.has(c.Start) {
@@ -171,6 +173,7 @@ func (r *RootFinder) Calls(b *calls.Batch) error {
 			s.threads[b.Index] = true
 		}
 	}
+	r.depths[b.Index] = ended
 	r.cover(b.Thread.File, all)
 	r.log(b)
 	return nil
@@ -477,7 +480,14 @@ func (d *durations) sizesOf(fn reader.FuncID) *lengths {
 // meet takes a function that was not called before. The functions of folded paths are unknown.
 func (m *met) meet(fn reader.FuncID) {
 	m.unlocks = m.unlocks || m.role(fn) == Unlocks
-	m.loops = m.loops || m.loop != nil && (fn == reader.Folded || m.loop(fn) != NoLoop)
+	if m.loop == nil {
+		return
+	}
+	part := Polls // the functions of folded paths are unknown
+	if fn != reader.Folded {
+		part = m.loop(fn)
+	}
+	m.loops, m.polls = m.loops || part != NoLoop, m.polls || part == Polls
 }
 
 // root adds an outermost call of the root.
@@ -535,7 +545,7 @@ func (m *met) merge(other *met) {
 		m.cover(file, s)
 	}
 	m.unlocks = m.unlocks || other.unlocks
-	m.loops = m.loops || other.loops
+	m.loops, m.polls = m.loops || other.loops, m.polls || other.polls
 	for fn, seen := range other.addresses {
 		if m.addresses[fn] == nil {
 			m.addresses[fn] = seen

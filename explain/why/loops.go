@@ -56,6 +56,7 @@ type Loop struct {
 type loops struct {
 	opts    *Options
 	least   uint64 // ticks of a long callback, without foreign time
+	polls   bool   // functions that poll are called
 	roles   map[reader.FuncID]LoopRole
 	small   [1 << 12]uint8 // the same for small IDs, plus one, for speed
 	threads []loopThread   // by Batch.Index
@@ -87,8 +88,8 @@ type longCall struct {
 	start, end, own uint64
 }
 
-func newLoops(opts *Options, least uint64) *loops {
-	return &loops{opts: opts, least: max(1, least), roles: make(map[reader.FuncID]LoopRole), late: make(map[loopKey]*lateCalls)}
+func newLoops(opts *Options, least uint64, polls bool) *loops {
+	return &loops{opts: opts, least: max(1, least), polls: polls, roles: make(map[reader.FuncID]LoopRole), late: make(map[loopKey]*lateCalls)}
 }
 
 func (l *loops) role(fn reader.FuncID) LoopRole {
@@ -112,6 +113,9 @@ func (l *loops) see(b *calls.Batch) {
 	l.threads = grow(l.threads, b.Index+1)
 	t := &l.threads[b.Index]
 	gaps, waits := b.Gaps, b.Waits
+	if t.depth == 0 && !l.polls && !slices.ContainsFunc(gaps, func(g calls.Gap) bool { return l.idles(&g) }) {
+		return
+	}
 	for i := range b.Calls {
 		c := &b.Calls[i]
 		for ; len(gaps) > 0 && gaps[0].To <= c.Start+c.Duration; gaps = gaps[1:] {
@@ -149,9 +153,13 @@ func (l *loops) see(b *calls.Batch) {
 
 // gap takes a time off CPU. A loop whose poll function is not recorded is blocked itself.
 func (l *loops) gap(t *loopThread, g *calls.Gap) {
-	if g.Blocked > 0 && g.Depth > 0 && l.role(g.Func) == Loops {
+	if l.idles(g) {
 		t.poll(g.Depth, g.Func, true)
 	}
+}
+
+func (l *loops) idles(g *calls.Gap) bool {
+	return g.Blocked > 0 && g.Depth > 0 && l.role(g.Func) == Loops
 }
 
 // poll takes the end of a poll. The outermost loop of a thread counts: others are inside callbacks.

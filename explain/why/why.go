@@ -439,7 +439,7 @@ func (e *explainer) explain(d *durations) (*Report, *calls.Stats, error) {
 	c, stats, err := run(e, want, func() *cohorts {
 		c := newCohorts(p)
 		if want.Nested {
-			c.loops = newLoops(&e.opts, max(p.ownSlow, farBeyond*p.median))
+			c.loops = newLoops(&e.opts, max(p.ownSlow, farBeyond*p.median), d.polls)
 		}
 		return c
 	})
