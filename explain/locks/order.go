@@ -38,7 +38,10 @@ func (s *sweep) order(th *thread, h *hold) {
 			continue
 		}
 		k := edgeKey{other.number, h.number}
-		e := s.edges[k]
+		e := s.latest
+		if e == nil || k != s.edge {
+			e = s.edges[k]
+		}
 		if e == nil {
 			if len(s.edges) >= maxEdges {
 				s.dropped = true
@@ -48,6 +51,7 @@ func (s *sweep) order(th *thread, h *hold) {
 			s.edges[k] = e
 			e.held.used, e.taken.used = true, true
 		}
+		s.edge, s.latest = k, e
 		e.Count++
 		e.several = e.several || e.Thread != th.id
 	}

@@ -51,6 +51,8 @@ type sweep struct {
 	// lock function.
 	free   map[reader.FuncID]*quantile.Sample
 	edges  map[edgeKey]*Edge
+	edge   edgeKey // the latest one, which the next often equals
+	latest *Edge   // of edge
 	paths  *calls.Paths
 	stuck  []Open
 	gaps   uint64 // holds without a recorded end
@@ -110,6 +112,7 @@ type thread struct {
 	holds  []*hold // the earliest first
 	tries  []op    // the latest ones
 	selves selves
+	spare  *wait // the latest one, which the next uses again
 }
 
 // wait is a thread waiting for a lock.
@@ -405,7 +408,11 @@ func (th *thread) innermost() *hold {
 func (s *sweep) wait(th *thread, l *lock, o *op) {
 	now := o.time
 	s.charge(l, now)
-	w := &wait{lock: l, thread: th, start: now, shared: s.function(o.fn).Shared, chosen: s.chosen(th, now)}
+	if th.spare == nil || th.wait != nil {
+		th.spare = new(wait)
+	}
+	w := th.spare
+	*w = wait{lock: l, thread: th, start: now, shared: s.function(o.fn).Shared, chosen: s.chosen(th, now)}
 	if w.chosen {
 		w.sleeps = s.opts.Wakers.Off(th.id, now, math.MaxUint64)
 	}
