@@ -69,7 +69,8 @@ type Controller struct {
 type functionState struct {
 	called bool
 	off    bool
-	// Of functions in groups: some threads have reached its limit, and that since the latest round.
+	// For functions in groups: partly means that some threads have reached the limit, and reached that they did so since
+	// the latest round.
 	partly, reached bool
 	top             uint64 // calls made by the thread with the most calls
 	limit           uint64
@@ -78,8 +79,8 @@ type functionState struct {
 	// Durations of recorded calls in ticks. Older calls count less.
 	calls, squares float64
 	sampled        struct{ calls, sum, squares float64 } // durations of calls recorded in samples
-	// Recorded calls, and the ticks that reading their values took. Older calls count less. charged is the ticks so
-	// far, of all processes.
+	// Recorded calls, and the ticks spent on reading their values. Older calls count less. charged is the total number of
+	// these ticks in all processes.
 	read     struct{ calls, ticks float64 }
 	charged  uint64
 	offUntil time.Time     // earliest time to switch it on again
@@ -172,7 +173,7 @@ type estimate struct {
 	from    float64     // total of the process
 }
 
-// turn notes that a function is switched off or on.
+// turn records in the estimates of a process that a function is switched off or on.
 func (p *processState) turn(id int, off bool) {
 	p.estimates = upTo(p.estimates, uint64(id))
 	e := &p.estimates[id]
@@ -644,7 +645,7 @@ func (b *Controller) extrapolate(p *processState, c *countedCalls, ns float64) {
 
 // choose decides which functions to record, and reports whether sleds have to be switched.
 func (b *Controller) choose(now time.Time, progress float64) (changed bool) {
-	// Excess cost, for example at the start, reduces the budget in the following seconds.
+	// If recording has cost too much, for example at the start, the next seconds make up for it.
 	used, room := 0.0, b.share*recordShare
 	room = max(room/8, room+min(0, b.balance)/repayTime)
 	list, always := b.candidates(now)

@@ -9,7 +9,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// history has the data that between needs. It drops the oldest data.
+// history keeps the data for [Controller.Between]. When it is full, it drops the oldest.
 type history struct {
 	skipped  []skippedCalls
 	followed []uint64  // TSCs at which the process had switched its sleds as decided

@@ -12,7 +12,7 @@ import (
 // memory is the memory of the recorded processes that a budget reads and writes. The budget holds
 // its lock during all methods except exhausted, over, processes and inspect.
 type memory interface {
-	// exhausted returns how often threads have reached a limit. decide counts that the budget has
+	// exhausted returns how often threads have reached a limit. decide increments the number of times that the budget has
 	// switched functions.
 	exhausted() uint32
 	decide()
@@ -34,7 +34,7 @@ type memory interface {
 	threads(each func(slot, process uint32, words func(each func(id, calls uint64))))
 	// charges calls each with the ticks that reading the values of a function has taken so far, if any.
 	charges(each func(id, ticks uint64))
-	// inspect reads the durations of calls that the budget does not get in another way.
+	// inspect reads the durations of calls from the rings, if nobody else passes them to the budget.
 	inspect(b *Controller)
 }
 

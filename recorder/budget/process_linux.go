@@ -29,14 +29,13 @@ type processMemory struct {
 }
 
 // Open creates the budget of a process without starting it. m reads the memory of the process, which has
-// the runtime's root at an address. about is the metadata of the process. Without keepHistory, between is never
-// called.
+// the runtime's root at the address root. about is the metadata of the process. [Controller.Between] needs keepHistory.
 func Open(ctx context.Context, p *client.Process, m *ring.Image, root uint64, about *reader.Recording, share float64, keepHistory bool) (*Controller, error) {
 	file, err := os.OpenFile(fmt.Sprintf("/proc/%d/mem", p.PID), os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
 	}
-	// The process may have executed another program since its memory was searched, so open checks this.
+	// Since its memory was searched, the process may have executed another program. live.open checks that it has not.
 	live := &processMemory{pid: p.PID, image: m.From(file), file: file, root: root, slots: make(map[uint64]uint32), about: about}
 	control := p.Connection()
 	err = live.open()
@@ -154,7 +153,7 @@ func (m *processMemory) processes() uint32 { return 1 }
 // over reports whether the recording or the process has ended.
 func (m *processMemory) over() bool { return m.u32(m.at+ring.BudgetOnAt) != 1 }
 
-// find does nothing: the only process was added by follow.
+// find does nothing, because follow has added the only process.
 func (m *processMemory) find(*Controller) {}
 
 // follow adds the process to a new budget.
@@ -163,7 +162,8 @@ func (m *processMemory) follow(b *Controller, control *client.Connection) {
 	b.processes, b.estimates[0] = []*processState{p}, p
 	b.learnCost(m.about)
 	b.learnGroups(m.about)
-	// It records since an earlier time, so the calls so far are not those of the CPU time from now on.
+	// The process was recording before. Those calls belong to earlier CPU time, so read them now: the first round must
+	// not find them.
 	earlier := b.read(func(*processState) bool { return true })[0]
 	p.cpu = p.cpuNow()
 	b.balance -= earlier.cost(b.call)

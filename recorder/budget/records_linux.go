@@ -277,11 +277,10 @@ func countingDeviation(rate float64) float64 {
 }
 
 // estimate fills a function's row with the estimate of its calls while it was off, for ns of CPU time
-// excluding the cost of recording. It leaves out those that were seen. It uses the mean rate of the samples
-// of the process, and of those of all processes with a weight of others ns. The rates of single samples
-// would follow a function that is called in phases, but there are too few samples for that: one phase would
-// determine the estimate for a long time. In a short recording, samples may have seen next to nothing. Then
-// the estimate also uses the rate while the function was on.
+// excluding the cost of recording. It subtracts the seen calls. The rate is the mean of the process's samples and, with
+// the weight of others ns, of all processes' samples. It does not track the rates of single samples: there are so few
+// that a single phase of a program would dominate the estimate for a long time. In a short recording, samples may have
+// seen next to nothing. Then the rate while the function was on counts, too.
 func (b *Controller) estimate(row *reader.BudgetFunction, samples sampledRate, others, ns, seen float64) {
 	f := &b.functions[row.Func]
 	on := f.onRate()
