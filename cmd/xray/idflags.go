@@ -164,7 +164,7 @@ func (t *tracedRequests) addExecutors(found *why.Report) {
 		if r.Self == 0 {
 			return nil
 		}
-		return &why.Holder{Evidence: why.ByExecutor, Self: r.Self, Scope: r.Scope, Covered: r.Covered, SelfShare: r.SelfShare, Other: r.Other}
+		return &why.Holder{Evidence: why.ByExecutor, Self: r.Self, Scope: r.Scope, Covered: r.Covered, SelfShare: r.SelfShare, Other: r.Other, OtherClass: r.OtherClass}
 	})
 }
 

@@ -40,7 +40,7 @@ type occupiedTimes [65][]*occupied
 type Occupant struct {
 	Func       reader.FuncID
 	Start, End uint64
-	Key        string // of the other request; "" for calls
+	Key, Class string // of the other request; "" for calls
 	depth      int    // number of calls around it; -1 for requests
 }
 
@@ -92,7 +92,7 @@ func NewOccupants(requests []*Request, all *Set) *Occupants {
 		for n := range r.Segments {
 			s := &r.Segments[n]
 			if t := o.threads[s.Index]; t != nil {
-				t.add(Occupant{reader.OtherRequest, s.Start, s.End, r.Key, -1}, leastOther)
+				t.add(Occupant{reader.OtherRequest, s.Start, s.End, r.Key, r.Class, -1}, leastOther)
 			}
 		}
 	}
@@ -125,7 +125,7 @@ func (t *occupiedTimes) add(c Occupant, least uint64) {
 			if c.Key == w.key || c.End > w.end || from >= to || least*(to-from) < w.end-w.start {
 				continue
 			}
-			w.list = append(w.list, Occupant{c.Func, from, to, c.Key, c.depth})
+			w.list = append(w.list, Occupant{c.Func, from, to, c.Key, c.Class, c.depth})
 			if len(w.list) >= 2*mostOccupants {
 				w.cut()
 			}

@@ -397,6 +397,8 @@ type Ran struct {
 	// Covered is the share of the waits in Scope, and SelfShare the share of that in Self. Other is the share of the
 	// waits in which the executor worked on another request for long.
 	Covered, SelfShare, Other float64
+	// OtherClass is the class of the other requests in nearly all of that time, or "".
+	OtherClass string
 }
 
 // ranPath sums up the time of calls by path.
@@ -417,7 +419,7 @@ func (p *ranPath) child(fn reader.FuncID) *ranPath {
 }
 
 // add adds the occupants of a wait. It returns the time of other requests.
-func (p *ranPath) add(list []Occupant) (other uint64) {
+func (p *ranPath) add(list []Occupant, classes map[string]uint64) (other uint64) {
 	type frame struct {
 		end uint64
 		at  *ranPath
@@ -430,6 +432,7 @@ func (p *ranPath) add(list []Occupant) (other uint64) {
 		at := open[len(open)-1].at
 		if c.Func == reader.OtherRequest {
 			other += c.End - c.Start // segments of different requests do not overlap on a thread
+			classes[c.Class] += c.End - c.Start
 		} else {
 			at = at.child(c.Func)
 			at.ticks += c.End - c.Start
@@ -455,6 +458,7 @@ func (p *ranPath) most() (best *ranPath) {
 func (t *Timeline) Ran(at func(reader.Thread, uint64) bool, atMost bool) Ran {
 	var total, other uint64
 	var top ranPath
+	classes := make(map[string]uint64)
 	for lane := range t.lanes {
 		for _, q := range t.lanes[lane] {
 			if !at(laneOf(q, lane), q.Start) {
@@ -463,7 +467,7 @@ func (t *Timeline) Ran(at func(reader.Thread, uint64) bool, atMost bool) Ran {
 			for i := range q.parts {
 				if w, ok := q.executorWait(q.parts, i); ok && atMost == (q.Segments[w.Segment].Ready == 0) {
 					total += w.End - w.Start
-					other += top.add(q.waits[i])
+					other += top.add(q.waits[i], classes)
 				}
 			}
 		}
@@ -476,8 +480,14 @@ func (t *Timeline) Ran(at func(reader.Thread, uint64) bool, atMost bool) Ran {
 	for next := self.most(); next != nil && 10*next.ticks >= 7*self.ticks; next = self.most() {
 		scope, self = self, next
 	}
+	class := ""
+	for of, ticks := range classes {
+		if 10*ticks >= 9*other {
+			class = of
+		}
+	}
 	return Ran{
-		Self: self.fn, Scope: scope.fn,
+		Self: self.fn, Scope: scope.fn, OtherClass: class,
 		Covered: ratio(float64(scope.ticks), float64(total)), SelfShare: ratio(float64(self.ticks), float64(scope.ticks)),
 		Other: min(1, ratio(float64(other), float64(total))),
 	}

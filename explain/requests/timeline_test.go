@@ -141,6 +141,24 @@ func TestTimeline(t *testing.T) {
 	}
 }
 
+// What an executor did for other requests has their class, if there is one.
+func TestRanForClasses(t *testing.T) {
+	const resumed, ready = 1, 2
+	for _, c := range []struct{ first, second, want string }{{"PUT", "PUT", "PUT"}, {"PUT", "POST", ""}, {"", "", ""}} {
+		text := "xray fdr\n" +
+			"thread 1 pid=7 tsc=1000\nenter 1 +0\n" + part(5, ready) + " +5\n" + part(5, ready) + " +1000\nexit 1 +1\n" +
+			"thread 2 pid=7 tsc=1000\nenter 1 +0\n" + mark(5, "GET") + " +10\nenter 2 +0\nexit 2 +20\n" + mark(0, "") + " +0\n" +
+			mark(6, c.first) + " +970\nenter 4 +0\nexit 4 +60\n" + mark(0, "") + " +0\n" +
+			mark(7, c.second) + " +0\nenter 4 +0\nexit 4 +60\n" + mark(0, "") + " +0\n" +
+			part(5, resumed) + " +0\nenter 8 +0\nexit 8 +20\n" + mark(0, "") + " +0\nexit 1 +1\n"
+		line, _ := timeline(t, text, requests.Options{Marks: true}, true)
+		ran := line.Ran(func(reader.Thread, uint64) bool { return true }, false)
+		if ran.Self != 4 || ran.Other < 0.9 || ran.OtherClass != c.want {
+			t.Errorf("%+v: got %+v", c, ran)
+		}
+	}
+}
+
 // The self times of the calls of requests add up to the durations of the requests, with any number of shards.
 func TestTimelineAddsUp(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {

@@ -534,7 +534,7 @@ func (h *head) held(c *Cause, x *Holder) string {
 			text = fmt.Sprintf("; the executor is in %s for %s of that", h.where(x), percent(x.Covered))
 		}
 		if x.Other >= leastTold {
-			text += fmt.Sprintf("; it works on other requests for %s", percent(x.Other))
+			text += fmt.Sprintf("; it works on other requests%s for %s", x.otherClass(), percent(x.Other))
 		}
 		return text
 	case ByWaking:

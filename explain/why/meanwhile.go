@@ -33,6 +33,8 @@ type Holder struct {
 	Blocked, Queued float64
 	// Other is, by executor, the share of the lost time in which the thread worked on another request.
 	Other float64
+	// OtherClass is the class of these requests, or "" if there is no single one.
+	OtherClass string
 	// Cause is the number of the cause that makes the holder slow, from 1, or 0 for none.
 	Cause int
 }

@@ -231,15 +231,23 @@ func (c *Cause) Awaits() bool { return awaited[c.Func] != "" }
 // leastTold is the least share of a wait that is told.
 const leastTold = 0.1
 
+// otherClass names the class of the other requests that an executor works on, in parentheses, or returns "".
+func (h *Holder) otherClass() string {
+	if h.OtherClass == "" {
+		return ""
+	}
+	return " (" + texttab.Printable(h.OtherClass) + ")"
+}
+
 // busy says what the executor of a request did for most of its waits, or returns "".
 func (t *phrases) busy(h *Holder) string {
 	switch {
 	case h.Covered >= 0.5 && h.Other >= 0.5:
-		return ", which is busy in " + t.where(h) + " for another request"
+		return ", which is busy in " + t.where(h) + " for another request" + h.otherClass()
 	case h.Covered >= 0.5:
 		return ", which is busy in " + t.where(h)
 	case h.Other >= 0.5:
-		return ", which is busy with other requests"
+		return ", which is busy with other requests" + h.otherClass()
 	}
 	return ""
 }
@@ -348,7 +356,7 @@ func (t *phrases) holder(c *Cause) string {
 	case ByExecutor:
 		text = fmt.Sprintf("Its executor is in %s for %s of the waiting.", t.where(h), percent(h.Covered))
 		if h.Other >= leastTold {
-			text += fmt.Sprintf(" It works on other requests for %s.", percent(h.Other))
+			text += fmt.Sprintf(" It works on other requests%s for %s.", h.otherClass(), percent(h.Other))
 		}
 	case ByWaking:
 		text = fmt.Sprintf("A thread in %s ends %s of the waiting by waking the thread.", t.where(h), percent(h.Covered))

@@ -341,6 +341,7 @@ func (p *phrases) holders(key string, h *Holder) *report.TableNode {
 		report.Share("holder_queued", func(h *Holder) float64 { return h.Queued }).Missing(noFacts),
 		report.Share("self_share", func(h *Holder) float64 { return h.SelfShare }),
 		report.Share("other_requests", func(h *Holder) float64 { return h.Other }).Missing(func(h *Holder) bool { return h.Evidence != ByExecutor }),
+		report.String("other_class", func(h *Holder) string { return h.OtherClass }).Missing(func(h *Holder) bool { return h.OtherClass == "" }),
 		report.Share("expected", func(h *Holder) float64 { return h.Expected }),
 		report.Flag("ends_with", func(h *Holder) bool { return h.Ends }),
 		report.Count("cause", func(h *Holder) uint64 { return uint64(h.Cause) }).Missing(func(h *Holder) bool { return h.Cause == 0 }),
