@@ -119,21 +119,25 @@ func TestConditions(t *testing.T) {
 		"f: s == 'a b'":             "",
 		`f: s ^= ""`:                "",
 		"f: s:100 *= \"x\"":         "",
-		"f":                         "no condition",
-		"f: n":                      "expected one of ==",
-		"f: n = 3":                  "expected one of ==",
-		"f: n ==":                   "expected a number",
-		"f: n ^= 3":                 "only texts",
-		"f: n < 'x'":                "texts are compared by",
-		"f: s:200 == 'x'":           "at most 192 bytes",
-		"[: n == 3":                 "no condition",
+		"f: n > 3 and n<9":          "",
+		"f: s == 'x and y' and n == 3 and a and b == 4":         "expected one of ==",
+		"f: a == 1 and b == 2 and c == 3 and d == 4 and e == 5": "at most 4 comparisons",
+		"f: a == 1 and ":  "expected",
+		"f":               "no condition",
+		"f: n":            "expected one of ==",
+		"f: n = 3":        "expected one of ==",
+		"f: n ==":         "expected a number",
+		"f: n ^= 3":       "only texts",
+		"f: n < 'x'":      "texts are compared by",
+		"f: s:200 == 'x'": "at most 192 bytes",
+		"[: n == 3":       "no condition",
 		"f: s == '" + strings.Repeat("x", 65) + "'": "at most 64 bytes",
 	} {
 		c, err := ParseCondition(text)
 		if got := fmt.Sprint(err); want == "" && err != nil || want != "" && !strings.Contains(got, want) {
 			t.Errorf("%q: got %v, want %q", text, err, want)
 		}
-		if err == nil && len(c.Expressions) != 1 {
+		if err == nil && len(c.Expressions) != 1+strings.Count(text, " and n") {
 			t.Errorf("%q: got %+v", text, c)
 		}
 	}
@@ -144,29 +148,33 @@ func TestConditionOperands(t *testing.T) {
 	t.Parallel()
 	status := map[string]string{"-1": "bad", "3": "net::Op::get"}
 	for _, c := range []struct {
-		d      value.Description
-		word   string
-		n      int64
-		signed bool
+		d    value.Description
+		word string
+		n    int64
+		kind byte
 	}{
-		{value.Description{Format: value.Int, Size: 4}, "-3", -3, true},
-		{value.Description{Format: value.Uint, Size: 1}, "0xff", 255, false},
-		{value.Description{Format: value.Bool, Size: 1}, "true", 1, false},
-		{value.Description{Format: value.Pointer, Size: 8}, "nullptr", 0, false},
-		{value.Description{Format: value.Enum, Size: 4, Signed: true, Enumerators: status}, "bad", -1, true},
-		{value.Description{Format: value.Enum, Size: 1, Enumerators: status}, "get", 3, false},
-		{value.Description{Format: value.Enum, Size: 1, Enumerators: status}, "Op::get", 3, false},
-		{value.Description{Format: value.Duration, Size: 8, Unit: "1000000/1", Signed: true}, "5ms", 5, true},
-		{value.Description{Format: value.Duration, Size: 8, Unit: "1000000/1", Signed: true}, "7", 7, true},
+		{value.Description{Format: value.Int, Size: 4}, "-3", -3, signedNumber},
+		{value.Description{Format: value.Uint, Size: 1}, "0xff", 255, unsignedNumber},
+		{value.Description{Format: value.Bool, Size: 1}, "true", 1, unsignedNumber},
+		{value.Description{Format: value.Pointer, Size: 8}, "nullptr", 0, unsignedNumber},
+		{value.Description{Format: value.Enum, Size: 4, Signed: true, Enumerators: status}, "bad", -1, signedNumber},
+		{value.Description{Format: value.Enum, Size: 1, Enumerators: status}, "get", 3, unsignedNumber},
+		{value.Description{Format: value.Enum, Size: 1, Enumerators: status}, "Op::get", 3, unsignedNumber},
+		{value.Description{Format: value.Duration, Size: 8, Unit: "1000000/1", Signed: true}, "5ms", 5, signedNumber},
+		{value.Description{Format: value.Duration, Size: 8, Unit: "1000000/1", Signed: true}, "7", 7, signedNumber},
+		{value.Description{Format: value.Float, Size: 8}, "-1.5", -0x4008 << 48, floatingNumber},
+		{value.Description{Format: value.Float, Size: 4}, "0.1", 0x3dcccccd, floatingNumber},
+		{value.Description{Format: value.Duration, Size: 8, Unit: "1000000000/1", Float: true}, "500ms", 0x3fe0 << 48, floatingNumber},
+		{value.Description{Format: value.Duration, Size: 4, Unit: "1/1", Float: true}, "2", 0x40000000, floatingNumber},
 	} {
-		if n, signed, err := operandOf(&c.d, c.word); err != nil || int64(n) != c.n || signed != c.signed {
-			t.Errorf("%+v, %s: got %d, %v, %v", c.d, c.word, int64(n), signed, err)
+		if n, kind, err := operandOf(&c.d, c.word); err != nil || int64(n) != c.n || kind != c.kind {
+			t.Errorf("%+v, %s: got %d, %v, %v", c.d, c.word, int64(n), kind, err)
 		}
 	}
 	for word, d := range map[string]value.Description{
 		"256": {Format: value.Uint, Size: 1}, "-1": {Format: value.Uint, Size: 8}, "128": {Format: value.Int, Size: 1}, "x": {Format: value.Int, Size: 4},
-		"1": {Format: value.Float, Size: 8}, "5us": {Format: value.Duration, Size: 8, Unit: "1000000/1"}, "put": {Format: value.Enum, Size: 4, Enumerators: status},
-		"3": {Format: value.Uint, Size: 3}, "2": {Format: value.Duration, Size: 8, Unit: "1/1", Float: true},
+		"nan": {Format: value.Float, Size: 8}, "1e39": {Format: value.Float, Size: 4}, "5us": {Format: value.Duration, Size: 8, Unit: "1000000/1"}, "put": {Format: value.Enum, Size: 4, Enumerators: status},
+		"3": {Format: value.Uint, Size: 3},
 	} {
 		if n, _, err := operandOf(&d, word); err == nil {
 			t.Errorf("%+v, %s: got %d", d, word, n)
@@ -175,17 +183,23 @@ func TestConditionOperands(t *testing.T) {
 }
 
 func FuzzCondition(f *testing.F) {
-	for _, text := range []string{"f: n == 3", "f: s ^= 'x'", "a::f(int)$: p[3]->q.size() >= 0x10", "f: s:9 *= \"", "f: = '", "(x: y < z"} {
+	for _, text := range []string{"f: n == 3", "f: s ^= 'x'", "a::f(int)$: p[3]->q.size() >= 0x10", "f: s:9 *= \"", "f: = '", "(x: y < z", "f: a == 'x and ' and b < 2.5"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		c, err := ParseCondition(text)
-		if err == nil && (len(c.Expressions) != 1 || c.op == 0 || len(c.word) > maxWord || c.Expressions[0].Limit > maxCompared) {
-			t.Errorf("%q: got %+v", text, c)
+		if err != nil {
+			return
+		}
+		if len(c.Expressions) != len(c.tests) || len(c.tests) == 0 || len(c.tests) > maxTests {
+			t.Fatalf("%q: got %+v", text, c)
 		}
 		d := value.Description{Format: value.Duration, Size: 4, Unit: "1000/3"}
-		if err == nil {
-			_, _, _ = operandOf(&d, c.word)
+		for i, x := range c.tests {
+			if x.op == 0 || len(x.word) > maxWord || c.Expressions[i].Limit > maxCompared {
+				t.Errorf("%q: got %+v", text, x)
+			}
+			_, _, _ = operandOf(&d, x.word)
 		}
 	})
 }

@@ -20,7 +20,7 @@
  * room which call was being recorded (xr_values_left). Either its records have a place, and the landing writes them.
  * Or they have none, and the call is not recorded.
  *
- * A condition is a program of one value, and what the value is compared with. Depth mode asks for it at the entry of a
+ * A condition is a program of up to four values, and what each is compared with. Depth mode asks for it at the entry of a
  * function that is not inside a recorded call.
  *
  * Programs are never freed, because a thread may be using them. A program that comes again is used again. */
@@ -67,13 +67,14 @@ struct side {
 };
 
 enum { EQUAL = 1, UNEQUAL, LESS, AT_MOST, MORE, AT_LEAST, BEGINS, CONTAINS };
-enum { MOST_WANTED = 64, MOST_COMPARED = 192 };
+enum { MOST_WANTED = 64, MOST_COMPARED = 192, MOST_CONDITIONS = 4 };
+enum { UNSIGNED, SIGNED, FLOATING };
 
 /* What a value is compared with, as xray sends it: see xr_values_read_condition. */
 struct condition {
-	uint8_t compare, is_signed, size; /* size of a scalar in bytes, 0 of a text */
+	uint8_t compare, numbers, size; /* size of a scalar in bytes, 0 of a text */
 	uint8_t nwanted;
-	uint32_t zero;
+	uint32_t more; /* conditions that follow: all must hold */
 	uint64_t number;
 	uint8_t wanted[MOST_WANTED];
 };
@@ -84,7 +85,7 @@ struct program {
 	uint64_t since;        /* TSC */
 	const char *text, *missing;
 	uint32_t id, on, ntext, size; /* size in bytes of what xray sent */
-	struct condition condition; /* unless the program is of values */
+	struct condition conditions[MOST_CONDITIONS]; /* of each value, unless the program is of values */
 	struct side side[2];
 	struct value values[2 * MOST_VALUES];
 	struct step steps[];
@@ -326,23 +327,41 @@ static uint64_t read_condition(struct condition *c, const uint8_t *from, uint64_
 		return 0;
 	xr_copy(c, from, SIZE);
 	int is_text = !c->size, known = c->compare >= EQUAL && c->compare <= (is_text ? CONTAINS : AT_LEAST);
-	if (!known || c->is_signed > 1 || c->zero || c->nwanted > MOST_WANTED || n < SIZE + (uint64_t)c->nwanted ||
+	if (!known || c->numbers > FLOATING || (c->numbers == FLOATING && c->size < 4) || c->nwanted > MOST_WANTED || n < SIZE + (uint64_t)c->nwanted ||
 	    (is_text ? c->compare > UNEQUAL && c->compare < BEGINS : c->nwanted || (c->size != 1 && c->size != 2 && c->size != 4 && c->size != 8)))
 		return 0;
 	xr_copy(c->wanted, from + SIZE, c->nwanted);
 	return SIZE + c->nwanted;
 }
 
-/* Whether a program is one value at the entry, of the kind that its condition compares. */
-static int fits_condition(const struct program *p)
+/* Reads the heads of all conditions of a function. */
+static uint64_t read_conditions(struct program *p, const uint8_t *from, uint64_t n)
 {
-	const struct value *v = &p->values[0];
-	if (p->side[0].n != 1 || p->side[1].n || v->kind != (p->condition.size ? SCALAR : BYTES))
-		return 0;
-	for (int i = 0; i < v->n; i++)
+	uint64_t all = 0;
+	for (uint32_t i = 0; i < MOST_CONDITIONS; i++) {
+		struct condition *c = &p->conditions[i];
+		uint64_t size = read_condition(c, from + all, n - all);
+		if (!size || c->more >= MOST_CONDITIONS - i || (i && c->more != c[-1].more - 1))
+			return 0;
+		all += size;
+		if (!c->more)
+			return all;
+	}
+	return 0;
+}
+
+/* Whether a program has only values at the entry, of the kinds that its conditions compare. */
+static int fits_conditions(const struct program *p)
+{
+	int fits = p->side[0].n == p->conditions[0].more + 1 && !p->side[1].n, nsteps = 0;
+	for (int i = 0; fits && i < p->side[0].n; i++) {
+		fits = p->values[i].kind == (p->conditions[i].size ? SCALAR : BYTES);
+		nsteps += p->values[i].n;
+	}
+	for (int i = 0; i < nsteps; i++)
 		if ((p->steps[i].op == BYTES || p->steps[i].op == CSTRING) && p->steps[i].k > MOST_COMPARED)
 			return 0;
-	return 1;
+	return fits;
 }
 
 int xr_values_read(const char *p, const char *end, const struct xr_object *o, int is_condition)
@@ -362,8 +381,8 @@ int xr_values_read(const char *p, const char *end, const struct xr_object *o, in
 	for (uint64_t i = 0; i < n; i++)
 		sent[i] = hex_digit(digits[2 * i]) << 4 | hex_digit(digits[2 * i + 1]);
 	made->size = n;
-	uint64_t head = is_condition ? read_condition(&made->condition, sent, n) : 0;
-	int valid = (head || !is_condition) && read_program(made, sent + head, n - head) && made->id && (!is_condition || fits_condition(made));
+	uint64_t head = is_condition ? read_conditions(made, sent, n) : 0;
+	int valid = (head || !is_condition) && read_program(made, sent + head, n - head) && made->id && (!is_condition || fits_conditions(made));
 	if (valid && o && made->id <= o->nfunctions) {
 		if (!xr_root.values_changes)
 			find_constants();
@@ -1070,12 +1089,31 @@ static void record(struct frame *f)
 		put(f);
 }
 
+static uint64_t exponent(int size) { return size == 8 ? 0x7ffull << 52 : 0xffull << 23; }
+
+/* Whether the floating-point number with these bits is none. */
+static int is_nan(uint64_t v, int size) { return (v & (UINT64_MAX >> (65 - 8 * size))) > exponent(size); }
+
+/* Returns an integer that is less than another one if the floating-point number is. No vector register is used. */
+static int64_t in_order(uint64_t v, int size)
+{
+	int64_t magnitude = v & (UINT64_MAX >> (65 - 8 * size));
+	return v >> (8 * size - 1) & 1 ? -magnitude : magnitude;
+}
+
 /* Whether a number is as a condition wants it. */
 static int compares(const struct condition *c, uint64_t v)
 {
-	int unused = 64 - 8 * c->size;
-	v = c->is_signed ? (uint64_t)((int64_t)(v << unused) >> unused) : v << unused >> unused;
-	int less = c->is_signed ? (int64_t)v < (int64_t)c->number : v < c->number, equal = v == c->number;
+	int unused = 64 - 8 * c->size, sign = c->numbers != UNSIGNED;
+	uint64_t number = c->number;
+	v = c->numbers == SIGNED ? (uint64_t)((int64_t)(v << unused) >> unused) : v << unused >> unused;
+	if (c->numbers == FLOATING) {
+		if (is_nan(v, c->size))
+			return c->compare == UNEQUAL;
+		v = in_order(v, c->size);
+		number = in_order(number, c->size);
+	}
+	int less = sign ? (int64_t)v < (int64_t)number : v < number, equal = v == number;
 	switch (c->compare) {
 	case EQUAL:
 		return equal;
@@ -1109,11 +1147,11 @@ static int compares_text(const struct condition *c, const uint8_t *text, uint64_
 	return 0;
 }
 
-/* Whether the condition holds. One whose value cannot be read or does not exist does not. */
-static int holds(const struct frame *f)
+/* Whether a condition holds. One whose value cannot be read or does not exist does not. */
+static int holds(const struct frame *f, int i)
 {
-	const struct reading *r = &f->readings[0];
-	const struct condition *c = &f->program->condition;
+	const struct reading *r = &f->readings[i];
+	const struct condition *c = &f->program->conditions[i];
 	if (r->flags & (UNREADABLE | NOTHING))
 		return 0;
 	if (c->size)
@@ -1138,8 +1176,11 @@ enum { RECORDED = 1, IS_FALSE, IS_TRUE };
 
 static int finish(struct frame *f)
 {
+	for (int i = 0; f->decides && i < f->program->side[0].n; i++)
+		if (!holds(f, i))
+			return IS_FALSE;
 	if (f->decides)
-		return holds(f) ? IS_TRUE : IS_FALSE;
+		return IS_TRUE;
 	record(f);
 	return RECORDED;
 }
@@ -1310,9 +1351,12 @@ static int is_wanted(uint32_t word, const uint64_t *registers)
 	const struct program *p = latest_of(&conditions, word >> 4);
 	if (!p || !__atomic_load_n(&p->on, __ATOMIC_RELAXED))
 		return 0;
-	if (p->side[0].simple)
-		return compares(&p->condition, simple_value(&p->steps[p->values[0].first], registers));
-	return record_all(p, registers, word, DECIDE) == IS_TRUE;
+	if (!p->side[0].simple)
+		return record_all(p, registers, word, DECIDE) == IS_TRUE;
+	for (int i = 0; i < p->side[0].n; i++)
+		if (!compares(&p->conditions[i], simple_value(&p->steps[p->values[i].first], registers)))
+			return 0;
+	return 1;
 }
 
 void xr_values_at_depth(uint32_t word, const uint64_t *registers)

@@ -22,9 +22,9 @@
  * the steps of 8 bytes: see values.c. With an object, the function gets these values. Returns 0 if the line is
  * invalid or there is no memory.
  *
- * A condition is a line "when " with one value at the entry. Before it is what the value is compared with: how, from
- * EQUAL on, 1 byte; whether a number is signed, 1; its size, or 0 for a text, 1; the length of the text, 1; zeros, 4;
- * the number, 8; the text. */
+ * A condition is a line "when " with up to four values at the entry. Before them is what each is compared with: how,
+ * from EQUAL on, 1 byte; whether numbers are unsigned, signed or floating, 1; their size, or 0 for a text, 1; the length
+ * of the text, 1; how many more follow, 4; the number, 8; the text. */
 int xr_values_read(const char *p, const char *end, const struct xr_object *o, int is_condition);
 /* The same for a line from behind "unread ": an element of the JSON array of what cannot be read. */
 int xr_values_read_refused(const char *p, const char *end, int apply);
