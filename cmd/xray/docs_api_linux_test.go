@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -37,8 +38,9 @@ func TestAPIExample(t *testing.T) {
 		return string(out)
 	}
 	out := run(blocks[1])
-	if !strings.Contains(out, "request 70 is the slowest so far\n") || !strings.Contains(out, "handle") {
-		t.Errorf("the commands print %q", out)
+	said := regexp.MustCompile(`request (\d+) is the slowest so far\n`).FindAllStringSubmatch(out, -1)
+	if len(said) == 0 || !strings.Contains(out, "handle") {
+		t.Fatalf("the commands print %q", out)
 	}
 	functions := inTrace(t, filepath.Join(dir, "slowest.xray"))
 	for _, fn := range []string{"handle", "parse", "lookup", "respond"} {
@@ -46,8 +48,13 @@ func TestAPIExample(t *testing.T) {
 			t.Errorf("%s: got %v, want the one call of the slowest request", fn, functions[fn])
 		}
 	}
-	if ns := functions["lookup"]["total_ns"]; ns < 29e6 {
-		t.Errorf("lookup took %.0f ns, want 30 ms", ns)
+	// If the machine is busy, another request takes longer than the one that sleeps.
+	slowest := "handle"
+	if said[len(said)-1][1] == "70" {
+		slowest = "lookup"
+	}
+	if ns := functions[slowest]["total_ns"]; ns < 29e6 {
+		t.Errorf("%s took %.0f ns, want 30 ms; the commands print %q", slowest, ns, out)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "slowest.html")); err != nil {
 		t.Error(err)
