@@ -131,17 +131,26 @@ func (a *Arena) Close() error {
 // not know who observes them. The mark is that of a robust futex, which a thread of its own holds.
 func (a *Arena) Keep() {
 	kept := make(chan struct{})
-	go func() {
-		runtime.LockOSThread() // the thread ends with this goroutine
-		word := a.Word32(ArenaKeeperAt)
-		a.held.next, a.held.pending = uintptr(unsafe.Pointer(&a.held)), uintptr(unsafe.Pointer(word))
-		if _, _, err := unix.RawSyscall(unix.SYS_SET_ROBUST_LIST, a.held.next, unsafe.Sizeof(a.held), 0); err == 0 {
-			atomic.StoreUint32(word, uint32(unix.Gettid()))
-		}
-		close(kept)
-		<-a.Over
-	}()
+	go a.keep(kept)
 	<-kept
+}
+
+func (a *Arena) keep(kept chan<- struct{}) {
+	runtime.LockOSThread() // the thread ends with this goroutine
+	if unix.Gettid() == unix.Getpid() {
+		// Go never ends the process's first thread. As long as this goroutine has it, another one has another thread.
+		a.Keep()
+		runtime.UnlockOSThread()
+		close(kept)
+		return
+	}
+	word := a.Word32(ArenaKeeperAt)
+	a.held.next, a.held.pending = uintptr(unsafe.Pointer(&a.held)), uintptr(unsafe.Pointer(word))
+	if _, _, err := unix.RawSyscall(unix.SYS_SET_ROBUST_LIST, a.held.next, unsafe.Sizeof(a.held), 0); err == 0 {
+		atomic.StoreUint32(word, uint32(unix.Gettid()))
+	}
+	close(kept)
+	<-a.Over
 }
 
 // Guarded runs f. If the memory that is shared with a program cannot be read, Guarded returns an error
