@@ -385,7 +385,7 @@ func checkSnapshotsOfRunningThreads(t *testing.T, rings string) {
 		// be open. The same is true where a chunk was overwritten while it was copied.
 		most := 4 + 2*int(got.lost("torn-chunk"))
 		if got.unmatched > most || got.orphan > most || got.backwards != 0 {
-			t.Errorf("%s: %d exits without entry, %d calls without exit, %d backward time steps", path, got.unmatched, got.orphan, got.backwards)
+			t.Errorf("%s: %d exits without entry, %d calls without exit, %d backward time steps; losses: %v", path, got.unmatched, got.orphan, got.backwards, got.recording.Losses)
 		}
 	}
 	if records != want.numbers["records"] || records == 0 {
