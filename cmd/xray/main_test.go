@@ -131,13 +131,18 @@ func about(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: about PAGE FILE")
 	}
-	packed := regexp.MustCompile(`id="meta">([^<]*)</script>`).FindStringSubmatch(ts.ReadFile(args[0]))
-	if packed == nil {
-		ts.Fatalf("%s is not a page", args[0])
-	}
-	text, err := io.ReadAll(flate.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(packed[1]))))
+	text, err := pageMeta(ts.ReadFile(args[0]))
 	ts.Check(err)
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), text, 0o666))
+}
+
+// pageMeta returns what a page says about its trace, without the calls.
+func pageMeta(page string) ([]byte, error) {
+	packed := regexp.MustCompile(`id="meta">([^<]*)</script>`).FindStringSubmatch(page)
+	if packed == nil {
+		return nil, errors.New("this is not a page")
+	}
+	return io.ReadAll(flate.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(packed[1]))))
 }
 
 // textTrace writes the trace that a text describes to a file, and returns its path.

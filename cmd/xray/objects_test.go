@@ -136,6 +136,9 @@ func TestObjectsEverywhere(t *testing.T) {
 					}
 					got.stdout = string(text)
 				}
+				if meta, err := pageMeta(got.stdout); err == nil {
+					got.stdout = string(meta)
+				}
 				return got.stdout, stderr + got.stderr
 			}
 			stdout, stderr := run(l.first)

@@ -83,12 +83,16 @@ func (c *ticketReport) run(s *session.Session) error {
 
 	explained, list := newExplaining(), newSlowest()
 	explained.root, explained.slow, explained.slowest = c.root, c.slow, list.keep(s)
-	choice, err := explained.options(s)
-	if err != nil {
-		return err
+	var choice why.Options
+	chooses := false
+	if c.root == "" {
+		// The same pass chooses the root, if it has the calls that why wants.
+		var err error
+		if choice, err = explained.options(s); err != nil {
+			return err
+		}
+		chooses = choice.Calls.Interrupts == nil && s.Scope.Filter.All() && s.Alias == nil
 	}
-	// The same pass chooses the root, if it has the calls that why wants.
-	chooses := choice.Root == nil && choice.Calls.Interrupts == nil && s.Scope.Filter.All() && s.Alias == nil
 	off := s.OffCPU()
 	sink, run, err := session.Analyze(s, s.Scope, calls.Options{Nested: true, Paths: true, OffCPU: off}, func() *overview {
 		o := &overview{

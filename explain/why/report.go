@@ -331,7 +331,7 @@ func (e *explainer) fill(r *Report, c *cohorts, ev *evidence, f found) {
 		l.behind = l.named && f.behind[l] == behindOne
 		l.unheld = l.named && !l.behind && ev.offCPU && (l.waits == LockWait && l.share < halfOfLoss && h == nil ||
 			f.behind[l] == overload && (h == nil || h.Covered < headline) ||
-			ev.waitsAsUsual(l) && (h == nil || h.Covered < headline) && !ev.isHolder(l, &f))
+			ev.waitsAsUsual(l) && len(ev.fleet(l, c)) == 0 && (h == nil || h.Covered < headline) && !ev.isHolder(l, &f))
 		if l.unheld && c.valued != nil && l.waits == Slower && ev.isArgued(l, c) {
 			l.unheld, l.argued = false, true
 		}
