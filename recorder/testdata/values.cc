@@ -53,9 +53,12 @@ __attribute__((noinline)) long priced(const char *s, int n) { USE(s); for (volat
 __attribute__((noinline)) long unpriced(const char *s, int n) { USE(s); for (volatile int i = 0; i < n; i++); return sink++; }
 }
 
+/* Each call has addresses of its own, where the kernel puts nothing that others map. So what is unmapped stays so. */
 PLAIN static char *pages(int n)
 {
-	return (char *)mmap(nullptr, n * 4096L, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	static volatile long next = 0x100000000000;
+	char *at = (char *)__atomic_fetch_add(&next, n * 4096L, __ATOMIC_RELAXED);
+	return (char *)mmap(at, n * 4096L, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 }
 
 /* Pages of the current call of all. */
