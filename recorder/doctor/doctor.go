@@ -5,7 +5,6 @@ package doctor
 import (
 	"context"
 	"debug/elf"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -168,5 +167,3 @@ func (c *checks) files(ctx context.Context, p *build.Program) {
 		c.note("sanitizer", "", "%s is loaded first, as it requires", p.Sanitizer)
 	}
 }
-
-var errNoProcess = errors.New("processes can be looked at on Linux only")

@@ -4,6 +4,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 
 	"github.com/xray-tools/xray/recorder"
 )
@@ -16,4 +17,6 @@ func Machine(context.Context) []Check {
 }
 
 // Process fails.
-func Process(context.Context, int) ([]Check, error) { return nil, errNoProcess }
+func Process(context.Context, int) ([]Check, error) {
+	return nil, errors.New("processes can be looked at on Linux only")
+}
