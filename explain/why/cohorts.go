@@ -43,6 +43,12 @@ type plan struct {
 	keep uint64
 }
 
+// isSlow reports whether an invocation is slow. own is its duration without foreign time.
+func (p *plan) isSlow(duration, own uint64) bool { return own >= p.ownSlow || duration >= p.slow }
+
+// isUsual reports whether an invocation that is not slow is usual.
+func (p *plan) isUsual(own uint64) bool { return own >= p.low && own <= p.high }
+
 // identity returns the same thread for all files of its process.
 func (p *plan) identity(t reader.Thread) reader.Thread {
 	if p.processes != nil {
@@ -276,7 +282,29 @@ func (c *cohorts) Calls(b *calls.Batch) error {
 	t := c.use(b)
 	defer c.measure(t, t.size())
 	args, events, waits, gaps := b.Args, b.Events, b.Waits, b.Gaps
-	for i := range b.Calls {
+	examined := 0 // the invocations that end with calls before it are to be examined
+	for i := 0; i < len(b.Calls); i++ {
+		if i == examined && t.nest == nil {
+			examined = c.invocation(b, i)
+			last := &b.Calls[examined-1]
+			if end := last.Start + last.Duration; c.ignores(b, examined-1) {
+				for len(args) > 0 && args[0].Call < examined {
+					args = args[1:]
+				}
+				for len(waits) > 0 && waits[0].Call < examined {
+					waits = waits[1:]
+				}
+				for len(gaps) > 0 && gaps[0].To <= end {
+					gaps = gaps[1:]
+				}
+				for len(events) > 0 && events[0].TSC <= end {
+					events = events[1:]
+				}
+				c.ignore(t, b, i, examined-1)
+				i = examined - 1
+				continue
+			}
+		}
 		call := &b.Calls[i]
 		var w calls.Wait
 		if len(waits) > 0 && waits[0].Call == i {
@@ -295,8 +323,8 @@ func (c *cohorts) Calls(b *calls.Batch) error {
 			args = args[1:]
 		}
 		own = own[:len(own)-len(args)]
-		if p := c.places.list[call.Path]; p.kind == top || p.kind == below || p.kind == deep {
-			if c.valued != nil && c.plan.values.Describe(call.Func) && (c.plan.args == nil || c.plan.args(call.Func)) {
+		if p := c.places.list[call.Path]; p.kind.counts() {
+			if c.describes(call) {
 				c.pick(t, b, i, p.kind)
 			}
 			c.add(t, call, p, own, &w)
@@ -317,6 +345,60 @@ func (c *cohorts) Calls(b *calls.Batch) error {
 		c.loops.see(b)
 	}
 	return nil
+}
+
+// describes reports whether the values of a call's function were recorded and are compared.
+func (c *cohorts) describes(call *calls.Call) bool {
+	return c.valued != nil && c.plan.values.Describe(call.Func) && (c.plan.args == nil || c.plan.args(call.Func))
+}
+
+// invocation returns the number of calls of a batch up to the end of the invocation that call i is part of or comes
+// before, or all if that ends later.
+func (c *cohorts) invocation(b *calls.Batch, i int) int {
+	for ; i < len(b.Calls); i++ {
+		if c.places.list[b.Calls[i].Path].kind == top {
+			return i + 1
+		}
+	}
+	return len(b.Calls)
+}
+
+// ignores reports whether call i ends an invocation that is neither slow nor usual.
+func (c *cohorts) ignores(b *calls.Batch, i int) bool {
+	call := &b.Calls[i]
+	if c.places.list[call.Path].kind != top {
+		return false
+	}
+	own := call.Duration
+	if w := waitOf(b.Waits, i); w != nil {
+		own -= foreign(w.Total)
+	}
+	return !c.plan.isSlow(call.Duration, own) && !c.plan.isUsual(own)
+}
+
+// ignore ends an invocation that is neither slow nor usual with the calls from to last, without what these did.
+// Only the samples of values are of all invocations.
+func (c *cohorts) ignore(t *opened, b *calls.Batch, from, last int) {
+	for i := from; c.valued != nil && i <= last; i++ {
+		if p := c.places.list[b.Calls[i].Path]; p.kind.counts() && c.describes(&b.Calls[i]) {
+			c.pick(t, b, i, p.kind)
+		}
+	}
+	call := &b.Calls[last]
+	if c.complete(t, call) {
+		t.total++
+	}
+	if from == 0 { // an earlier batch may have calls of it
+		for depth := int(call.Depth); depth < max(len(t.siblings), len(t.off)); depth++ {
+			if depth < len(t.siblings) {
+				t.siblings[depth] = siblings{}
+			}
+			if depth < len(t.off) {
+				t.off[depth] = openOff{}
+			}
+		}
+	}
+	c.forget(t)
 }
 
 // measure counts the additional capacity of a thread, which had one before.
@@ -504,7 +586,7 @@ func (c *cohorts) end(t *opened, call *calls.Call) {
 	} else if call.Depth < maxHoleDepth {
 		t.siblings[call.Depth] = siblings{}
 	}
-	if !call.Partial() && c.plan.span.has(call.Start) && !c.plan.lost.within(t.thread, call) {
+	if c.complete(t, call) {
 		t.start, t.duration, t.index = call.Start, call.Duration, t.total
 		t.total++
 		c.sort(t)
@@ -515,6 +597,16 @@ func (c *cohorts) end(t *opened, call *calls.Call) {
 		t.gather(call.Depth) // it may be part of another one
 		return
 	}
+	c.forget(t)
+}
+
+// complete reports whether an invocation that ends with call is explained.
+func (c *cohorts) complete(t *opened, call *calls.Call) bool {
+	return !call.Partial() && c.plan.span.has(call.Start) && !c.plan.lost.within(t.thread, call)
+}
+
+// forget discards what the invocation of t that has ended did.
+func (c *cohorts) forget(t *opened) {
 	for i := range t.visits {
 		c.slot[t.visits[i].node] = 0
 	}
@@ -530,7 +622,7 @@ func (c *cohorts) sort(t *opened) {
 	own := v.own()
 	v.late = own >= c.plan.ownSlow
 	switch {
-	case v.late || v.duration >= c.plan.slow:
+	case c.plan.isSlow(v.duration, own):
 		t.slow++
 		c.slowCount++
 		c.slowTicks += v.duration
@@ -541,7 +633,7 @@ func (c *cohorts) sort(t *opened) {
 				c.valued.held += v.picks[i].size()
 			}
 		}
-	case own >= c.plan.low && own <= c.plan.high:
+	case c.plan.isUsual(own):
 		c.control(v)
 		o := &c.usual
 		o.count++

@@ -115,6 +115,9 @@ const (
 	insideLock                  // below a lock function whose calls are its own time
 )
 
+// counts reports whether calls at a place have paths.
+func (k placeKind) counts() bool { return k == top || k == below || k == deep }
+
 // places finds the places of the call paths of a shard.
 type places struct {
 	*invocation.Folder

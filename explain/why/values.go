@@ -116,9 +116,9 @@ func (c *cohorts) pick(t *opened, b *calls.Batch, i int, kind placeKind) {
 // wants reports whether the invocation that ends with a call may be kept. Own is its duration without foreign time.
 func (c *cohorts) wants(t *opened, call *calls.Call, own uint64) bool {
 	switch {
-	case own >= c.plan.ownSlow || call.Duration >= c.plan.slow:
+	case c.plan.isSlow(call.Duration, own):
 		return true
-	case own < c.plan.low || own > c.plan.high:
+	case !c.plan.isUsual(own):
 		return false
 	}
 	s := &c.valued.controls[c.plan.stretch(call.Start)]
