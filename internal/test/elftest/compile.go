@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/xray-tools/xray/internal/test/testenv"
 )
@@ -172,7 +173,7 @@ func KeepFiles(t testing.TB, compiler, folder string, args []string, run func())
 	t.Helper()
 	testenv.Need(t, compiler)
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%s\n%s\n", keyOf(compiler, args), folder)
+	fmt.Fprintf(sum, "%s\n%s\n%s\n", "2", keyOf(compiler, args), folder) // 2: the archive has files that were replaced, too
 	if err := addSources(sum, folder); err != nil {
 		t.Fatal(err)
 	}
@@ -186,8 +187,8 @@ func KeepFiles(t testing.TB, compiler, folder string, args []string, run func())
 	before := filesIn(t, folder)
 	run()
 	made := []string{"-C", folder, "-cf", archive}
-	for path := range filesIn(t, folder) {
-		if !before[path] {
+	for path, written := range filesIn(t, folder) {
+		if !before[path].Equal(written) {
 			made = append(made, path)
 		}
 	}
@@ -196,13 +197,16 @@ func KeepFiles(t testing.TB, compiler, folder string, args []string, run func())
 	}
 }
 
-// filesIn returns the files below a folder, relative to it.
-func filesIn(t testing.TB, folder string) map[string]bool {
+// filesIn returns the files below a folder, relative to it, and when they were written.
+func filesIn(t testing.TB, folder string) map[string]time.Time {
 	t.Helper()
-	files := make(map[string]bool)
+	files := make(map[string]time.Time)
 	err := fs.WalkDir(os.DirFS(folder), ".", func(path string, e fs.DirEntry, err error) error {
 		if err == nil && !e.IsDir() {
-			files[path] = true
+			var info fs.FileInfo
+			if info, err = e.Info(); err == nil {
+				files[path] = info.ModTime()
+			}
 		}
 		return err
 	})

@@ -172,3 +172,24 @@ func TestKeepFiles(t *testing.T) {
 		}
 	}
 }
+
+// A file that a later compilation replaces is kept, too.
+func TestKeepFilesReplaced(t *testing.T) {
+	keepNothing(t)
+	folder := t.TempDir()
+	out := filepath.Join(folder, "out")
+	write(t, filepath.Join(folder, "main.c"), "source")
+	for run := range 2 {
+		for _, want := range []string{"first", "second"} {
+			KeepFiles(t, "sh", folder, []string{want}, func() {
+				if run > 0 {
+					t.Errorf("%s was compiled again", want)
+				}
+				write(t, out, want)
+			})
+			if text, err := os.ReadFile(out); string(text) != want {
+				t.Errorf("run %d: got %q, %v, want %q", run, text, err, want)
+			}
+		}
+	}
+}
