@@ -84,9 +84,12 @@ func (v *Values) Call(b *calls.Batch, i int) {
 				continue
 			}
 			row := by.row(r.Expression, r.Text())
+			known := row.isNumber
 			row.number, row.isNumber = n, true
 			v.add(row, &b.Calls[i])
-			by.few()
+			if !known {
+				by.few()
+			}
 			continue
 		}
 		v.add(by.row(r.Expression, r.Text()), &b.Calls[i])

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/xray-tools/xray/reader"
@@ -218,7 +217,7 @@ func (e *Expressions) append(list []Recorded, r Recorded, values []Value, index 
 
 // ValuesOf returns what events say about the arguments and results of call i of the batch, in order.
 func (b *Batch) ValuesOf(i int) []Value {
-	from := sort.Search(len(b.Values), func(k int) bool { return b.Values[k].Call >= i })
+	from := b.first(i, len(b.Values), func(k int) int { return b.Values[k].Call })
 	to := from
 	for to < len(b.Values) && b.Values[to].Call == i {
 		to++
@@ -227,7 +226,7 @@ func (b *Batch) ValuesOf(i int) []Value {
 }
 
 func (b *Batch) resultOf(i int) (result uint64, ok bool) {
-	k := sort.Search(len(b.Results), func(k int) bool { return b.Results[k].Call >= i })
+	k := b.first(i, len(b.Results), func(k int) int { return b.Results[k].Call })
 	if k == len(b.Results) || b.Results[k].Call != i {
 		return 0, false
 	}
