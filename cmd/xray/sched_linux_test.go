@@ -158,12 +158,12 @@ func until(t *testing.T, what string, is func() bool) {
 func childNamed(parent int, word string) int {
 	out, _ := exec.Command("pgrep", "-P", strconv.Itoa(parent), "-f", word).Output()
 	pid, _ := strconv.Atoi(strings.TrimSpace(string(out)))
-	// Before they execute a program, all children have the parent's arguments.
+	// Before they execute a program, all children have the parent's arguments, by which pgrep may have found one.
 	args := func(pid int) string {
 		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		return string(text)
 	}
-	if args(pid) == args(parent) {
+	if own := args(pid); own == args(parent) || !strings.Contains(own, word) {
 		return 0
 	}
 	return pid
