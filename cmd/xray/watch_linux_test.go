@@ -255,6 +255,10 @@ func TestWatchByNameRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// An interruption of a compilation is another message.
+	if out, err := exec.Command("xray", "runtime", "install", t.TempDir()).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
 	program := filepath.Join(t.TempDir(), "a-long-name-"+strconv.Itoa(os.Getpid()))
 	if out, err := exec.Command("cp", sleep, program).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
