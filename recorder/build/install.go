@@ -16,9 +16,9 @@ import (
 // Flags are the compiler and linker flags for recordable programs.
 type Flags struct{ Compile, Link []string }
 
-// noStockRuntime are the spellings of clang's flag that prevents linking compiler-rt's XRay runtime.
+// NoStockRuntime are the spellings of clang's flag that prevents linking compiler-rt's XRay runtime.
 // The second is for clang 15 and later, the first for older versions.
-var noStockRuntime = []string{"-fnoxray-link-deps", "-fno-xray-link-deps"}
+var NoStockRuntime = []string{"-fnoxray-link-deps", "-fno-xray-link-deps"}
 
 // XRayFlags returns the flags for the compiler cc. It asks the compiler which it supports. If cc is
 // empty, it is $CC, or the first of cc and clang that can instrument.
@@ -27,7 +27,7 @@ func XRayFlags(ctx context.Context, cc string, l Library) (Flags, error) {
 	if err != nil {
 		return Flags{}, err
 	}
-	for _, flag := range noStockRuntime {
+	for _, flag := range NoStockRuntime {
 		if c.knows(ctx, flag) {
 			return Flags{
 				Compile: []string{"-fxray-instrument", "-I" + l.Include()},
@@ -36,7 +36,7 @@ func XRayFlags(ctx context.Context, cc string, l Library) (Flags, error) {
 		}
 	}
 	return Flags{}, fmt.Errorf("%s instruments (-fxray-instrument), but always links compiler-rt's runtime: it supports none of %s",
-		c, strings.Join(noStockRuntime, ", "))
+		c, strings.Join(NoStockRuntime, ", "))
 }
 
 // Shared objects that the program opens find in it what they need of the recorder. Linkers export a

@@ -67,7 +67,6 @@ func (b *Build) Close() error { return os.RemoveAll(b.folder) }
 // Summary says what a build compiled. Sources that are gone at its end, as those of tests of a configuration, are
 // left out, and one that was compiled several times counts once.
 type Summary struct {
-	Calls        int                 // of compilers
 	Instrumented []string            // sources
 	Left         map[string][]string // reason -> sources that are not instrumented
 	Outputs      []Output            // programs before shared objects, those with more functions first
@@ -103,7 +102,6 @@ func (b *Build) Summary() (*Summary, error) {
 		if err := json.Unmarshal(line, &e); err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Name(), err)
 		}
-		s.Calls++
 		add := func(paths []string, why string) {
 			for _, path := range paths {
 				if path = absolute(e.Folder, path); isFile(path) {
@@ -200,11 +198,9 @@ func inspect(path string) (o Output, ok bool) {
 		if s := f.Section("xray_fn_idx"); s != nil {
 			o.Functions = int(s.Size / sizeOfIndex)
 		}
-		if symbols, err := f.ImportedSymbols(); err == nil {
-			o.Hooks = slices.ContainsFunc(symbols, func(s elf.ImportedSymbol) bool { return s.Name == "__cyg_profile_func_enter" })
-		}
 		return nil
 	})
+	o.Hooks = build.HasHooks(path)
 	return o, ok && err == nil
 }
 

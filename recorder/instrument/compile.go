@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"github.com/xray-tools/xray/internal/fileio"
+	"github.com/xray-tools/xray/recorder/build"
 )
 
 // Options choose what is instrumented.
@@ -242,7 +243,7 @@ func question(path string, target, env []string) (known compiler) {
 		return compiler{Kind: gcc}
 	}
 	var said string
-	for _, flag := range noRuntime {
+	for _, flag := range build.NoStockRuntime {
 		if said, err = run("-fxray-instrument", "-fxray-instruction-threshold=1", flag, "-x", "c", "-c", os.DevNull, "-o", os.DevNull); err == nil {
 			return compiler{Kind: clang, Links: flag}
 		}
@@ -250,9 +251,6 @@ func question(path string, target, env []string) (known compiler) {
 	first, _, _ := strings.Cut(strings.TrimSpace(said), "\n")
 	return compiler{Why: "it does not accept -fxray-instrument: " + first}
 }
-
-// noRuntime keep the runtime of LLVM out of programs. The second is for clang 15 and later.
-var noRuntime = []string{"-fnoxray-link-deps", "-fno-xray-link-deps"}
 
 // rustc changes the command line of a Rust compiler that Cargo did not start.
 func (c *call) rustc() {
