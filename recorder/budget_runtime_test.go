@@ -86,7 +86,7 @@ func checkBalanced(t *testing.T, path string) {
 
 // A runtime that records exits of calls that it has not recorded fails the test above.
 func TestBudgetFindsExitsTooMany(t *testing.T) {
-	archive := buildArchive(t, edit{"budget.c", "	return open;\n", "	return 1;\n"}, edit{"trampoline_amd64.S", "6:	ja	5f\n	SAVE	rcx", "6:	SAVE	rcx"})
+	archive := buildArchive(t, edit{"budget.c", "	return open;\n", "	return 1;\n"}, edit{"trampoline_amd64.S", "6:	ja	5f\n	CALL_WITH_RDX", "6:	CALL_WITH_RDX"})
 	program := buildLinked(t, "clang-22", archive, "budget.c", "-fxray-instruction-threshold=1")
 	_, path := variant{program, nil}.runLimited(t, "mode=record,limited=1", 0.03)
 	trace, err := reader.Open(reader.Options{}, path)

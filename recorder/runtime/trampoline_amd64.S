@@ -501,6 +501,23 @@ slow:
 	BUDGET_ENTER xr_budget_enter, 0, 0
 	BUDGET_ENTER xr_budget_arg, XR_ENTER_ARG, 16
 
+	/* Calls a C function with rdx. Its result is in rax. */
+	.macro CALL_WITH_RDX function
+	SAVE	rcx
+	SAVE	rsi
+	SAVE	rdi
+	SAVE	r8
+	SAVE	r9
+	SAVE	r10
+	CALL_C	\function, movq %rdx, %rdi
+	UNSAVE	r10
+	UNSAVE	r9
+	UNSAVE	r8
+	UNSAVE	rdi
+	UNSAVE	rsi
+	UNSAVE	rcx
+	.endm
+
 	/* Records an exit if its call was recorded. At a tail exit, the return address is 8 bytes further
 	 * up, because the sled calls the trampoline. */
 	.macro BUDGET_EXIT name, next
@@ -524,20 +541,8 @@ slow:
 	PASS	*xr_budget_next + \next(%rip)
 	.cfi_restore_state
 6:	ja	5f
-	SAVE	rcx
-	SAVE	rsi
-	SAVE	rdi
-	SAVE	r8
-	SAVE	r9
-	SAVE	r10
-	CALL_C	xr_budget_exits, movq %rdx, %rdi
+	CALL_WITH_RDX xr_budget_exits
 	testl	%eax, %eax
-	UNSAVE	r10
-	UNSAVE	r9
-	UNSAVE	r8
-	UNSAVE	rdi
-	UNSAVE	rsi
-	UNSAVE	rcx
 	jnz	3b
 5:	UNSAVE	rdx
 	UNSAVE	rax
@@ -584,26 +589,9 @@ slow:
 	PASS	*xr_budget_next + \next(%rip)
 	.cfi_restore_state
 5:	leaq	40(%rsp), %rdx
-	FIBER	xr_fiber_enters
+	CALL_WITH_RDX xr_fiber_enters
 	jmp	3b
 	END	\name
-	.endm
-
-	/* Calls a C function with rdx. */
-	.macro FIBER function
-	SAVE	rcx
-	SAVE	rsi
-	SAVE	rdi
-	SAVE	r8
-	SAVE	r9
-	SAVE	r10
-	CALL_C	\function, movq %rdx, %rdi
-	UNSAVE	r10
-	UNSAVE	r9
-	UNSAVE	r8
-	UNSAVE	rdi
-	UNSAVE	rsi
-	UNSAVE	rcx
 	.endm
 
 	/* Removes the note of the call, at its exit. */
@@ -629,7 +617,7 @@ slow:
 	UNSAVE	r11
 	PASS	*xr_budget_next + \next(%rip)
 	.cfi_restore_state
-5:	FIBER	xr_fiber_exits
+5:	CALL_WITH_RDX xr_fiber_exits
 	jmp	3b
 	END	\name
 	.endm
