@@ -136,11 +136,10 @@ func separateDebug(path string) string {
 		return ""
 	}
 	defer f.Close()
-	id := f.BuildID()
-	if len(id) < 4 {
+	if path = debuginfo.BuildIDPath("/usr/lib/debug", f.BuildID()); path == "" {
 		return ""
 	}
-	path = filepath.Join("/usr/lib/debug/.build-id", id[:2], id[2:]+".debug")
+	path += ".debug"
 	if _, err := os.Stat(path); err != nil {
 		return ""
 	}
